@@ -1,0 +1,70 @@
+"""What every translation model offers: one forward to training, `start` and `step` to search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.models.state import Advance, State, Step
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What an objective gives for one micro-batch.
+
+    Attributes:
+        sum: scalar with gradient, nats summed over the scored tokens (the caller divides, see training/).
+        tokens: how many tokens were scored.
+        extra: further scalars to be minimised or logged, summed over tokens, by name.
+    """
+
+    sum: Tensor
+    tokens: int
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Objective(Protocol):
+    """Turns a model and a micro-batch into losses; it runs inside the model's forward."""
+
+    def __call__(self, model: TranslationModel, batch: Batch) -> Losses: ...
+
+
+class TranslationModel(nn.Module, ABC):
+    """The base of all models. `output` projects decoder states to the target vocabulary.
+
+    Parameters are touched only inside `forward`, `start` and `step`, so that a wrapper which gathers them (FSDP) can
+    do so at these three doors.
+    """
+
+    output: nn.Linear  # weight [V, D]
+
+    @abstractmethod
+    def hidden(self, source: Source, target: Target) -> Tensor:
+        """Decoder states [B, T, D] of a whole target side given the true prefix (teacher forcing)."""
+
+    @abstractmethod
+    def start(self, source: Source, columns: Tensor | None = None) -> State:
+        """Encode B sentences; the state has one row per sentence and nothing decoded yet.
+
+        Args:
+            source: the sentences.
+            columns: [C] ids of the target pieces to which the logits are restricted, or None for all V.
+        """
+
+    @abstractmethod
+    def advance(self, token: Tensor, state: State) -> Advance:
+        """Feed one token [rows] per hypothesis (the first is `bos`) and give the decoder state that follows it."""
+
+    def step(self, token: Tensor, state: State) -> Step:
+        """Feed one token [rows] per hypothesis and give the logits of the next."""
+        hidden, state, attention = self.advance(token, state)
+        return Step(state.logits(hidden), state, attention)
+
+    def forward(self, batch: Batch, objective: Objective) -> Losses:
+        """The one door of training."""
+        return objective(self, batch)

@@ -1,0 +1,87 @@
+"""What a decoder carries from one step to the next, as a value.
+
+`memory` has one row per sentence and is never copied per beam nor reordered; `cache` has one row per hypothesis. The
+W hypotheses of sentence b are the rows b·W ... b·W + W - 1 of the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tree of tensors that all have the same first dimension; subclasses are frozen dataclasses.
+
+    A field is a tensor, another `Rows`, a tuple of these, or None.
+    """
+
+    def select(self, rows: Tensor) -> Self:
+        """The rows [N] of every tensor, in that order."""
+        return replace(self, **{f.name: _map(getattr(self, f.name), rows) for f in fields(self)})
+
+
+def _map(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value.index_select(0, rows)
+    if isinstance(value, Rows):
+        return value.select(rows)
+    if isinstance(value, tuple):
+        return tuple(_map(item, rows) for item in value)
+    return value
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that decoding needs besides the model.
+
+    Attributes:
+        memory: what the decoder attends to, one row per sentence.
+        cache: what it has computed so far, one row per hypothesis.
+        num_sentences: B.
+        num_rows: B·W.
+        logits: the output projection, [rows, D] -> [rows, V or C]; narrowed if there is a shortlist.
+    """
+
+    memory: Rows
+    cache: Rows
+    num_sentences: int
+    num_rows: int
+    logits: Callable[[Tensor], Tensor]
+
+    def select_rows(self, rows: Tensor) -> State:
+        """Reorder, repeat or drop hypotheses; `rows` [B·W'] keeps them grouped by sentence."""
+        return replace(self, cache=self.cache.select(rows), num_rows=rows.numel())
+
+    def keep_sentences(self, sentences: Tensor) -> State:
+        """Keep the sentences [N] and all their hypotheses; the others leave the batch."""
+        width = self.num_rows // self.num_sentences
+        rows = (sentences.unsqueeze(1) * width + torch.arange(width, device=sentences.device)).flatten()
+        return replace(
+            self,
+            memory=self.memory.select(sentences),
+            cache=self.cache.select(rows),
+            num_sentences=sentences.numel(),
+            num_rows=rows.numel(),
+        )
+
+
+class Advance(NamedTuple):
+    """One decoder position before the projection to the vocabulary."""
+
+    hidden: Tensor  # [rows, D]
+    state: State
+    attention: Tensor | None  # [rows, H, S], weights over the source
+
+
+class Step(NamedTuple):
+    """One decoder position."""
+
+    logits: Tensor  # [rows, V], or [rows, C] if `start` was given columns
+    state: State
+    attention: Tensor | None  # [rows, H, S]
