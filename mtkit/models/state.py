@@ -7,33 +7,13 @@ W hypotheses of sentence b are the rows b·W ... b·W + W - 1 of the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class Rows:
-    """A tree of tensors that all have the same first dimension; subclasses are frozen dataclasses.
-
-    A field is a tensor, another `Rows`, a tuple of these, or None.
-    """
-
-    def select(self, rows: Tensor) -> Self:
-        """The rows [N] of every tensor, in that order."""
-        return replace(self, **{f.name: _map(getattr(self, f.name), rows) for f in fields(self)})
-
-
-def _map(value: Any, rows: Tensor) -> Any:
-    if isinstance(value, Tensor):
-        return value.index_select(0, rows)
-    if isinstance(value, Rows):
-        return value.select(rows)
-    if isinstance(value, tuple):
-        return tuple(_map(item, rows) for item in value)
-    return value
+from mtkit.layers.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""What attention remembers: projected keys and values with their positions, as a value that grows by appending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from mtkit.layers.rows import Rows
+
+FIRST_CAPACITY = 16  # places that a cache begins with; doubled when full, so that appending costs O(1) on average
+
+
+class Buffer:
+    """Room for keys or values beyond what is used; `used` says how far some cache has already written into it."""
+
+    def __init__(self, data: Tensor, used: int) -> None:
+        self.data = data  # [rows, G, capacity, K]
+        self.used = used
+
+
+def grown(buffer: Buffer, length: int, new: Tensor) -> Buffer:
+    """A buffer that holds the first `length` places of `buffer` and then `new` [rows, G, T, K].
+
+    Writes in place if nobody has written past `length`; else copies, so that a cache never changes under its holder.
+    """
+    total = length + new.size(2)
+    if new.requires_grad or buffer.data.requires_grad:
+        return Buffer(torch.cat([buffer.data[:, :, :length], new], dim=2), total)
+    if buffer.used != length or buffer.data.size(2) < total:
+        capacity = max(FIRST_CAPACITY, 2 * total)
+        data = new.new_empty(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
+        data[:, :, :length] = buffer.data[:, :, :length]
+        buffer = Buffer(data, length)
+    buffer.data[:, :, length:total] = new
+    buffer.used = total
+    return buffer
+
+
+@dataclass(frozen=True)
+class KeyValues(Rows):
+    """Keys and values [rows, G, S, K] with the positions of their tokens and whether these are real.
+
+    `pos` [rows, S] int64; `real` [rows, S] bool, or None if every place is.
+    """
+
+    keys: Buffer
+    vals: Buffer
+    length: int
+    pos: Tensor
+    real: Tensor | None
+
+    @classmethod
+    def of(cls, k: Tensor, v: Tensor, pos: Tensor, real: Tensor | None) -> KeyValues:
+        """From tensors k and v [rows, G, S, K]."""
+        return cls(keys=Buffer(k, k.size(2)), vals=Buffer(v, v.size(2)), length=k.size(2), pos=pos, real=real)
+
+    @property
+    def k(self) -> Tensor:
+        """[rows, G, S, K]."""
+        return self.keys.data[:, :, : self.length]
+
+    @property
+    def v(self) -> Tensor:
+        """[rows, G, S, K]."""
+        return self.vals.data[:, :, : self.length]
+
+    def append(self, k: Tensor, v: Tensor, pos: Tensor) -> KeyValues:
+        """With T real tokens more: k and v [rows, G, T, K], pos [rows, T]."""
+        real = self.real
+        if real is not None:
+            real = torch.cat([real, torch.ones_like(pos, dtype=torch.bool)], dim=1)
+        return replace(
+            self,
+            keys=grown(self.keys, self.length, k),
+            vals=grown(self.vals, self.length, v),
+            length=self.length + k.size(2),
+            pos=torch.cat([self.pos, pos], dim=1),
+            real=real,
+        )
+
+    def select(self, rows: Tensor) -> KeyValues:
+        """The rows [N], in that order, with room to grow."""
+        return replace(
+            self,
+            keys=_gather(self.keys, self.length, rows),
+            vals=_gather(self.vals, self.length, rows),
+            pos=self.pos.index_select(0, rows),
+            real=None if self.real is None else self.real.index_select(0, rows),
+        )
+
+
+def _gather(buffer: Buffer, length: int, rows: Tensor) -> Buffer:
+    if buffer.data.requires_grad:
+        return Buffer(buffer.data[:, :, :length].index_select(0, rows), length)
+    _, groups, capacity, width = buffer.data.shape
+    data = buffer.data.new_empty(rows.numel(), groups, capacity, width)  # [N, G, capacity, K]
+    torch.index_select(buffer.data[:, :, :length], 0, rows, out=data[:, :, :length])
+    return Buffer(data, length)
