@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Batch, Source, Target
@@ -64,6 +66,14 @@ class TranslationModel(nn.Module, ABC):
         """Feed one token [rows] per hypothesis and give the logits of the next."""
         hidden, state, attention = self.advance(token, state)
         return Step(state.logits(hidden), state, attention)
+
+    def projection(self, columns: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """What turns decoder states into logits: of all target pieces, or of those in `columns` [C]."""
+        if columns is None:
+            return self.output
+        weight = self.output.weight.index_select(0, columns)  # [C, D]
+        bias = None if self.output.bias is None else self.output.bias.index_select(0, columns)
+        return partial(F.linear, weight=weight, bias=bias)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
         """The one door of training."""

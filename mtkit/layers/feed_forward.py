@@ -1,0 +1,42 @@
+"""The position-wise feed-forward layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mtkit.layers.dropout import Dropout
+from mtkit.layers.linear import linear
+
+Activation = Literal["relu", "gelu", "silu"]
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+class FeedForward(nn.Module):
+    """W2 · act(W1 x + b1) + b2, at every position alone. Vaswani et al. 2017, eq. 2."""
+
+    def __init__(self, d_model: int, d_ff: int, *, activation: Activation, dropout: float) -> None:
+        super().__init__()
+        self.inner = linear(d_model, d_ff)
+        self.outer = linear(d_ff, d_model)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseConfig:
+    """One feed-forward layer for every token (see FeedForward)."""
+
+    kind: Literal["dense"] = "dense"
+    activation: Activation = "relu"  # as in the paper
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> FeedForward:
+        """The layer; `dropout` applies to the inner activations."""
+        return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)
