@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from mtkit.errors import BusyError, MissingInputError, ReadWriteError
 
@@ -212,7 +212,7 @@ class RunLock:
         ReadWriteError: the folder cannot be written, or its file system has no locks.
     """
 
-    _held: weakref.WeakSet[RunLock] = weakref.WeakSet()
+    _held: ClassVar[weakref.WeakSet[RunLock]] = weakref.WeakSet()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

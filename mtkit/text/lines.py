@@ -1,0 +1,141 @@
+r"""Reading text files line by line: UTF-8, `\n` only, plain or compressed.
+
+A line ends at `\n` and nowhere else (`str` has a method that splits on ten characters; it is never used here), a `\r`
+before it is dropped, and so is a byte order mark at the beginning of the file. Compression is known by the first bytes
+of the content, not by the name. Nothing is guessed: a byte that is not UTF-8 is an error that names its place.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import lzma
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from mtkit.errors import DataError, MissingExtraError
+from mtkit.files import reading
+
+_CHUNK = 1 << 20  # bytes read at a time
+_BOM = b"\xef\xbb\xbf"
+_GZIP, _XZ, _ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file without their line ends; the memory used does not grow with the file.
+
+    Raises:
+        DataError: a byte that is not UTF-8 (after all lines before it were given), or a damaged compressed file.
+        MissingInputError, ReadWriteError: as `files.reading`.
+        MissingExtraError: the file is compressed with zstandard and no package for that is installed.
+    """
+    with _content(path) as stream:
+        yield from decode_lines(stream, str(path))
+
+
+def count_lines(path: Path) -> int:
+    """How many lines `read_lines` would give; their bytes are not looked at.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
+    """
+    lines = 0
+    last = b"\n"
+    with _content(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            lines += chunk.count(b"\n")
+            last = chunk
+    return lines + (not last.endswith(b"\n"))
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of a byte stream such as standard input, each as soon as its line end has come.
+
+    Args:
+        stream: has `read1`, which gives what is there and waits only if nothing is.
+        name: what an error calls the stream.
+
+    Raises:
+        DataError: as `read_lines`.
+    """
+    done = 0  # lines
+    rest = bytearray()  # of a line whose end has not come
+    is_first = True
+    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
+        head, line_end, tail = chunk.rpartition(b"\n")
+        if not line_end:
+            rest += chunk
+            continue
+        block = _without_bom(bytes(rest) + head, is_first)
+        rest, is_first = bytearray(tail), False
+        done += yield from _decode_block(block, name, done)
+    last = _without_bom(bytes(rest), is_first)
+    if last:
+        yield from _decode_block(last, name, done)
+
+
+def _without_bom(block: bytes, is_first: bool) -> bytes:
+    return block.removeprefix(_BOM) if is_first else block
+
+
+def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, int]:
+    """Give the lines of a block that ends where a line ends; return their number."""
+    try:
+        text = block.decode()
+    except UnicodeDecodeError as error:
+        good = block[: error.start].rpartition(b"\n")[0]
+        bad = error.start - (len(good) + 1 if b"\n" in block[: error.start] else 0)
+        line = done + 1
+        if b"\n" in block[: error.start]:
+            line += yield from _split(good.decode())
+        raise DataError(_not_utf8(name, line, bad + 1, block[error.start])) from error
+    return (yield from _split(text))
+
+
+def _split(text: str) -> Generator[str, None, int]:
+    lines = text.split("\n")
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
+    yield from lines
+    return len(lines)
+
+
+def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
+    remedy = "convert the file, for example with iconv -f latin1 -t utf-8"
+    if line == 1 and byte == 1 and value in (0xFE, 0xFF):
+        remedy = "the file may be UTF-16: iconv -f utf-16 -t utf-8"
+    return f"{name}:{line}: byte {byte} of the line (0x{value:02x}) is not UTF-8; {remedy}"
+
+
+@contextmanager
+def _content(path: Path) -> Iterator[BinaryIO]:
+    with reading(path), path.open("rb") as file:
+        magic = file.peek(6)
+        try:
+            yield _decompressed(file, magic)
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+            raise DataError(f"{path}: the compressed file is damaged or incomplete: {error}") from error
+
+
+def _decompressed(file: IO[bytes], magic: bytes) -> BinaryIO:
+    if magic.startswith(_GZIP):
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+    if magic.startswith(_XZ):
+        return cast(BinaryIO, lzma.LZMAFile(file))
+    if magic.startswith(_ZSTANDARD):
+        return _zstandard(file)
+    return cast(BinaryIO, file)
+
+
+def _zstandard(file: IO[bytes]) -> BinaryIO:
+    """Python reads zstandard by itself from 3.14 on; before, a package of the same interface does."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            module: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        return cast(BinaryIO, module.ZstdFile(file))
+    raise MissingExtraError("zst", "backports.zstd")
