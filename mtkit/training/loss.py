@@ -19,8 +19,8 @@ class _ChunkedLoss(torch.autograd.Function):
     ) -> Tensor:
         vocab = weight.size(0)
         dtype = torch.get_autocast_dtype(hidden.device.type) if _autocast(hidden) else hidden.dtype
-        hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
         full = torch.promote_types(dtype, torch.float32)
+        hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
         total = hidden.new_zeros((), dtype=full)
         grad_hidden = torch.empty_like(hidden_low) if wants else None
         grad_weight = torch.zeros_like(weight, dtype=full) if wants else None
@@ -31,16 +31,19 @@ class _ChunkedLoss(torch.autograd.Function):
             if bias is not None:
                 logits += bias
             wanted = target[part].unsqueeze(1)  # [n, 1]
-            lse = logits.logsumexp(1, keepdim=True)  # [n, 1]
-            total += lse.sum() - (1 - smoothing) * logits.gather(1, wanted).sum()
+            right = logits.gather(1, wanted)  # [n, 1]
             if smoothing:
                 total -= smoothing / vocab * logits.sum()
+            top = logits.amax(1, keepdim=True)  # [n, 1]
+            grown = logits.sub_(top).exp_()  # [n, V], the distribution times `norm`
+            norm = grown.sum(1, keepdim=True)  # [n, 1]
+            total += (top + norm.log()).sum() - (1 - smoothing) * right.sum()
             if not wants:
                 continue
-            grad = logits.sub_(lse).exp_()  # [n, V], the model's distribution less the target's
+            grad = grown.div_(norm)  # [n, V], the model's distribution less the target's
             if smoothing:
                 grad -= smoothing / vocab
-            grad.scatter_add_(1, wanted, torch.full_like(lse, smoothing - 1))
+            grad.scatter_add_(1, wanted, torch.full_like(norm, smoothing - 1))
             low = grad.to(dtype)
             torch.mm(low, weight_low, out=grad_hidden[part])
             grad_weight += low.mT @ hidden_low[part]
