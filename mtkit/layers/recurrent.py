@@ -41,6 +41,7 @@ class Cell(nn.Module, ABC):
     """The transition of a recurrent layer. `inputs` maps inputs to gates and serves a whole sequence in one product."""
 
     inputs: nn.Linear  # [gates·D, d_in]
+    has_content = False  # whether states have a c
 
     def __init__(self, d_state: int) -> None:
         super().__init__()
@@ -61,6 +62,8 @@ class LSTMCell(Cell):
     Hochreiter & Schmidhuber 1997 with forget gates (Gers et al. 2000). Recurrent weights begin orthogonal, the forget
     gate's bias at 1 (Jozefowicz et al. 2015, sec. 2.2), the others as layers/linear.py has them.
     """
+
+    has_content = True
 
     def __init__(self, d_in: int, d_state: int) -> None:
         super().__init__(d_state)
@@ -134,7 +137,7 @@ class ResetBeforeGRUCell(Cell):
         width = self.d_state
 
         def transition(projected: Tensor, state: CellState) -> CellState:
-            x_gates, x_candidate = projected.split([2 * width, width], 1)
+            x_gates, x_candidate = projected[:, : 2 * width], projected[:, 2 * width :]
             r, z = to_gates(state.h, x_gates).to(state.h.dtype).sigmoid().chunk(2, 1)  # [rows, D] each
             n = to_candidate(r * state.h, x_candidate).to(state.h.dtype).tanh()
             return CellState(torch.lerp(n, state.h, z))
@@ -146,6 +149,7 @@ class ResetBeforeGRUCell(Cell):
         return CellState(x.new_zeros(x.size(0), self.d_state))
 
 
+@torch.no_grad()
 def begin_recurrent(inputs: nn.Linear, recurrent: nn.Linear) -> None:
     """Start each gate apart: inputs Xavier-uniform over their own fan-out, recurrent weights orthogonal (Saxe 2014)."""
     width = recurrent.in_features
@@ -249,6 +253,9 @@ class RecurrentStack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.dropout = dropout
 
+    def __len__(self) -> int:
+        return len(self.layers)
+
     def forward(
         self, x: Tensor, real: Tensor | None = None, states: tuple[CellState, ...] | None = None
     ) -> tuple[Tensor, tuple[CellState, ...]]:
@@ -263,6 +270,7 @@ class RecurrentStack(nn.Module):
         """One step: x [rows, d_in] -> [rows, D] and the next states."""
         ends = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
+            assert isinstance(layer, RecurrentLayer)
             ends.append(layer.advance(self.dropout(x) if i else x, state))
             x = ends[-1].h
         return x, tuple(ends)

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 
 class Product(Protocol):
-    """What a linear layer is inside a loop: x [rows, d_in] -> x W^T + b, plus `add` [rows, d_out] if that is given."""
+    """What a linear layer is inside a loop."""
 
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor: ...
+    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
+        """x [rows, d_in] -> x W^T + b [rows, d_out], plus `add` [rows, d_out] if that is given."""
+        ...
 
 
 class Uses:

@@ -1,0 +1,188 @@
+"""Additive attention: the decoder's state and each annotation of the source meet in a small network.
+
+Bahdanau, Cho & Bengio 2015, appendix A.1.2. https://arxiv.org/abs/1409.0473
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.layers.linear import linear
+from mtkit.layers.recurrent_gradient import Uses, compute_dtype, loop_product
+from mtkit.layers.rows import Rows
+
+Attend = Callable[[Tensor], tuple[Tensor, Tensor]]  # query [rows, D] -> context [rows, M], weights [rows, S]
+
+
+@dataclass(frozen=True)
+class Annotations(Rows):
+    """What the decoder of a recurrent model attends to, one row per sentence; M is the annotations' width."""
+
+    values: Tensor  # [B, S, M]
+    keys: Tensor  # [B, S, A], the values' part of the score, computed once
+    real: Tensor  # [B, S] bool
+
+
+class AdditiveAttention(nn.Module):
+    """e_j = v · tanh(W s + U h_j), weights = softmax(e), context = sum of weights_j h_j.
+
+    U has a bias, which the paper leaves out for brevity. All begin as layers/linear.py has it (the paper: v at zero,
+    W and U from N(0, 0.001^2)).
+    """
+
+    def __init__(self, d_query: int, d_memory: int, d_attention: int) -> None:
+        super().__init__()
+        self.query = linear(d_query, d_attention, bias=False)  # W
+        self.key = linear(d_memory, d_attention)  # U
+        self.score = linear(d_attention, 1, bias=False)  # v
+
+    def annotate(self, values: Tensor, real: Tensor) -> Annotations:
+        """Make the memory of values [B, S, M], of which `real` [B, S] is there."""
+        return Annotations(values.to(compute_dtype(values)), self.key(values), real)
+
+    def unroll(self, memory: Annotations) -> Attend:
+        """Attention to one memory for the steps of one loop; gradients of what all steps share are computed once.
+
+        The result takes queries [B·W, D], the W hypotheses of a sentence beside each other, and gives contexts
+        [B·W, M] and weights [B·W, S]; a source that sees nothing gives zeros.
+        """
+        to_query = loop_product(self.query)
+        score, weigh = self._loop_score(memory.keys), _loop_weigh(memory.values)
+        sentences = memory.keys.size(0)
+        real = memory.real.unsqueeze(1)  # [B, 1, S]
+        hidden = None if memory.real.all() else ~real
+
+        def attend(query: Tensor) -> tuple[Tensor, Tensor]:
+            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), -1)  # [B, W, A]
+            scores = score(asked).to(query.dtype)  # [B, W, S]
+            if hidden is None:
+                weights = scores.softmax(-1)  # [B, W, S]
+            else:
+                weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1) * real
+            return weigh(weights).flatten(0, 1), weights.flatten(0, 1)
+
+        return attend
+
+    def _loop_score(self, keys: Tensor) -> Callable[[Tensor], Tensor]:
+        """Queries [B, W, A] -> scores [B, W, S]."""
+        if type(self.score) is not nn.Linear or not torch.is_grad_enabled():
+            return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + query.unsqueeze(2))).squeeze(-1)
+        uses = _ScoreUses()
+        v = self.score.weight.squeeze(0).to(keys.dtype)  # [A]
+        keys, v = _ShareKeys.apply(keys, v, uses)  # type: ignore[no-untyped-call]
+        return lambda query: _Score.apply(query.to(keys.dtype), keys, v, uses)  # type: ignore[no-untyped-call]
+
+
+class _ScoreUses:
+    """Gradients of the keys and of v, added up over the steps of a loop."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.seen: set[int] = set()
+        self.keys: Tensor | None = None  # [B, S, A], not yet times v
+        self.v: Tensor | None = None  # [A]
+
+    def open(self) -> int:
+        """The number of the next step."""
+        self.steps += 1
+        return self.steps - 1
+
+    def add(self, step: int, keys: Tensor, v: Tensor) -> None:
+        """Add one step's gradients; a step that comes again means that an earlier pass was never collected."""
+        if step in self.seen:
+            self.clear()
+        self.seen.add(step)
+        self.keys = keys if self.keys is None else self.keys.add_(keys)
+        self.v = v if self.v is None else self.v.add_(v)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.seen.clear()
+        self.keys = self.v = None
+
+
+class _ShareKeys(torch.autograd.Function):
+    """Hand out keys and v to a loop; their gradients come from `uses` when all steps are through."""
+
+    @staticmethod
+    def forward(ctx: Any, keys: Tensor, v: Tensor, uses: _ScoreUses) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.uses = uses
+        ctx.save_for_backward(v)
+        return keys.view_as(keys), v.view_as(v)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        (v,) = ctx.saved_tensors
+        grad_keys, grad_v = ctx.uses.keys, ctx.uses.v
+        ctx.uses.clear()
+        return None if grad_keys is None else grad_keys * v, grad_v, None
+
+
+class _Score(torch.autograd.Function):
+    """v · tanh(query + key) for every pair; the derivative of tanh is formed once and used three times."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, keys: Tensor, v: Tensor, uses: _ScoreUses) -> Tensor:
+        ctx.uses, ctx.step = uses, uses.open()
+        met = (keys.unsqueeze(1) + query.unsqueeze(2)).tanh_()  # [B, W, S, A]
+        ctx.save_for_backward(met, v)
+        return met @ v
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads  # [B, W, S]
+        met, v = ctx.saved_tensors
+        slope = torch.ops.aten.tanh_backward(grad.unsqueeze(-1).expand_as(met), met)  # [B, W, S, A], not yet times v
+        grad_v = grad.reshape(1, -1) @ met.flatten(0, 2)  # [1, A]
+        grad_query = slope.sum(2) * v  # [B, W, A]
+        ctx.uses.add(ctx.step, slope.squeeze(1) if slope.size(1) == 1 else slope.sum(1), grad_v.squeeze(0))
+        return grad_query, None, None, None
+
+
+def _loop_weigh(values: Tensor) -> Callable[[Tensor], Tensor]:
+    """Weights [B, W, S] -> contexts [B, W, M] in the type of the values."""
+    if not torch.is_grad_enabled() or not values.requires_grad:
+        return lambda weights: weights.to(values.dtype) @ values
+    uses = Uses()
+    shared = _ShareValues.apply(values, uses)  # type: ignore[no-untyped-call]
+    return lambda weights: _Weigh.apply(weights.to(values.dtype), shared, uses)  # type: ignore[no-untyped-call]
+
+
+class _ShareValues(torch.autograd.Function):
+    """Hand out the values to a loop; their gradient is one batched product after it."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, uses: Uses) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.uses = uses
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not ctx.uses.pairs:
+            return None, None
+        weights, grad = ctx.uses.collect(1)  # [B, T·W, S], [B, T·W, M]
+        return weights.mT @ grad, None
+
+
+class _Weigh(torch.autograd.Function):
+    """The weighted sum of the values."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, uses: Uses) -> Tensor:
+        ctx.uses, ctx.step = uses, uses.open()
+        ctx.save_for_backward(weights, values)
+        return weights @ values
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        weights, values = ctx.saved_tensors
+        ctx.uses.pairs[ctx.step] = (weights, grad)
+        return grad @ values.mT, None, None

@@ -1,0 +1,124 @@
+"""Sequence to sequence through one fixed vector (Sutskever et al. 2014, https://arxiv.org/abs/1409.3215)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from mtkit.corpus.batch import Source, Target
+from mtkit.layers.dropout import Dropout
+from mtkit.layers.linear import linear
+from mtkit.layers.recurrent import (
+    CellConfig,
+    CellState,
+    LSTMCellConfig,
+    RecurrentLayer,
+    RecurrentStack,
+)
+from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
+from mtkit.layers.rows import Rows
+from mtkit.models.model import TranslationModel
+from mtkit.models.state import Advance, State
+
+
+@dataclass(frozen=True)
+class NoMemory(Rows):
+    """The decoder never looks back at the source."""
+
+
+@dataclass(frozen=True)
+class StackCache(Rows):
+    """The state of each decoder layer."""
+
+    layers: tuple[CellState, ...]
+
+
+class FixedVectorModel(TranslationModel):
+    """A deep recurrent encoder whose states at the end are the decoder's states at the beginning, layer by layer."""
+
+    def __init__(
+        self,
+        embeddings: Tables,
+        encoder: RecurrentStack,
+        decoder: RecurrentStack,
+        *,
+        readout: nn.Module,
+        dropout: float,
+        reverse_source: bool,
+    ) -> None:
+        super().__init__()
+        self.src_embedding = RecurrentEmbedding(embeddings.src, dropout)
+        self.tgt_embedding = RecurrentEmbedding(embeddings.tgt, dropout)
+        self.encoder = encoder
+        self.decoder = decoder
+        self.dropout = Dropout(dropout)
+        self.readout = readout
+        self.output = embeddings.output
+        self.reverse_source = reverse_source
+
+    def encode(self, source: Source) -> tuple[CellState, ...]:
+        """The state of each layer after the whole source, which is read from its end if `reverse_source`."""
+        ids, real = source.ids, source.real
+        if self.reverse_source:
+            ids, real = ids.flip(1), real.flip(1)  # padding that comes first leaves the state at zero
+        _, ends = self.encoder(self.src_embedding(ids), real)
+        return ends  # type: ignore[no-any-return]
+
+    def hidden(self, source: Source, target: Target) -> Tensor:
+        """Decoder states [B, T, D] given the true prefix."""
+        x, _ = self.decoder(self.tgt_embedding(target.ids), target.real, self.encode(source))
+        return self._read(x)
+
+    def start(self, source: Source, columns: Tensor | None = None) -> State:
+        """Encode B sentences; nothing is decoded yet."""
+        rows = source.ids.size(0)
+        cache = StackCache(self.encode(source))
+        return State(NoMemory(), cache, num_sentences=rows, num_rows=rows, logits=self.projection(columns))
+
+    def advance(self, token: Tensor, state: State) -> Advance:
+        """Feed one token [rows] per hypothesis; there is no attention."""
+        if not isinstance(state.cache, StackCache):
+            raise ValueError(f"a state of another model: {type(state.cache).__name__}")
+        x, layers = self.decoder.advance(self.tgt_embedding(token), state.cache.layers)
+        return Advance(self._read(x), replace(state, cache=StackCache(layers)), None)
+
+    def _read(self, x: Tensor) -> Tensor:
+        return self.readout(self.dropout(x))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig:
+    """Recurrent sequence to sequence without attention (see FixedVectorModel); defaults for Multi30k."""
+
+    kind: Literal["lstm"] = "lstm"
+    d_model: Annotated[int, Field(gt=0)] = 512  # the paper's 1000 overfits 29,000 pairs
+    d_embedding: Annotated[int, Field(gt=0)] = 256
+    num_layers: Annotated[int, Field(gt=0)] = 2  # of encoder and decoder, which hand over layer by layer; the paper: 4
+    cell: CellConfig = field(default_factory=LSTMCellConfig)
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, before the readout; not in time
+    reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
+    tied_embeddings: Literal["all", "target", "none"] = "target"  # all: source, target, softmax; target: the last two
+
+    def build(self, src_vocab: int, tgt_vocab: int) -> FixedVectorModel:
+        """The model for vocabularies of these sizes.
+
+        Raises:
+            ValueError: tied_embeddings is "all" and the vocabularies differ.
+        """
+        same_width = self.d_model == self.d_embedding
+        return FixedVectorModel(
+            tables(src_vocab, tgt_vocab, dim=self.d_embedding, tied=self.tied_embeddings),
+            self._stack(),
+            self._stack(),
+            readout=nn.Identity() if same_width else linear(self.d_model, self.d_embedding),
+            dropout=self.dropout,
+            reverse_source=self.reverse_source,
+        )
+
+    def _stack(self) -> RecurrentStack:
+        widths = [self.d_embedding] + [self.d_model] * (self.num_layers - 1)
+        layers = [RecurrentLayer(self.cell.build(d_in, self.d_model)) for d_in in widths]
+        return RecurrentStack(layers, Dropout(self.dropout))

@@ -1,0 +1,87 @@
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from mtkit.layers.additive_attention import AdditiveAttention
+from mtkit.layers.recurrent import GRUCell, LSTMCell, RecurrentLayer, ResetBeforeGRUCell
+from mtkit.layers.recurrent_gradient import loop_product
+
+X = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def loop(product):
+    h = X
+    for _ in range(3):
+        h = torch.tanh(product(h, X)) + product(h)
+    return h.square().sum()
+
+
+def test_the_gradient_after_the_loop_is_the_sum_of_those_of_the_steps():
+    layer = nn.Linear(3, 3).double()
+    expected = torch.autograd.grad(loop(lambda x, add=0: layer(x) + add), list(layer.parameters()))
+    assert_close(torch.autograd.grad(loop(loop_product(layer)), list(layer.parameters())), expected)
+
+
+def test_a_second_pass_backward_and_a_pass_that_was_not_collected_change_nothing():
+    layer = nn.Linear(3, 3).double()
+    x = X.clone().requires_grad_()
+    product = loop_product(layer)
+    loss = product(product(x)).square().sum()
+    first = torch.autograd.grad(loss, [layer.weight], retain_graph=True)
+    torch.autograd.grad(loss, [x], retain_graph=True)  # leaves uses that nobody asked for
+    assert_close(torch.autograd.grad(loss, [layer.weight]), first)
+
+
+def test_a_layer_that_stands_in_for_a_linear_one_is_called():
+    class Adapted(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + 1
+
+    layer = Adapted(3, 3).double()
+    assert_close(loop_product(layer)(X), layer(X))
+
+
+def test_gradients_of_cells_are_those_of_finite_differences():
+    torch.manual_seed(0)
+    real = torch.tensor([[True, True, True], [False, True, False]])
+    for make in (LSTMCell, GRUCell, ResetBeforeGRUCell):
+        layer = RecurrentLayer(make(2, 3), reverse=True).double()
+        names = [name for name, _ in layer.named_parameters()]
+
+        def outputs(x, *parameters, layer=layer, names=names):
+            y, end = torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), (x, real))
+            return (y, end.h) if end.c is None else (y, end.h, end.c)
+
+        x = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(outputs, (x, *layer.parameters()), fast_mode=True)
+
+
+def test_gradients_of_attention_are_those_of_finite_differences():
+    torch.manual_seed(0)
+    attention = AdditiveAttention(3, 4, 5).double()
+    real = torch.tensor([[True, True, False], [False, True, True]])
+    names = [name for name, _ in attention.named_parameters()]
+
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = attention
+
+        def forward(self, query, values):
+            attend = attention.unroll(attention.annotate(values, real))
+            contexts = []
+            for _ in range(3):
+                context, weights = attend(query)
+                query = query + context[:, :3].tanh()
+                contexts += [context, weights]
+            return tuple(contexts)
+
+    def outputs(query, values, *parameters):
+        weights = {f"attention.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
+        return torch.func.functional_call(Loop(), weights, (query, values))
+
+    query = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)  # one hypothesis a sentence
+    wide = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)  # two
+    values = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    for queries in (query, wide):
+        assert torch.autograd.gradcheck(outputs, (queries, values, *attention.parameters()), fast_mode=True)
