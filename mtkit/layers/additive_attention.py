@@ -58,7 +58,7 @@ class AdditiveAttention(nn.Module):
         hidden = None if memory.real.all() else ~real
 
         def attend(query: Tensor) -> tuple[Tensor, Tensor]:
-            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), -1)  # [B, W, A]
+            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), memory.keys.size(2))  # [B, W, A]
             scores = score(asked).to(query.dtype)  # [B, W, S]
             if hidden is None:
                 weights = scores.softmax(-1)  # [B, W, S]
