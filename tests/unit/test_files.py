@@ -1,0 +1,190 @@
+import errno
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mtkit import files
+from mtkit.errors import BusyError, MissingInputError, ReadWriteError
+from mtkit.files import (
+    RunLock,
+    build_folder,
+    hash_file,
+    reading,
+    recover_folder,
+    replace_folder,
+    write_atomically,
+    write_json,
+    write_text,
+    writing,
+)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_file_appears_whole(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+    with write_atomically(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+        assert temporary.parent == path.parent
+    assert path.read_text() == "new"
+    assert names(tmp_path) == {"file"}
+
+
+def test_after_an_error_nothing_has_changed(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "old")
+
+    def interrupted():
+        with write_atomically(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(errno.ENOSPC, "no space left on device; free some space"), (errno.EIO, "input/output error")]
+)
+def test_what_the_disk_refuses_names_the_path(tmp_path, monkeypatch, code, said):
+    def fail(handle):
+        raise OSError(code, os.strerror(code))
+
+    path = tmp_path / "file"
+    write_text(path, "old")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ReadWriteError, match=f"{path}: cannot be written: {said}"):
+        write_text(path, "new")
+    with pytest.raises(ReadWriteError, match=f"{said}"), build_folder(tmp_path / "folder") as temporary:
+        (temporary / "a").write_text("a")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"file"}
+
+
+def test_missing_folder_and_missing_file(tmp_path):
+    with pytest.raises(ReadWriteError, match=f"the folder {tmp_path / 'no'} is not there"):
+        write_text(tmp_path / "no" / "file", "")
+    with pytest.raises(MissingInputError, match="file: no such file"):
+        hash_file(tmp_path / "file")
+    with pytest.raises(ReadWriteError, match="is a directory"):
+        hash_file(tmp_path)
+
+
+def test_a_reader_that_went_away_is_not_a_disk_failure(tmp_path):
+    with pytest.raises(BrokenPipeError), writing(tmp_path):
+        raise BrokenPipeError
+    with pytest.raises(BrokenPipeError), reading(tmp_path):
+        raise BrokenPipeError
+
+
+def test_links_are_followed_and_devices_written_to(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_text(tmp_path / "link", "x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "x"
+    write_text(Path("/dev/null"), "x")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_json_is_readable_and_strict(tmp_path):
+    write_json(tmp_path / "x.json", {"ä": 1})
+    assert (tmp_path / "x.json").read_bytes() == '{\n  "ä": 1\n}\n'.encode()
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "x.json", float("nan"))
+
+
+def test_a_folder_replaces_another_as_a_whole(tmp_path):
+    for content in ("one", "two"):
+        with build_folder(tmp_path / "deep" / "final") as temporary:
+            (temporary / "sub").mkdir()
+            (temporary / "sub" / content).write_text(content)
+    assert names(tmp_path / "deep" / "final" / "sub") == {"two"}
+    assert names(tmp_path / "deep") == {"final"}
+
+
+def test_everything_in_a_folder_is_flushed_before_the_rename(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(files, "flush_to_disk", lambda path: flushed.append(str(path)))
+    (tmp_path / "new" / "sub").mkdir(parents=True)
+    (tmp_path / "new" / "sub" / "file").touch()
+    replace_folder(tmp_path / "new", tmp_path / "final")
+    inside = {str(tmp_path / "new" / name) for name in ("sub/file", "sub", "")} | {str(tmp_path / "new")}
+    assert set(flushed[:-1]) == {path.rstrip("/") for path in inside}
+    assert flushed[-1] == str(tmp_path)
+
+
+@pytest.mark.parametrize("is_new_in_place", [True, False])
+def test_a_cut_off_replacement_is_recovered(tmp_path, is_new_in_place):
+    (tmp_path / ".final.old").mkdir()
+    if is_new_in_place:
+        (tmp_path / "final").mkdir()
+        (tmp_path / "final" / "new").touch()
+    else:
+        (tmp_path / ".final.old" / "old").touch()
+    recover_folder(tmp_path / "final")
+    assert names(tmp_path) == {"final"}
+    assert names(tmp_path / "final") == {"new" if is_new_in_place else "old"}
+
+
+def test_hash(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "file").write_bytes(content)
+    assert hash_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+def test_the_lock_names_its_holder_and_is_free_again(tmp_path):
+    folder = tmp_path / "run"
+    said = f"{folder}: process {os.getpid()} on host {socket.gethostname()}"
+    with RunLock(folder), pytest.raises(BusyError, match=said):
+        RunLock(folder).__enter__()
+    with RunLock(folder):
+        pass
+
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from mtkit.files import RunLock
+with RunLock(Path(sys.argv[1])):
+    if os.fork():
+        print(os.getpid(), flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_the_lock_dies_with_its_process_though_a_fork_lives_on(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path), "5"], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert holder.stdout is not None
+        pid = int(holder.stdout.readline())
+        with pytest.raises(BusyError, match=f"process {pid} on host"):
+            RunLock(tmp_path).__enter__()
+        os.kill(pid, signal.SIGKILL)
+        holder.wait()
+        deadline = time.monotonic() + 2
+        while True:
+            try:
+                with RunLock(tmp_path):
+                    break
+            except BusyError:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
+        assert holder.stdout is not None
+        holder.stdout.close()

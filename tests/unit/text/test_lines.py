@@ -1,0 +1,113 @@
+import gzip
+import io
+import lzma
+
+import pytest
+
+from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
+from mtkit.text import lines as lines_module
+from mtkit.text.lines import count_lines, decode_lines, read_lines
+
+
+def write(tmp_path, content, name="text"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\nb\n", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"a\r\r\n", ["a\r"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        (b"\xef\xbb\xbf", []),
+        ("a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i\n".encode(), ["a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i"]),
+        (b" a \n\t\n", [" a ", "\t"]),
+    ],
+)
+def test_only_line_feeds_end_lines(tmp_path, content, expected):
+    path = write(tmp_path, content)
+    assert list(read_lines(path)) == expected
+    if content != b"\xef\xbb\xbf":
+        assert count_lines(path) == len(expected)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7])
+def test_chunks_do_not_matter(tmp_path, monkeypatch, chunk):
+    text = "ä\r\n\nöü😀\nlast"
+    path = write(tmp_path, b"\xef\xbb\xbf" + text.encode())
+    monkeypatch.setattr(lines_module, "_CHUNK", chunk)
+    assert list(read_lines(path)) == ["ä", "", "öü😀", "last"]
+    assert count_lines(path) == 4
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, lambda content: content])
+def test_compression_is_known_by_content(tmp_path, compress):
+    path = write(tmp_path, compress(b"eins\nzwei\n"), "misleading.gz")
+    assert list(read_lines(path)) == ["eins", "zwei"]
+    assert count_lines(path) == 2
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_truncated_archive_is_bad_data(tmp_path, compress):
+    path = write(tmp_path, compress(bytes(range(10)) * 1000)[:-10])
+    with pytest.raises(DataError, match="damaged or incomplete"):
+        list(read_lines(path))
+    with pytest.raises(DataError, match="damaged or incomplete"):
+        count_lines(path)
+
+
+def test_zstandard_without_its_package_names_the_remedy(tmp_path):
+    path = write(tmp_path, b"\x28\xb5\x2f\xfd rest")
+    with pytest.raises((MissingExtraError, DataError)):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 1 << 20])
+def test_invalid_byte_is_named_after_the_good_lines(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(lines_module, "_CHUNK", chunk)
+    path = write(tmp_path, b"gut\n\xc3\xa4\nso \xe4 nicht\nmehr\n")
+    lines = read_lines(path)
+    assert [next(lines), next(lines)] == ["gut", "ä"]
+    with pytest.raises(DataError) as caught:
+        next(lines)
+    assert str(caught.value).startswith(f"{path}:3: byte 4 of the line (0xe4) is not UTF-8")
+
+
+def test_utf16_gets_its_own_remedy(tmp_path):
+    with pytest.raises(DataError, match=r":1: byte 1 .*utf-16"):
+        list(read_lines(write(tmp_path, "text\n".encode("utf-16"))))
+
+
+def test_character_cut_at_the_end_of_the_file(tmp_path):
+    with pytest.raises(DataError, match=r":2: byte 2 "):
+        list(read_lines(write(tmp_path, b"a\nb\xc3")))
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(MissingInputError, match="nowhere: no such file"):
+        list(read_lines(tmp_path / "nowhere"))
+    with pytest.raises(ReadWriteError, match="is a directory"):
+        count_lines(tmp_path)
+
+
+def test_a_pipe_gives_each_line_as_it_comes():
+    class Pipe(io.RawIOBase):
+        asked = 0
+
+        def read1(self, size):
+            self.asked += 1
+            return [b"eins\nzw", b"ei\n", b""][self.asked - 1]
+
+    pipe = Pipe()
+    lines = decode_lines(pipe, "<stdin>")
+    assert next(lines) == "eins"
+    assert pipe.asked == 1
+    assert list(lines) == ["zwei"]
