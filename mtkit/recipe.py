@@ -1,0 +1,218 @@
+"""A recipe: one YAML file that says everything about a run, read into frozen dataclasses and checked at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib.resources
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field
+
+from mtkit import schema
+from mtkit.corpus.config import CorpusConfig
+from mtkit.errors import MissingInputError, RecipeError
+from mtkit.evaluation.config import EvaluationConfig
+from mtkit.files import write_text
+from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer import TransformerConfig
+from mtkit.overrides import apply_overrides, merge
+from mtkit.search.config import SearchConfig
+from mtkit.text.tokenizer import TokenizerConfig
+from mtkit.training.config import TrainingConfig
+from mtkit.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
+
+ModelConfig = Annotated[TransformerConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")]
+MOST_BASES = 20  # a chain of `base:` that is longer goes in a circle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything about a run; paths are absolute."""
+
+    name: Annotated[str, Field(pattern=r"^[^/\s.][^/\n]*$")]  # names the run folder, runs/NAME
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe.
+
+    Args:
+        name_or_path: a YAML file, or the name of a recipe that comes with mtkit.
+        overrides: `key=value` each; relative paths in them are relative to the current directory.
+
+    Raises:
+        MissingInputError: there is no such recipe; similar names are listed.
+        RecipeError: it is wrong; all faults are named with their lines.
+    """
+    faults: list[str] = []
+    tree = read_tree(find_recipe(name_or_path), faults)
+    tree = apply_overrides(tree, overrides, Path.cwd(), faults)
+    return build_recipe(tree, faults)
+
+
+def build_recipe(tree: Stated, faults: Sequence[str]) -> Recipe:
+    """Check a tree of stated values."""
+    _root_paths(tree)
+    recipe: Recipe = schema.build(Recipe, tree, faults)
+    return recipe
+
+
+def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
+    """A search with some keys changed: `search.beam_size=1`, or without the `search.`.
+
+    Raises:
+        RecipeError: an override is wrong.
+    """
+    if not overrides:
+        return default
+    faults: list[str] = []
+    tree = stated({"search": plain(default)}, "config.json", Path.cwd())
+    full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
+    tree = apply_overrides(tree, full, Path.cwd(), faults)
+    found: _Search = schema.build(_Search, tree, faults)
+    return found.search
+
+
+@dataclass(frozen=True)
+class _Search:
+    search: SearchConfig
+
+
+def read_tree(path: Path, faults: list[str]) -> Stated:
+    """What a recipe and those it is based on state.
+
+    Raises:
+        RecipeError: not YAML, not a mapping, or the bases go in a circle.
+        MissingInputError: a base is not there.
+    """
+    tree = read_yaml_file(path, faults)
+    for _ in range(MOST_BASES):
+        if not isinstance(tree.value, dict):
+            raise RecipeError(f"{tree.origin.place}: a recipe is a mapping with the keys {', '.join(_keys())}")
+        if "base" not in tree.value:
+            return tree
+        base = tree.value["base"]
+        if not isinstance(base.value, str):
+            raise RecipeError(f"{base.origin.place}: base: {base.plain()!r} is not a path")
+        base_path = base.origin.folder / Path(base.value).expanduser()
+        if not base_path.is_file():
+            raise MissingInputError(f"{base.origin.place}: base: {base.value}: no such recipe")
+        top = Stated({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
+        below = read_yaml_file(base_path, faults)
+        tree = merge(below, top) if isinstance(below.value, dict) else below
+    raise RecipeError(f"{path}: base: more than {MOST_BASES} recipes, one on the base of another; is it a circle?")
+
+
+def _keys() -> list[str]:
+    return [f.name for f in dataclasses.fields(Recipe)]
+
+
+def _root_paths(tree: Stated) -> None:
+    """Make what files state under `corpus` relative to `corpus.root`."""
+    corpus = tree.value.get("corpus") if isinstance(tree.value, dict) else None
+    root = corpus.value.get("root") if corpus is not None and isinstance(corpus.value, dict) else None
+    if corpus is None or root is None or not isinstance(root.value, str):
+        return
+    folder = root.origin.folder / Path(root.value).expanduser()
+    for key, value in corpus.value.items():
+        if key != "root":
+            _move(value, folder)
+
+
+def _move(value: Stated, folder: Path) -> None:
+    if value.origin.from_file:
+        value.origin = dataclasses.replace(value.origin, folder=folder)
+    inner = value.value.values() if isinstance(value.value, dict) else value.value
+    for item in inner if isinstance(value.value, dict | list) else ():
+        _move(item, folder)
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with mtkit, by name."""
+    package = Path(str(importlib.resources.files("mtkit")))
+    installed, checkout = package / "recipes", package.parent / "recipes"
+    folder = installed if installed.is_dir() else checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find_recipe(name_or_path: str) -> Path:
+    """The file of a recipe, given its path or the name of a shipped one.
+
+    Raises:
+        MissingInputError: there is none; similar names and the shipped recipes are listed.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    shipped = shipped_recipes()
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    if path.is_dir():
+        raise MissingInputError(f"{path}: a folder, not a recipe; give the YAML file")
+    beside = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    match = difflib.get_close_matches(name_or_path, beside, n=1) or difflib.get_close_matches(path.stem, shipped, n=1)
+    hint = f"; did you mean {match[0]}?" if match else ""
+    raise MissingInputError(
+        f"{name_or_path}: no such recipe{hint}\na recipe is a file or one of: {', '.join(shipped) or 'none shipped'}"
+    )
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as plain mappings, lists and scalars, every key written out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def stated(value: Any, place: str, folder: Path) -> Stated:
+    """Plain values as if a file had stated them, to be checked again."""
+    origin = Origin(place, folder, from_file=True)
+    if isinstance(value, dict):
+        return Stated({key: stated(item, place, folder) for key, item in value.items()}, origin)
+    if isinstance(value, list):
+        return Stated([stated(item, place, folder) for item in value], origin)
+    return Stated(value, origin)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that YAML 1.1 or 1.2 would read as something else."""
+
+
+for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
+    for _tag, _pattern in _pairs:
+        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe with every key and absolute paths, so that it means the same from anywhere.
+
+    Raises:
+        ReadWriteError: the file cannot be written.
+    """
+    text = yaml.dump(plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    write_text(path, text)
+
+
+def load_saved(path: Path) -> Recipe:
+    """Read what `save_recipe` wrote.
+
+    Raises:
+        RecipeError: somebody changed it and it is wrong, or another version of mtkit wrote it.
+    """
+    faults: list[str] = []
+    return build_recipe(read_tree(path, faults), faults)
