@@ -1,0 +1,34 @@
+"""Work done ahead of need, in a background thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+
+class _End:
+    """What stands for the end of an iterator."""
+
+
+_END: Final = _End()
+
+
+def ahead(items: Generator[T, None, None], count: int) -> Generator[T, None, None]:
+    """The same items in the same order, up to `count` of them made before they are asked for.
+
+    An error of `items` is raised here when its turn comes. Closing this iterator waits for the item being made,
+    closes `items`, and ends the thread.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead") as pool:
+        pending: deque[Future[T | _End]] = deque(pool.submit(next, items, _END) for _ in range(count))
+        try:
+            while not isinstance(item := pending.popleft().result(), _End):
+                pending.append(pool.submit(next, items, _END))
+                yield item
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            items.close()

@@ -1,0 +1,82 @@
+"""Rows of unequal length in one flat array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Row r is `flat[offsets[r]:offsets[r + 1]]`; R rows.
+
+    Attributes:
+        flat: the rows one after another, any integer type; may be memory-mapped.
+        offsets: [R + 1] int64, not decreasing.
+    """
+
+    flat: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Ragged | Sequence[Sequence[int]], dtype: Any = np.int32) -> Ragged:
+        """Pack a list of rows; what is already packed is given back as it is."""
+        if isinstance(rows, Ragged):
+            return rows
+        offsets = offsets_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+        return cls(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(offsets[-1])), offsets)
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts, one part after another."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(np.concatenate([part.flat for part in parts]), offsets_of(lengths))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self.flat[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[R] how many elements each row has."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
+        """The rows [N], in that order, copied."""
+        starts = self.offsets[rows]
+        offsets = offsets_of(self.offsets[rows + 1] - starts)
+        index = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+        return Ragged(np.asarray(self.flat[index]), offsets)
+
+    def padded(self, *, pad: int, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
+        """[R, longest row plus one for each of `before` and `after`], padding on the right.
+
+        Args:
+            pad: fills the rows up.
+            before: put in front of each row, if given.
+            after: put behind each row, if given.
+        """
+        lengths = self.lengths
+        shift = before is not None
+        width = int(lengths.max(initial=0)) + shift + (after is not None)
+        out = np.full((len(self), width), pad, dtype=np.int64)  # [R, width]
+        out[:, shift:width][np.arange(width - shift) < lengths[:, None]] = self.flat
+        if before is not None:
+            out[:, 0] = before
+        if after is not None:
+            out[np.arange(len(self)), lengths + shift] = after
+        return out
+
+
+def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[R + 1] where each row begins and the last one ends, for rows of these lengths [R]."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets

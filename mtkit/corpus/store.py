@@ -1,0 +1,184 @@
+"""The binary corpus on disk: a folder of named columns, read through memory maps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.corpus.ragged import Ragged
+from mtkit.errors import DataError
+from mtkit.files import hash_file, reading
+from mtkit.text.vocab import Vocab
+
+FORMAT = 1  # raised when older programs could not read a store any more
+MANIFEST = "manifest.json"
+
+Side = Literal["src", "tgt"]
+SIDES: tuple[Side, Side] = ("src", "tgt")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One flat array in a file of its own, little-endian."""
+
+    dtype: str
+    elements: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SideSummary:
+    """What is known of one side of a corpus without reading it.
+
+    Attributes:
+        path: the text it was made from.
+        sha256: of that file.
+        vocab: of its tokenizer.
+        pieces: in all sentences, without eos.
+        longest: pieces of the longest sentence, without eos.
+        longest_line: where that stands in the text, from 1.
+    """
+
+    path: str
+    sha256: str
+    vocab: Vocab
+    pieces: int
+    longest: int
+    longest_line: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a store says of itself.
+
+    Attributes:
+        samples: sentence pairs.
+        tokenizer: the hash of the pair of tokenizers.
+        src, tgt: the two sides.
+        columns: by name; the file of column NAME is NAME.bin.
+        cleaning: the bounds that were applied, or None.
+        report: what they left out (see cleaning.py).
+    """
+
+    samples: int
+    tokenizer: str
+    src: SideSummary
+    tgt: SideSummary
+    columns: Mapping[str, Column]
+    cleaning: Mapping[str, Any] | None
+    report: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """The manifest as JSON values."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def of_json(cls, content: Any) -> Manifest:
+        """Read what `as_json` gave; KeyError or TypeError if it is something else."""
+        fields = dict(content)
+        fields.pop("format")
+        sides = {side: SideSummary(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
+        columns = {name: Column(**column) for name, column in fields["columns"].items()}
+        return cls(**fields | sides | {"columns": columns})
+
+
+class Store:
+    """Sentence pairs 0 ... len - 1, each with its ids, its normalised text and the line it came from.
+
+    Opening reads the manifest and compares the sizes of the files; `verify` reads everything.
+
+    Raises:
+        MissingInputError: there is no such folder, or it holds no manifest.
+        DataError: the manifest or a column is damaged, or comes from a newer version.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = _read_manifest(folder / MANIFEST)
+        self._ids = {side: self._ragged(f"{side}.ids") for side in SIDES}
+        self._text = {side: self._ragged(f"{side}.text") for side in SIDES}
+        self._lines = self._column("line")
+
+    def __len__(self) -> int:
+        return self.manifest.samples
+
+    def ids(self, side: Side, sample: int) -> NDArray[Any]:
+        """The pieces of a sentence, without bos and eos; uint16 or uint32."""
+        return self._ids[side][sample]
+
+    def all_ids(self, side: Side) -> Ragged:
+        """The pieces of all sentences, memory-mapped."""
+        return self._ids[side]
+
+    def text(self, side: Side, sample: int) -> str:
+        """The normalised text of a sentence."""
+        return self._text[side][sample].tobytes().decode()
+
+    def line(self, sample: int) -> int:
+        """The number of the line, from 1, that the pair had in the text files."""
+        return int(self._lines[sample])
+
+    def lengths(self, side: Side) -> NDArray[np.int64]:
+        """[N] pieces of each sentence, without eos."""
+        return self._ids[side].lengths
+
+    def summary(self, side: Side) -> SideSummary:
+        """What is known of a side without reading it."""
+        return self.manifest.src if side == "src" else self.manifest.tgt
+
+    def verify(self) -> None:
+        """Read every column and compare its hash with the manifest.
+
+        Raises:
+            DataError: names all columns that were changed.
+        """
+        damaged = [
+            f"{name}.bin"
+            for name, column in self.manifest.columns.items()
+            if hash_file(self.folder / f"{name}.bin") != column.sha256
+        ]
+        if damaged:
+            raise DataError(f"{self.folder}: damaged: {', '.join(damaged)}; {_REMEDY}")
+
+    def _ragged(self, name: str) -> Ragged:
+        flat, offsets = self._column(name), self._column(f"{name}.offsets")
+        if len(offsets) != len(self) + 1 or offsets[0] != 0 or offsets[-1] != len(flat):
+            raise DataError(f"{self.folder / name}.offsets.bin: does not fit {name}.bin; {_REMEDY}")
+        return Ragged(flat, offsets)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        path = self.folder / f"{name}.bin"
+        if name not in self.manifest.columns:
+            raise DataError(f"{self.folder / MANIFEST}: has no column {name}; {_REMEDY}")
+        column = self.manifest.columns[name]
+        dtype = np.dtype(column.dtype)
+        with reading(path):
+            size = path.stat().st_size
+        if size != column.elements * dtype.itemsize:
+            raise DataError(f"{path}: {size} bytes, should be {column.elements * dtype.itemsize}; {_REMEDY}")
+        if not size:
+            return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
+        with reading(path):
+            return np.memmap(path, dtype=dtype, mode="r")
+
+
+_REMEDY = "delete this folder and run mtkit preprocess again"
+
+
+def _read_manifest(path: Path) -> Manifest:
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        fields = json.loads(content)
+        version = fields["format"]
+        if version == FORMAT:
+            return Manifest.of_json(fields)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: damaged: {error!r}; {_REMEDY}") from error
+    raise DataError(f"{path}: has format {version}, this mtkit reads format {FORMAT}; {_REMEDY}")
