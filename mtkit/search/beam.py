@@ -1,0 +1,190 @@
+"""Batched beam search over `start` and `step`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.search.constraint import Constraint, Prefixes, apply
+from mtkit.search.coverage import Coverage
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.live import Choice, Live
+from mtkit.search.pool import Ended, Pool
+from mtkit.search.request import Columns, Request, Symbols
+from mtkit.search.selection import Best, Candidates, Selection
+from mtkit.search.stepper import State, Stepper
+from mtkit.search.top import log_normaliser, top_columns
+
+LEAVE = 8  # finished sentences leave when they are at least one in so many: leaving copies the others' memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSearch:
+    """Keeps the `beam_size` best prefixes of each sentence at each length.
+
+    The end of sentence competes with all other extensions for the `beam_size` best places, but does not use up a
+    place. A sentence is done when `patience` · beam_size hypotheses have ended (Kasai et al. 2022,
+    https://arxiv.org/abs/2204.05424; 1 is what most toolkits do, infinity is exact), or when no living one can still
+    enter the n best, by the length penalty's bound. With room for all prefixes and infinite patience the result is that
+    of trying every sentence.
+
+    Attributes:
+        beam_size: W, of all groups of `selection` together.
+        n_best: hypotheses given back for each sentence; at most W.
+        symbols: ids with a meaning.
+        penalty: turns log-probabilities into scores.
+        patience: see above.
+        constraints: applied to the log-probabilities of what may come next.
+        selection: which extensions live on.
+        coverage: added to the scores, or None.
+        with_attention: give attention with the hypotheses.
+    """
+
+    beam_size: int
+    n_best: int
+    symbols: Symbols
+    penalty: LengthPenalty
+    patience: float = 1.0
+    constraints: tuple[Constraint, ...] = ()
+    selection: Selection = Best()  # noqa: RUF009 (frozen)
+    coverage: Coverage | None = None
+    with_attention: bool = False
+
+    @torch.inference_mode()
+    def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each sentence, best first; at least one each."""
+        return _Run(self, stepper, request).run()
+
+    @property
+    def width(self) -> int:
+        """Hypotheses of one group."""
+        return self.beam_size // self.selection.groups
+
+
+class _Run:
+    """One search: what does not change during it, and the pool."""
+
+    def __init__(self, search: BeamSearch, stepper: Stepper, request: Request) -> None:
+        self.search = search
+        self.stepper = stepper
+        self.request = request
+        self.groups = search.selection.groups
+        self.narrow = Columns(search.symbols, request.columns)
+        self.columns = Columns(search.symbols, None) if search.constraints else self.narrow
+        self.max_length = request.max_length.repeat_interleave(self.groups)  # [beams]
+        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(self.groups)
+        self.pool = Pool(self.max_length.numel(), min(search.n_best, search.width))
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Extend all beams by one token, until every sentence is done."""
+        device = self.max_length.device
+        state: State = self.stepper.start(self.request.source, self.request.columns)
+        if self.groups > 1:
+            state = state.select_rows(torch.arange(state.num_rows, device=device).repeat_interleave(self.groups))
+        live = Live.first(self.max_length.numel(), device)
+        token = torch.full((live.num_beams,), self.search.symbols.bos, device=device)
+        covered: Tensor | None = None  # [N·W, S] attention received so far
+        while live.num_beams:
+            step = self.stepper.step(token, state)
+            if self.search.with_attention:
+                self.pool.attend(step.attention)
+            if self.search.coverage is not None:
+                covered = self.search.coverage.add(covered, step.attention)
+            candidates = self._expand(step.logits, live)
+            place = self.search.selection.choose(candidates, live, self.search.width)  # [N, W']
+            choice, parent = candidates.take(place)
+            done = self._end(candidates, choice, live, covered)  # [N]
+            choice = choice._replace(log_prob=choice.log_prob.masked_fill(done.unsqueeze(1), float("-inf")))
+            stay = self._staying(done)  # [M]
+            longer = live.extend(stay, parent, choice)
+            covered = None if covered is None else covered.index_select(0, longer.origin[:, -1])
+            state = self._follow(step.state, live.width, stay, parent)
+            live, token = longer, longer.tokens[:, -1]
+        return [self._best(sentence) for sentence in range(self.request.num_sentences)]
+
+    def _expand(self, logits: Tensor, live: Live) -> Candidates:
+        """The best extensions of every hypothesis; limits of length and forbidden pieces are seen to here."""
+        columns, width = self.columns, live.width
+        normaliser = log_normaliser(logits).unsqueeze(1)  # [rows, 1]
+        own = logits
+        if self.search.constraints:
+            own = self.narrow.widen(logits.float() - normaliser, self.search.symbols.size)  # [rows, V]
+            normaliser = torch.zeros_like(normaliser)
+            prefixes = Prefixes(live.tokens, live.beam.repeat_interleave(width) // self.groups)
+            logits = apply(self.search.constraints, prefixes, own)
+        end_own = own[:, columns.eos].float() - normaliser.squeeze(1)  # [rows]
+        end = logits[:, columns.eos].float() - normaliser.squeeze(1)
+        end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
+        logits[:, columns.eos] = float("-inf")
+        logits[:, columns.banned] = float("-inf")
+        top = top_columns(logits, self.search.selection.per_row(self.search.width))
+        own_top = own.gather(1, top.column).float() if self.search.constraints else top.value  # [rows, K]
+        shape = (live.num_beams, width, -1)
+        total = live.log_prob.unsqueeze(2) + (top.value - normaliser).view(shape)  # [N, W, K]
+        at_limit = live.length >= self.max_length[live.beam]  # [N]
+        return Candidates(
+            log_prob=total.masked_fill(at_limit[:, None, None], float("-inf")),
+            token=columns.to_ids(top.column).view(shape),
+            piece_log_prob=(own_top - normaliser).view(shape),
+            end_log_prob=live.log_prob + end.view(-1, width),
+            end_piece_log_prob=end_own.view(-1, width),
+        )
+
+    def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
+        """Put the hypotheses that end now into the pool; which beams [N] are done?"""
+        search, pool = self.search, self.pool
+        end, beam = candidates.end_log_prob, live.beam
+        better = (choice.log_prob.unsqueeze(1) > end.unsqueeze(2)).sum(2)  # [N, W]
+        better += (end.unsqueeze(1) > end.unsqueeze(2)).sum(2)
+        ends = (better < search.width) & (end > float("-inf"))  # [N, W]
+        dead = (choice.log_prob == float("-inf")).all(1)  # [N]
+        forced = (dead & ~ends.any(1) & (pool.count[beam.cpu()] == 0).to(beam.device)).unsqueeze(1)  # [N, 1]
+        ends |= forced & (live.log_prob != float("-inf"))
+        end = torch.where(forced, live.log_prob + candidates.end_piece_log_prob, end)
+        rows = ends.flatten().nonzero().squeeze(1)  # [M]
+        longest = self.max_length[beam]  # [N]
+        if rows.numel():
+            score = search.penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
+            if covered is not None and search.coverage is not None and self.request.real is not None:
+                real = self.request.real[beam[rows // live.width] // self.groups]  # [M, S]
+                score = score + search.coverage.penalty(covered[rows], real)
+            limited = forced.squeeze(1) | (live.length >= longest)  # [N]
+            own = candidates.end_piece_log_prob.flatten()[rows]
+            pool.add(Ended(live, rows, own, score, ~limited[rows // live.width]))
+        shortest = torch.full_like(longest, live.length + 2)
+        bound = search.penalty.bound(choice.log_prob.amax(1), shortest, longest + 1).cpu()
+        beam = beam.cpu()
+        enough = (pool.count[beam] >= search.patience * search.width) | (bound <= pool.worst[beam])
+        return dead | enough.to(dead.device)
+
+    def _staying(self, done: Tensor) -> Tensor:
+        """Numbers [M] of the beams that stay; a sentence leaves when all its beams are done."""
+        sentences = done.view(-1, self.groups).all(1)  # [B]
+        left = int(sentences.sum())
+        if left < sentences.numel() and left * LEAVE < sentences.numel():
+            sentences = torch.zeros_like(sentences)
+        return (~sentences).repeat_interleave(self.groups).nonzero().squeeze(1)
+
+    def _follow(self, state: State, width: int, stay: Tensor, parent: Tensor) -> State:
+        """The state of the hypotheses that live on: `parent` [N, W'] says which of the `width` each one extends."""
+        if stay.numel() == 0:
+            return state
+        if stay.numel() < parent.size(0):
+            state = state.keep_sentences(stay[:: self.groups] // self.groups)
+            parent = parent[stay]
+        first = torch.arange(parent.size(0), device=parent.device).unsqueeze(1) * width
+        rows = (first + parent).flatten()  # [M·W']
+        if rows.numel() == state.num_rows and torch.equal(rows, torch.arange(rows.numel(), device=rows.device)):
+            return state
+        return state.select_rows(rows)
+
+    def _best(self, sentence: int) -> list[Hypothesis]:
+        """The n best of all the groups of a sentence, each text once."""
+        beams = range(sentence * self.groups, (sentence + 1) * self.groups)
+        found = sorted((h for beam in beams for h in self.pool.best(beam)), key=lambda h: -h.score)
+        first = {tuple(h.tokens): h for h in reversed(found)}
+        unique = [h for h in found if first[tuple(h.tokens)] is h]
+        return unique[: self.search.n_best]

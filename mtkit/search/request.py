@@ -1,0 +1,86 @@
+"""What is asked of a search: the sentences, their limits, and the ids with a meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The ids that search knows by meaning; `banned` are never generated (padding, control pieces)."""
+
+    size: int  # V
+    bos: int
+    eos: int
+    banned: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """B sentences to translate at once.
+
+    Attributes:
+        source: what the stepper's `start` takes; search does not look into it.
+        max_length: [B] int64, pieces at most, the end of sentence not counted.
+        min_length: [B] int64, pieces at least; where it is above `max_length`, that holds.
+        lines: [B] int64, a number for each sentence that does not depend on its batch (seeds of sampling).
+        real: [B, S] where the source holds tokens; only a coverage penalty asks for it.
+        columns: [C] the ids to which the output is narrowed (a shortlist, with `eos` in it), or None.
+    """
+
+    source: Any
+    max_length: Tensor
+    min_length: Tensor
+    lines: Tensor
+    real: Tensor | None = None
+    columns: Tensor | None = None
+
+    @classmethod
+    def of(cls, source: Any, max_length: Tensor, *, columns: Tensor | None = None) -> Request:
+        """A request with no minimum and sentences numbered from 0."""
+        return cls(
+            source=source,
+            max_length=max_length,
+            min_length=torch.zeros_like(max_length),
+            lines=torch.arange(max_length.numel(), device=max_length.device),
+            columns=columns,
+        )
+
+    @property
+    def num_sentences(self) -> int:
+        """B."""
+        return self.max_length.numel()
+
+
+class Columns:
+    """The one place where columns of narrowed logits and ids of the vocabulary are mapped to each other."""
+
+    def __init__(self, symbols: Symbols, columns: Tensor | None) -> None:
+        """Raises ValueError if there are columns and `eos` is none of them."""
+        self.ids = columns
+        if columns is None:
+            self.eos = symbols.eos
+            banned = list(symbols.banned)
+        else:
+            found = columns.tolist()
+            if symbols.eos not in found:
+                raise ValueError(f"the end of sentence ({symbols.eos}) is not among the {len(found)} columns")
+            self.eos = found.index(symbols.eos)
+            banned = [column for column, piece in enumerate(found) if piece in set(symbols.banned)]
+        self.banned = torch.tensor(banned, dtype=torch.int64)
+
+    def widen(self, log_prob: Tensor, size: int) -> Tensor:
+        """Log-probabilities [rows, C] as [rows, V], -inf where there is no column."""
+        if self.ids is None:
+            return log_prob
+        wide = log_prob.new_full((log_prob.size(0), size), float("-inf"))  # [rows, V]
+        wide[:, self.ids] = log_prob
+        return wide
+
+    def to_ids(self, column: Tensor) -> Tensor:
+        """Ids of columns, any shape."""
+        return column if self.ids is None else self.ids[column]

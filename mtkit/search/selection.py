@@ -1,0 +1,60 @@
+"""Which extensions of a beam's hypotheses live on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from mtkit.search.live import Choice, Live
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """K extensions of each of the W hypotheses of N beams, the end of sentence apart."""
+
+    log_prob: Tensor  # [N, W, K] of hypothesis and piece together, after constraints
+    token: Tensor  # [N, W, K] ids
+    piece_log_prob: Tensor  # [N, W, K] the model's own, of the piece alone
+    end_log_prob: Tensor  # [N, W] of hypothesis and end of sentence, after constraints
+    end_piece_log_prob: Tensor  # [N, W] the model's own, of the end alone
+
+    def take(self, place: Tensor) -> tuple[Choice, Tensor]:
+        """The candidates at `place` [N, W'] of the flattened [N, W·K], and which hypothesis [N, W'] each extends."""
+        fields = (self.log_prob, self.token, self.piece_log_prob)
+        return Choice(*(f.flatten(1).gather(1, place) for f in fields)), place // self.token.size(2)
+
+
+class Selection(Protocol):
+    """Chooses among the candidates of each step."""
+
+    @property
+    def groups(self) -> int:
+        """Beams for each sentence."""
+
+    def per_row(self, width: int) -> int:
+        """How many candidates of each hypothesis it wants to see when `width` are to be chosen for a beam."""
+
+    def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
+        """Places [N, W'] in the flattened [N, W·K], best first; W' = `width`, or W·K if that is less."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The most probable ones. Among equals the extension of the better hypothesis wins."""
+
+    groups: int = 1
+
+    def per_row(self, width: int) -> int:
+        """See Selection."""
+        return width
+
+    def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
+        """See Selection."""
+        return rank(candidates.log_prob.flatten(1), width)
+
+
+def rank(log_prob: Tensor, count: int) -> Tensor:
+    """Places [N, count] of the largest of each row of `log_prob` [N, M], the first of equals first."""
+    return log_prob.sort(dim=1, descending=True, stable=True).indices[:, :count]

@@ -1,0 +1,95 @@
+"""A model without a network: a random table of next pieces over whole histories, and all its sentences."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mtkit.search.request import Symbols
+
+EOS, BOS, PAD = 0, 1, 2  # the ordinary pieces follow
+
+
+@dataclass(frozen=True)
+class ScriptedState:
+    sentences: Tensor  # [B] memory
+    histories: Tensor  # [rows, t] cache, bos first
+    columns: Tensor | None
+
+    @property
+    def num_sentences(self) -> int:
+        return self.sentences.numel()
+
+    @property
+    def num_rows(self) -> int:
+        return self.histories.size(0)
+
+    def select_rows(self, rows):
+        width = rows.numel() // self.num_sentences
+        old = self.num_rows // self.num_sentences
+        assert torch.equal(rows // old, torch.arange(self.num_sentences).repeat_interleave(width)), "not grouped"
+        return replace(self, histories=self.histories[rows])
+
+    def keep_sentences(self, sentences):
+        width = self.num_rows // self.num_sentences
+        rows = (sentences.unsqueeze(1) * width + torch.arange(width)).flatten()
+        return replace(self, sentences=self.sentences[sentences], histories=self.histories[rows])
+
+
+class ScriptedStep(NamedTuple):
+    logits: Tensor
+    state: ScriptedState
+    attention: Tensor | None
+
+
+class ScriptedModel:
+    """Logits are a pure function of (seed, sentence, history)."""
+
+    def __init__(self, vocab: int = 6, seed: int = 0, scale: float = 2.0, source_length: int = 3) -> None:
+        self.vocab, self.seed, self.scale, self.source_length = vocab, seed, scale, source_length
+        self.symbols = Symbols(size=vocab, bos=BOS, eos=EOS, banned=(BOS, PAD))
+        self.rows_stepped = 0
+        self._known: dict = {}
+
+    def start(self, source: Tensor, columns=None) -> ScriptedState:
+        return ScriptedState(source, torch.empty(source.numel(), 0, dtype=torch.int64), columns)
+
+    def step(self, token: Tensor, state: ScriptedState) -> ScriptedStep:
+        self.rows_stepped += token.numel()
+        histories = torch.cat([state.histories, token.unsqueeze(1)], dim=1)
+        width = histories.size(0) // state.num_sentences
+        both = [self._of(int(state.sentences[i // width]), tuple(h)) for i, h in enumerate(histories.tolist())]
+        logits = torch.stack([logits for logits, _ in both])
+        if state.columns is not None:
+            logits = logits[:, state.columns]
+        attention = torch.stack([a for _, a in both])
+        return ScriptedStep(logits, replace(state, histories=histories), attention)
+
+    def _of(self, sentence: int, history: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        key = (sentence, *history)
+        if key not in self._known:
+            g = torch.Generator().manual_seed(hash((self.seed, *key)) % 2**31)
+            logits = torch.randn(self.vocab, generator=g) * self.scale
+            attention = torch.randn(2, self.source_length, generator=g).mul(2).softmax(-1)
+            self._known[key] = logits, attention
+        return self._known[key]
+
+    def log_probs(self, sentence: int, tokens: tuple[int, ...]) -> list[float]:
+        """Of each token and the end."""
+        found, history = [], (BOS,)
+        for token in (*tokens, EOS):
+            found.append(float(self._of(sentence, history)[0].double().log_softmax(-1)[token]))
+            history = (*history, token)
+        return found
+
+    def attention(self, sentence: int, tokens: tuple[int, ...]) -> Tensor:
+        """[T + 1, S], mean of heads."""
+        return torch.stack([self._of(sentence, (BOS, *tokens[:t]))[1].mean(0) for t in range(len(tokens) + 1)])
+
+    def all_sentences(self, max_length: int):
+        pieces = range(3, self.vocab)
+        return [s for n in range(max_length + 1) for s in itertools.product(pieces, repeat=n)]
