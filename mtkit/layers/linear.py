@@ -18,7 +18,7 @@ def linear(d_in: int, d_out: int, bias: bool = True) -> nn.Linear:
 
 
 def embedding(num: int, dim: int) -> nn.Embedding:
-    """A table [num, dim] from N(0, 1/dim), so that a row times sqrt(dim) and a tied softmax both begin at unit scale."""
+    """A table [num, dim] from N(0, 1/dim): a row times sqrt(dim) and a tied softmax both begin at unit scale."""
     table = nn.Embedding(num, dim)
     nn.init.normal_(table.weight, std=dim**-0.5)
     return table

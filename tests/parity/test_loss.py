@@ -1,0 +1,84 @@
+"""The chunked loss against torch's cross-entropy and against the KL form of the Transformer paper."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.training import loss
+from mtkit.training.loss import label_smoothed_loss
+
+N, D, V = 37, 8, 19
+
+
+def parts(dtype=torch.float64):
+    torch.manual_seed(3)
+    hidden = torch.randn(N, D, dtype=dtype, requires_grad=True)
+    weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
+    bias = torch.randn(V, dtype=dtype, requires_grad=True)
+    return hidden, weight, bias, torch.randint(V, (N,))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("chunk", [1, 5, 512])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_value_and_gradients_are_torchs(monkeypatch, smoothing, chunk, with_bias):
+    monkeypatch.setattr(loss, "CHUNK", chunk)
+    hidden, weight, bias, target = parts()
+    wanted = [hidden, weight, bias] if with_bias else [hidden, weight]
+    used = bias if with_bias else None
+    ours = 0.25 * label_smoothed_loss(hidden, weight, used, target, smoothing=smoothing)
+    theirs = 0.25 * F.cross_entropy(
+        F.linear(hidden, weight, used), target, label_smoothing=smoothing, reduction="sum"
+    )
+    assert torch.allclose(ours, theirs, rtol=1e-12)
+    for a, b in zip(torch.autograd.grad(ours, wanted), torch.autograd.grad(theirs, wanted), strict=True):
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_differs_from_the_kl_form_by_the_targets_entropy():
+    hidden, weight, bias, target = parts()
+    e = 0.1
+    wanted = torch.full((N, V), e / V, dtype=torch.float64)
+    wanted[torch.arange(N), target] += 1 - e
+    kl = F.kl_div((hidden @ weight.T + bias).log_softmax(-1), wanted, reduction="sum")
+    entropy = -(wanted * wanted.log()).sum()
+    assert torch.allclose(label_smoothed_loss(hidden, weight, bias, target, smoothing=e), kl + entropy)
+
+
+def test_without_gradient_gives_the_same_value():
+    hidden, weight, bias, target = parts()
+    with torch.no_grad():
+        quiet = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
+    assert quiet == label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
+
+
+def test_large_logits_do_not_overflow():
+    hidden = torch.full((2, 1), 1e4)
+    weight = torch.tensor([[1.0], [0.0]])
+    assert label_smoothed_loss(hidden, weight, None, torch.tensor([0, 1]), smoothing=0.0) == 1e4
+
+
+def test_bf16_autocast_is_near_float32():
+    hidden, weight, bias, target = (p.float().detach().requires_grad_() if p.is_floating_point() else p for p in parts())
+    exact = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
+    assert abs(rough - exact) / exact < 1e-2
+    (gradient,) = torch.autograd.grad(rough, [weight])
+    assert gradient.dtype == torch.float32
+
+
+def test_no_tokens_give_zero():
+    _, weight, bias, _ = parts()
+    none = torch.zeros(0, D, dtype=torch.float64, requires_grad=True)
+    total = label_smoothed_loss(none, weight, bias, torch.zeros(0, dtype=torch.int64), smoothing=0.1)
+    total.backward()
+    assert total == 0
+    assert weight.grad is not None
+    assert weight.grad.eq(0).all()
+
+
+def test_smoothing_outside_its_range_is_refused():
+    hidden, weight, bias, target = parts()
+    with pytest.raises(ValueError, match="1.0"):
+        label_smoothed_loss(hidden, weight, bias, target, smoothing=1.0)

@@ -1,0 +1,47 @@
+"""Dropout from random bytes."""
+
+import pytest
+import torch
+
+from mtkit.layers.dropout import Dropout, keep_mask
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
+def test_share_of_zeros_and_expectation(p):
+    torch.manual_seed(1)
+    x = torch.ones(400_000)
+    y = Dropout(p).train()(x)
+    dropped = float((y == 0).float().mean())
+    assert abs(dropped - p) < 0.5 / 256 + 5 * (p * (1 - p) / 400_000) ** 0.5
+    assert abs(float(y.mean()) - 1) < 0.01
+
+
+def test_every_byte_of_the_words_is_uniform():
+    torch.manual_seed(2)
+    kept = keep_mask(torch.Size([100_000, 8]), 128).float().mean(0)
+    assert kept.sub(0.5).abs().max() < 5 * 0.5 / 100_000**0.5
+
+
+def test_does_nothing_in_evaluation_or_at_zero():
+    x = torch.randn(5, 3)
+    assert Dropout(0.4).eval()(x) is x
+    assert Dropout(0.0).train()(x) is x
+
+
+def test_follows_torchs_seed():
+    torch.manual_seed(3)
+    first = Dropout(0.5).train()(torch.ones(3, 7))
+    torch.manual_seed(3)
+    assert torch.equal(first, Dropout(0.5).train()(torch.ones(3, 7)))
+
+
+def test_gradient_passes_where_the_value_did():
+    x = torch.ones(1000, requires_grad=True)
+    y = Dropout(0.25).train()(x)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_odd_probability_is_refused():
+    with pytest.raises(ValueError, match=r"1\.5"):
+        Dropout(1.5)
