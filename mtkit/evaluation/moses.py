@@ -1,0 +1,31 @@
+"""Moses tokens, on which published Multi30k scores are computed. Needs the extra [moses]."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from mtkit.errors import MissingExtraError
+
+
+def is_installed() -> bool:
+    """Whether sacremoses is there."""
+    return importlib.util.find_spec("sacremoses") is not None
+
+
+def tokenize(lines: Sequence[str], lang: str) -> list[str]:
+    """The Moses tokens of each line, joined by spaces; nothing is escaped and the case is kept.
+
+    Args:
+        lines: plain text.
+        lang: whose abbreviations end in a full stop; an unknown language is cut like English.
+
+    Raises:
+        MissingExtraError: sacremoses is not installed.
+    """
+    if not is_installed():
+        raise MissingExtraError("moses", "sacremoses")
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(lang=lang)
+    return [tokenizer.tokenize(line, escape=False, return_str=True) for line in lines]
