@@ -1,0 +1,62 @@
+"""mtkit: machine translation from two text files to a measured, deployable system.
+
+These names are what programs may rely on; they are loaded when first used, so that `import mtkit` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mtkit.assemble import load_translator as load_model
+    from mtkit.errors import MtkitError
+    from mtkit.evaluation.score import Scores, score
+    from mtkit.pipeline import Report, evaluate_run, run, train
+    from mtkit.recipe import Recipe, load_recipe
+    from mtkit.translate import Translation, Translator
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "MtkitError": "mtkit.errors:MtkitError",
+    "Recipe": "mtkit.recipe:Recipe",
+    "Report": "mtkit.pipeline:Report",
+    "Scores": "mtkit.evaluation.score:Scores",
+    "Translation": "mtkit.translate:Translation",
+    "Translator": "mtkit.translate:Translator",
+    "evaluate_run": "mtkit.pipeline:evaluate_run",
+    "load_model": "mtkit.assemble:load_translator",
+    "load_recipe": "mtkit.recipe:load_recipe",
+    "run": "mtkit.pipeline:run",
+    "score": "mtkit.evaluation.score:score",
+    "train": "mtkit.pipeline:train",
+}
+
+__all__ = [
+    "MtkitError",
+    "Recipe",
+    "Report",
+    "Scores",
+    "Translation",
+    "Translator",
+    "__version__",
+    "evaluate_run",
+    "load_model",
+    "load_recipe",
+    "run",
+    "score",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module mtkit has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return vars(importlib.import_module(module))[attribute]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,120 @@
+"""The door of the program: streams, signals, and what becomes an exit code.
+
+The CLI library only reads the options. Its own handling of interrupts, closed pipes and errors is passed by, since it
+would end some commands with codes that scripts do not expect.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from mtkit.cli.app import app
+from mtkit.cli.usage import UsageFault, explain
+from mtkit.errors import Interrupted, MtkitError, ReaderGoneError, ReadWriteError, TrainingError, UsageError
+
+MOST_LINES = 12  # of an error message
+
+
+def main() -> NoReturn:
+    """Run the command that `sys.argv` states and end the process with its exit code."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(words: Sequence[str]) -> int:
+    """Run one command line.
+
+    Args:
+        words: the command line without the program's name.
+
+    Returns:
+        The exit code: 0, that of the `MtkitError`, 130 or 143 after a signal, 141 if nobody reads our output.
+    """
+    words, debug = _take_debug(words)
+    _prepare_streams()
+    signal.signal(signal.SIGTERM, _end_on_signal)
+    try:
+        return _invoke(words)
+    except (BrokenPipeError, ReaderGoneError):
+        _drop_stdout()
+        return ReaderGoneError.exit_code
+    except KeyboardInterrupt:
+        error: MtkitError = Interrupted(signal.SIGINT, "interrupted")
+    except UsageFault as fault:
+        error = UsageError(explain(fault))
+    except MtkitError as fault:
+        error = fault
+    except OSError as fault:
+        error = ReadWriteError(_what_the_system_said(fault))
+    except MemoryError:
+        error = TrainingError("out of memory; take smaller batches (batch_tokens)")
+    if debug:
+        traceback.print_exc()
+    _flush_or_drop_stdout()
+    print(_clip(f"mtkit: error: {error}"), file=sys.stderr)
+    return error.exit_code
+
+
+def _take_debug(words: Sequence[str]) -> tuple[list[str], bool]:
+    end = words.index("--") if "--" in words else len(words)
+    options = [word for word in words[:end] if word != "--debug"]
+    return [*options, *words[end:]], len(options) < end
+
+
+def _prepare_streams() -> None:
+    """Text is UTF-8 with `\\n` whatever the locale says; a name that is not UTF-8 can still be printed in an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _end_on_signal(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number, "terminated by a signal")
+
+
+def _invoke(words: list[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("mtkit", words) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        sys.stdout.flush()
+        return end.exit_code
+    sys.stdout.flush()
+    return 0
+
+
+def _flush_or_drop_stdout() -> None:
+    """What was done before an error reaches the reader; if it cannot, the first error is the one to report."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_stdout()
+
+
+def _drop_stdout() -> None:
+    """Point stdout at nothing, so that Python's own flush at the end has nothing to complain of."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+def _what_the_system_said(fault: OSError) -> str:
+    reason = (fault.strerror or str(fault)).lower()
+    return f"{fault.filename}: {reason}" if fault.filename is not None else f"reading or writing failed: {reason}"
+
+
+def _clip(message: str) -> str:
+    lines = message.split("\n")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], f"... and {len(lines) - MOST_LINES + 1} more lines"]
+    return "\n".join(lines)

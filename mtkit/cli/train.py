@@ -1,0 +1,27 @@
+"""`mtkit train`: train, or go on where a training was interrupted."""
+
+from __future__ import annotations
+
+from mtkit.cli.options import DryRun, Fresh, Overrides, Recipe, RunDir
+
+
+def train(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    run_dir: RunDir = None,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Train a model, first making tokenizer and corpus if missing; resumes by itself where it was interrupted."""
+    from mtkit import pipeline
+    from mtkit.cli.display import display
+    from mtkit.cli.printing import print_lines
+    from mtkit.recipe import load_recipe
+
+    checked = load_recipe(recipe, overrides or [])
+    if dry_run:
+        print_lines([pipeline.dry_run(checked)])
+        return
+    with display() as shown:
+        report = pipeline.train(checked, run_dir=run_dir, fresh=fresh, display=shown)
+    print_lines(report.lines)
