@@ -72,8 +72,9 @@ class _Run:
         self.stepper = stepper
         self.request = request
         self.groups = search.selection.groups
+        self.constraints = (*search.constraints, *request.constraints)
         self.narrow = Columns(search.symbols, request.columns)
-        self.columns = Columns(search.symbols, None) if search.constraints else self.narrow
+        self.columns = Columns(search.symbols, None) if self.constraints else self.narrow
         self.max_length = request.max_length.repeat_interleave(self.groups)  # [beams]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(self.groups)
         self.pool = Pool(self.max_length.numel(), min(search.n_best, search.width))
@@ -110,18 +111,18 @@ class _Run:
         columns, width = self.columns, live.width
         normaliser = log_normaliser(logits).unsqueeze(1)  # [rows, 1]
         own = logits
-        if self.search.constraints:
+        if self.constraints:
             own = self.narrow.widen(logits.float() - normaliser, self.search.symbols.size)  # [rows, V]
             normaliser = torch.zeros_like(normaliser)
             prefixes = Prefixes(live.tokens, live.beam.repeat_interleave(width) // self.groups)
-            logits = apply(self.search.constraints, prefixes, own)
+            logits = apply(self.constraints, prefixes, own)
         end_own = own[:, columns.eos].float() - normaliser.squeeze(1)  # [rows]
         end = logits[:, columns.eos].float() - normaliser.squeeze(1)
         end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
         logits[:, columns.eos] = float("-inf")
         logits[:, columns.banned] = float("-inf")
         top = top_columns(logits, self.search.selection.per_row(self.search.width))
-        own_top = own.gather(1, top.column).float() if self.search.constraints else top.value  # [rows, K]
+        own_top = own.gather(1, top.column).float() if self.constraints else top.value  # [rows, K]
         shape = (live.num_beams, width, -1)
         total = live.log_prob.unsqueeze(2) + (top.value - normaliser).view(shape)  # [N, W, K]
         at_limit = live.length >= self.max_length[live.beam]  # [N]

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mtkit.search.constraint import Constraint
+
 
 @dataclass(frozen=True)
 class Symbols:
@@ -29,6 +31,7 @@ class Request:
         min_length: [B] int64, pieces at least; where it is above `max_length`, that holds.
         lines: [B] int64, a number for each sentence that does not depend on its batch (seeds of sampling).
         real: [B, S] where the source holds tokens; only a coverage penalty asks for it.
+        constraints: those of these sentences (a prefix, phrases), applied after the search's own.
         columns: [C] the ids to which the output is narrowed (a shortlist, with `eos` in it), or None.
     """
 
@@ -37,6 +40,7 @@ class Request:
     min_length: Tensor
     lines: Tensor
     real: Tensor | None = None
+    constraints: tuple[Constraint, ...] = ()
     columns: Tensor | None = None
 
     @classmethod

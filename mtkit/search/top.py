@@ -34,7 +34,7 @@ def top_columns(logits: Tensor, count: int) -> Top:
         value, column = logits.float().topk(count)
         return Top(value, column)
     whole = depth * GROUPS
-    groups = logits[:, :whole].unflatten(1, (depth, GROUPS)).amax(1)  # [rows, GROUPS]
+    groups = logits[:, :whole].view(rows, depth, GROUPS).amax(1)  # [rows, GROUPS]
     chosen = groups.float().topk(count).indices  # [rows, count]
     inside = torch.arange(0, whole, GROUPS, device=logits.device)  # [depth]
     column = (chosen.unsqueeze(2) + inside).flatten(1)  # [rows, count·depth]
@@ -49,7 +49,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
     if logits.is_cuda:
         return logits.float().logsumexp(-1)
     parts = []
-    for part in logits.split(ROWS_AT_ONCE):
+    for part in torch.split(logits, ROWS_AT_ONCE):
         wide = part.float()
         column = wide.argmax(-1, keepdim=True) if wide.size(1) < GROUPS else top_columns(wide, 1).column
         log_prob = wide.log_softmax(-1).gather(1, column)  # at the largest, where cancellation is least

@@ -1,0 +1,199 @@
+"""Search that never turns back: each hypothesis follows one path, of the most probable pieces or of drawn ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from mtkit.search.constraint import Constraint, Prefixes, apply
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.request import Columns, Request, Symbols
+from mtkit.search.stepper import State, Stepper
+from mtkit.search.top import log_normaliser, top_columns
+
+LEAVE = 8  # as in beam.py
+
+
+class Place(NamedTuple):
+    """Where in the request and in its hypothesis a piece is chosen; the same in every batch."""
+
+    line: Tensor  # [rows] of the request's `lines`
+    path: Tensor  # [rows] number of the hypothesis of its sentence
+    step: int
+
+
+class Pick(Protocol):
+    """Chooses the next piece of each hypothesis."""
+
+    def __call__(self, logits: Tensor, place: Place) -> Tensor:
+        """Columns [rows] of `logits` [rows, C]; forbidden ones are -inf."""
+
+
+def most_probable(logits: Tensor, place: Place) -> Tensor:
+    """Greedy search."""
+    return top_columns(logits, 1).column.squeeze(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """One path for each hypothesis.
+
+    Attributes:
+        symbols: ids with a meaning.
+        pick: chooses the next piece.
+        penalty: scores the ended hypotheses.
+        paths: hypotheses walked for each sentence (more than one make sense only if `pick` draws).
+        n_best: hypotheses given back for each sentence, at most `paths`.
+        constraints: applied to the log-probabilities of what may come next.
+        with_log_probs: without them (NaN) a tenth of the time of greedy search is saved.
+        with_attention: give attention with the hypotheses.
+    """
+
+    symbols: Symbols
+    penalty: LengthPenalty
+    pick: Pick = most_probable
+    paths: int = 1
+    n_best: int = 1
+    constraints: tuple[Constraint, ...] = ()
+    with_log_probs: bool = True
+    with_attention: bool = False
+
+    @torch.inference_mode()
+    def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each sentence by score, at least one each; drawn ones may be equal."""
+        run = _Run(self, request)
+        run.follow(stepper)
+        found = run.trail.hypotheses(self.penalty)
+        sentences = [found[i * self.paths : (i + 1) * self.paths] for i in range(request.num_sentences)]
+        return [sorted(paths, key=lambda h: -h.score)[: self.n_best] for paths in sentences]
+
+
+class _Trail:
+    """What was chosen at each step, and for which path."""
+
+    def __init__(self, num_paths: int) -> None:
+        self.num_paths = num_paths
+        self.lengths = torch.zeros(num_paths, dtype=torch.int64)
+        self.forced = torch.zeros(num_paths, dtype=torch.bool)
+        self.steps: list[tuple[Tensor, Tensor, Tensor | None, Tensor | None]] = []
+
+    def add(self, path: Tensor, token: Tensor, log_prob: Tensor | None, attention: Tensor | None) -> None:
+        """The tokens [rows] chosen for the paths [rows]."""
+        mean = None if attention is None else attention.float().mean(1)  # [rows, S]
+        self.steps.append((path, token, log_prob, mean))
+
+    def hypotheses(self, penalty: LengthPenalty) -> list[Hypothesis]:
+        """All paths, ended."""
+        tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
+        log_probs = torch.full((self.num_paths, len(self.steps)), math.nan)
+        for t, (path, token, log_prob, _) in enumerate(self.steps):
+            tokens[path, t] = token.cpu()
+            if log_prob is not None:
+                log_probs[path, t] = log_prob.cpu()
+        found = []
+        for path, length in enumerate(self.lengths.tolist()):
+            pieces = log_probs[path, : length + 1].tolist()
+            total = math.fsum(pieces) if len(pieces) == length + 1 else math.nan
+            score = penalty.score(torch.tensor(total), torch.tensor(length + 1))
+            found.append(
+                Hypothesis(
+                    tokens=tokens[path, :length].tolist(),
+                    log_prob=total,
+                    score=float(score),
+                    piece_log_probs=pieces,
+                    finished=not bool(self.forced[path]),
+                    attention=self._attention(path, length),
+                )
+            )
+        return found
+
+    def _attention(self, path: int, length: int) -> Tensor | None:
+        if not self.steps or self.steps[0][3] is None:
+            return None
+        rows = [step[3][step[0] == path] for step in self.steps[:length] if step[3] is not None]
+        return torch.cat([self.steps[0][3][:0], *rows])  # [T, S]
+
+
+class _Run:
+    """One search: what does not change during it, and the trail."""
+
+    def __init__(self, search: Walk, request: Request) -> None:
+        self.search = search
+        self.request = request
+        self.constraints = (*search.constraints, *request.constraints)
+        self.narrow = Columns(search.symbols, request.columns)
+        self.columns = Columns(search.symbols, None) if self.constraints else self.narrow
+        self.max_length = request.max_length.repeat_interleave(search.paths)  # [all paths]
+        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(search.paths)
+        self.trail = _Trail(self.max_length.numel())
+
+    def follow(self, stepper: Stepper) -> None:
+        """Choose piece after piece until every path has ended."""
+        search, paths = self.search, self.search.paths
+        device = self.max_length.device
+        state: State = stepper.start(self.request.source, self.request.columns)
+        if paths > 1:
+            state = state.select_rows(torch.arange(state.num_rows, device=device).repeat_interleave(paths))
+        path = torch.arange(self.max_length.numel(), device=device)  # [rows]
+        token = torch.full_like(path, search.symbols.bos)
+        tokens = token.new_zeros(path.numel(), 0)  # [rows, t], for constraints
+        over = torch.zeros_like(path, dtype=torch.bool)  # ended, and not yet gone
+        step_number = 0
+        while path.numel():
+            at_limit = step_number >= self.max_length[path]
+            if not search.with_log_probs and bool((over | at_limit).all()):
+                self._end(path[~over], step_number, at_limit[~over])
+                return
+            step = stepper.step(token, state)
+            state = step.state
+            chosen, log_prob = self._choose(step.logits, path, tokens, at_limit)
+            token = self.columns.to_ids(chosen)
+            self.trail.add(path, token, log_prob, step.attention if search.with_attention else None)
+            ended = (chosen == self.columns.eos) & ~over
+            self._end(path[ended], step_number, at_limit[ended])
+            over = over | ended
+            if self.constraints:
+                tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
+            left = over.view(-1, paths).all(1)  # [B]
+            if int(left.sum()) * LEAVE >= left.numel():
+                stay = (~left).nonzero().squeeze(1)
+                if stay.numel() == 0:
+                    return
+                state = state.keep_sentences(stay) if stay.numel() < left.numel() else state
+                rows = (~left).repeat_interleave(paths)
+                path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
+            step_number += 1
+
+    def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The next columns [rows] and, if wanted, the model's own log-probabilities of them [rows]."""
+        columns, search = self.columns, self.search
+        own = logits
+        normaliser = log_normaliser(logits) if search.with_log_probs or self.constraints else None  # [rows]
+        if self.constraints and normaliser is not None:
+            own = self.narrow.widen(logits.float() - normaliser.unsqueeze(1), search.symbols.size)
+            normaliser = torch.zeros_like(normaliser)
+            logits = apply(self.constraints, Prefixes(tokens, path // search.paths), own).clone()
+        elif search.with_log_probs:
+            own = logits.clone() if len(columns.banned) else logits
+        end = own[:, columns.eos].clone()  # [rows]
+        logits[:, columns.banned] = float("-inf")
+        length = len(self.trail.steps)
+        early = length < self.min_length[path]
+        logits[:, columns.eos] = logits[:, columns.eos].masked_fill(early, float("-inf"))
+        place = Place(self.request.lines[path // search.paths], path % search.paths, length)
+        chosen = self.search.pick(logits, place)
+        dead = logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf")
+        chosen = torch.where(at_limit | dead, columns.eos, chosen)
+        if normaliser is None:
+            return chosen, None
+        value = torch.where(chosen == columns.eos, end, own.gather(1, chosen.unsqueeze(1)).squeeze(1))
+        return chosen, value.float() - normaliser
+
+    def _end(self, path: Tensor, length: int, forced: Tensor) -> None:
+        self.trail.lengths[path] = length
+        self.trail.forced[path] = forced
