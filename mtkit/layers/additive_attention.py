@@ -53,12 +53,12 @@ class AdditiveAttention(nn.Module):
         """
         to_query = loop_product(self.query)
         score, weigh = self._loop_score(memory.keys), _loop_weigh(memory.values)
-        sentences = memory.keys.size(0)
+        sentences, _, width = memory.keys.shape
         real = memory.real.unsqueeze(1)  # [B, 1, S]
         hidden = None if memory.real.all() else ~real
 
         def attend(query: Tensor) -> tuple[Tensor, Tensor]:
-            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), memory.keys.size(2))  # [B, W, A]
+            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), width)  # [B, W, A]
             scores = score(asked).to(query.dtype)  # [B, W, S]
             if hidden is None:
                 weights = scores.softmax(-1)  # [B, W, S]

@@ -1,0 +1,161 @@
+"""What the decoder reads in training: the truth, or at times what it would have said itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from mtkit.corpus.batch import Batch, Target
+from mtkit.models.model import TranslationModel
+from mtkit.training.truth_rate import InverseSigmoidDecayConfig, TruthRateConfig
+
+Coins = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
+Choice = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
+
+
+class DecoderInput(Protocol):
+    """Runs the decoder over a micro-batch, deciding what it reads."""
+
+    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
+        """Decoder states [N, D] of the places that are scored, sentence by sentence from left to right."""
+        ...
+
+    def set_update(self, update: int) -> None:
+        """Hear which update is about to be computed (1 is the first)."""
+        ...
+
+
+class TeacherForcing:
+    """The decoder reads the truth. Williams & Zipser 1989."""
+
+    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
+        """See DecoderInput."""
+        return model.hidden(batch.source, batch.target)[batch.scored]
+
+    def set_update(self, update: int) -> None:
+        """Nothing changes in the course of training."""
+
+
+class ScheduledSampling:
+    """The decoder reads the truth with a probability that falls, else its own choice at the step before.
+
+    Bengio et al. 2015. https://arxiv.org/abs/1506.03099 No gradient goes through the choice. A model that is not
+    being trained, and an update at which the probability is 1, read the truth as TeacherForcing does.
+
+    Args:
+        rate: the probability of the truth at an update, counted from 0.
+        coins: where the truth is read.
+        choice: what is read elsewhere, given the logits.
+    """
+
+    def __init__(self, rate: Callable[[int], float], coins: Coins, choice: Choice) -> None:
+        self.rate = rate
+        self.coins = coins
+        self.choice = choice
+        self.probability = rate(0)
+
+    def set_update(self, update: int) -> None:
+        """Take the probability of that update."""
+        self.probability = self.rate(update - 1)
+
+    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
+        """See DecoderInput."""
+        if not model.training or self.probability >= 1.0:
+            return TeacherForcing()(model, batch)
+        truth = self.coins(batch.target.ids, self.probability)
+        return step_by_step(model, batch, truth=truth, choice=self.choice)
+
+
+def step_by_step(model: TranslationModel, batch: Batch, *, truth: Tensor, choice: Choice) -> Tensor:
+    """Run the decoder through `start` and `advance`, with gradient.
+
+    Args:
+        model: any model.
+        batch: padding may be anywhere.
+        truth: [B, T] bool, for each of a sentence's tokens (in order, padding left out) whether the true one is read;
+            the first always is.
+        choice: what is read otherwise.
+
+    Returns:
+        [N, D], as DecoderInput.
+    """
+    ids, place = compact(batch.target)
+    state = model.start(batch.source)
+    hidden, state, _ = model.advance(ids[:, 0], state)
+    outputs = [hidden]
+    for t in range(1, ids.size(1)):
+        token = _next_token(ids[:, t], truth[:, t], hidden=hidden, logits=state.logits, choice=choice)
+        hidden, state, _ = model.advance(token, state)
+        outputs.append(hidden)
+    sentence, column = batch.scored.nonzero(as_tuple=True)
+    return torch.stack(outputs, 1)[sentence, place[sentence, column]]
+
+
+def compact(target: Target) -> tuple[Tensor, Tensor]:
+    """Move each sentence's tokens to the left: ids [B, longest], and for each place [B, T] where its token now is."""
+    place = (target.real.cumsum(1) - 1).clamp(min=0)
+    order = torch.argsort((~target.real).to(torch.uint8), dim=1, stable=True)
+    longest = int(target.real.sum(1).max()) if target.real.numel() else target.real.size(1)
+    return target.ids.gather(1, order)[:, : max(1, longest)], place
+
+
+@torch.no_grad()
+def _next_token(
+    true: Tensor, truth: Tensor, *, hidden: Tensor, logits: Callable[[Tensor], Tensor], choice: Choice
+) -> Tensor:
+    """The true ids [B] where `truth` [B]; elsewhere a choice from the logits of `hidden` [B, D], computed only there."""
+    rows = (~truth).nonzero().squeeze(1)  # [N]
+    return true if rows.numel() == 0 else true.index_copy(0, rows, choice(logits(hidden[rows])))
+
+
+def token_coins(ids: Tensor, probability: float) -> Tensor:
+    """A coin for each token of ids [B, T]."""
+    return torch.rand(ids.shape, device=ids.device) < probability
+
+
+def sentence_coins(ids: Tensor, probability: float) -> Tensor:
+    """One coin for each sentence of ids [B, T]; its tokens are all true, or none is."""
+    return (torch.rand(ids.size(0), 1, device=ids.device) < probability).expand(ids.shape)
+
+
+def choose_best(logits: Tensor) -> Tensor:
+    """The likeliest piece."""
+    return logits.float().argmax(-1)  # bf16 has a slow argmax
+
+
+def choose_sample(logits: Tensor) -> Tensor:
+    """A piece drawn from the model's distribution."""
+    return torch.multinomial(logits.float().softmax(-1), 1).squeeze(1)
+
+
+COINS: dict[str, Coins] = {"token": token_coins, "sentence": sentence_coins}
+CHOICES: dict[str, Choice] = {"argmax": choose_best, "sample": choose_sample}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForcingConfig:
+    """The decoder reads the truth (see TeacherForcing)."""
+
+    kind: Literal["teacher_forcing"] = "teacher_forcing"
+
+    def build(self) -> TeacherForcing:
+        """The decoder input."""
+        return TeacherForcing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledSamplingConfig:
+    """The decoder at times reads its own choice (see ScheduledSampling); a step-by-step pass, so slower."""
+
+    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
+    decay: TruthRateConfig = field(default_factory=InverseSigmoidDecayConfig)
+    coin: Literal["token", "sentence"] = "token"  # thrown for each; the paper found a coin for each token better
+    choice: Literal["argmax", "sample"] = "sample"  # what is read when the truth is not
+
+    def build(self) -> ScheduledSampling:
+        """The decoder input."""
+        return ScheduledSampling(self.decay.rate, COINS[self.coin], CHOICES[self.choice])
