@@ -64,7 +64,7 @@ class ScheduledSampling:
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
-        if not model.training or self.probability >= 1.0:
+        if not model.training or self.probability >= 1.0 or batch.num_sentences == 0:
             return TeacherForcing()(model, batch)
         truth = self.coins(batch.target.ids, self.probability)
         return step_by_step(model, batch, truth=truth, choice=self.choice)
@@ -107,7 +107,7 @@ def compact(target: Target) -> tuple[Tensor, Tensor]:
 def _next_token(
     true: Tensor, truth: Tensor, *, hidden: Tensor, logits: Callable[[Tensor], Tensor], choice: Choice
 ) -> Tensor:
-    """The true ids [B] where `truth` [B]; elsewhere a choice from the logits of `hidden` [B, D], computed only there."""
+    """The true ids [B] where `truth` [B]; elsewhere a choice from the logits of `hidden` [B, D]."""
     rows = (~truth).nonzero().squeeze(1)  # [N]
     return true if rows.numel() == 0 else true.index_copy(0, rows, choice(logits(hidden[rows])))
 
