@@ -6,6 +6,7 @@ All but the plateau are pure functions of the update number (the first update is
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
@@ -64,8 +65,8 @@ class InverseSqrt(Pure):
 
     def __call__(self, update: int) -> float:
         """min(u^-0.5, u · w^-1.5) times the scale."""
-        warmup = max(self.warmup, 1)
-        return self.scale * min(update**-0.5, update * warmup**-1.5)
+        warmup = float(max(self.warmup, 1))
+        return self.scale * min(1.0 / math.sqrt(update), update / math.pow(warmup, 1.5))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +207,7 @@ class Plateau:
     def __init__(self, config: PlateauConfig) -> None:
         self.config = config
         self.factor = 1.0
-        self.best = math.inf
+        self.best = sys.float_info.max  # JSON has no infinity
         self.waited = 0
 
     def __call__(self, update: int) -> float:
@@ -224,14 +225,12 @@ class Plateau:
             self.waited = 0
 
     def state(self) -> dict[str, float]:
-        """The factor, the best value (absent before the first validation) and how long it stands."""
-        best = {} if math.isinf(self.best) else {"best": self.best}
-        return {"factor": self.factor, "waited": float(self.waited), **best}
+        """The factor, the best value and how long it stands."""
+        return {"factor": self.factor, "waited": float(self.waited), "best": self.best}
 
     def load(self, state: Mapping[str, float]) -> None:
         """Go on from a checkpoint."""
-        self.factor, self.waited = state["factor"], int(state["waited"])
-        self.best = state["best"] if "best" in state else math.inf
+        self.factor, self.waited, self.best = state["factor"], int(state["waited"]), state["best"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,113 @@
+"""The recipe's `training:` section. Every default is a choice for Multi30k and a Transformer of width 256."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
+from mtkit.training.checkpoint_writer import KeepConfig
+from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.early_stopping import Metric
+from mtkit.training.nonfinite import OnNonFinite
+from mtkit.training.objective import CrossEntropyConfig
+from mtkit.training.optimiser import AdamConfig, OptimiserConfig
+from mtkit.training.precision import PrecisionName
+from mtkit.training.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
+
+Positive = Annotated[int, Field(gt=0)]
+DecoderInputConfig = Annotated[TeacherForcingConfig | ScheduledSamplingConfig, Field(discriminator="kind")]
+ObjectiveConfig = CrossEntropyConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationConfig:
+    """How the model is judged while it trains."""
+
+    metric: Metric = "nll"  # what best, patience and plateau look at; nll is smooth, bleu is what users feel
+    sentences: Annotated[int, Field(ge=0)] = 200  # decoded for BLEU, spread over the valid set; 0 decodes nothing
+    beam_size: Positive = 1  # greedy ranks checkpoints as a beam does, at a fifth of the time
+
+    def __post_init__(self) -> None:
+        if self.metric == "bleu" and not self.sentences:
+            raise ValueError("metric: bleu needs sentences to decode; set sentences above 0, or metric to nll")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How a model is trained."""
+
+    max_updates: Positive = 4000  # 18 passes over Multi30k with the batches below; little is gained after
+    validate_every: Positive = 500  # updates; two passes over Multi30k
+    checkpoint_every: Positive = 500  # updates; a few minutes of work are all that a power cut can take
+    log_every: Positive = 50  # updates; some ten seconds on two cores
+    batch_tokens: Positive = 4096  # sentences × longest side of a micro-batch, padding included
+    micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
+    precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of everything: weights, order, dropout
+
+    objective: ObjectiveConfig = field(default_factory=CrossEntropyConfig)
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1  # Vaswani et al. 2017, sec. 5.4
+    decoder_input: DecoderInputConfig = field(default_factory=TeacherForcingConfig)
+    optimiser: OptimiserConfig = field(default_factory=AdamConfig)
+    schedule: ScheduleConfig = field(default_factory=LinearConfig)
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0  # of the whole gradient; null does not clip
+    moving_average: MovingAverageConfig | None = field(default_factory=MovingAverageConfig)  # null: none
+    average: CheckpointAverageConfig | None = None  # null: the best checkpoint becomes the model
+
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    patience: Positive | None = None  # validations without a better one before stopping; null: never stops early
+    keep: KeepConfig = field(default_factory=KeepConfig)
+
+    init_from: Path | None = None  # a model whose weights and tokenizer are the beginning (fine-tuning)
+    max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call, for clusters: then saved, to be continued
+    on_nonfinite: OnNonFinite = "stop"  # a loss that is not finite: stop, or leave that batch out
+    max_skips: Positive = 10  # batches left out in a row before training stops all the same
+    deterministic: bool = False  # refuse kernels whose sums depend on chance (on a GPU; on a CPU there are none)
+
+    @property
+    def kept_last(self) -> int:
+        """How many of the last regular checkpoints must stay."""
+        needed = self.average.checkpoints if self.average and self.average.of == "last" else 0
+        return max(self.keep.last, needed)
+
+    @property
+    def kept_best(self) -> int:
+        """How many of the best checkpoints must stay."""
+        needed = self.average.checkpoints if self.average and self.average.of == "best" else 0
+        return max(self.keep.best, needed, 1)
+
+    def is_regular(self, update: int) -> bool:
+        """Whether a checkpoint is due at this update whatever happens."""
+        return update % self.checkpoint_every == 0 or update == self.max_updates
+
+
+HARMLESS = frozenset(
+    {
+        "validate_every",
+        "checkpoint_every",
+        "log_every",
+        "validation",
+        "patience",
+        "average",
+        "keep",
+        "max_hours",
+        "on_nonfinite",
+        "max_skips",
+        "deterministic",
+    }
+)  # keys that may change when a training is continued, apart from those that `harmless_keys` adds or takes
+
+
+def harmless_keys(config: TrainingConfig) -> frozenset[str]:
+    """The keys of `training:` that may change when a training with this configuration is continued.
+
+    `max_updates` too where the schedule does not end there. A plateau makes the rate depend on validation, so that
+    `validate_every` and `validation` are then not harmless.
+    """
+    kind: Literal["plateau"] | str = config.schedule.kind
+    without = frozenset({"validate_every", "validation"}) if kind == "plateau" else frozenset()
+    return (HARMLESS - without) | (frozenset() if kind in ENDING_KINDS else frozenset({"max_updates"}))

@@ -1,0 +1,160 @@
+"""What learns: a model with its objective, optimiser and schedule, and the arithmetic of one update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.corpus.batch import Batch
+from mtkit.models.model import Losses, TranslationModel
+from mtkit.training.average import AfterUpdate, MovingAverage
+from mtkit.training.config import TrainingConfig
+from mtkit.training.distributed import ALONE, Ranks
+from mtkit.training.objective import TrainingObjective
+from mtkit.training.optimiser import load_optimiser, optimiser_tensors, set_rate, trainable
+from mtkit.training.precision import Precision, resolve_precision
+from mtkit.training.schedule import Schedule
+from mtkit.training.seeding import seed_everything
+from mtkit.training.weights import load_weights, weights
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The parts of an update; `build_learner` makes one from a model and a recipe.
+
+    Attributes:
+        clip_norm: largest norm of the whole gradient, None for no limit.
+        scaler: enlarges the loss for fp16; does nothing otherwise.
+        after_update: called in turn after every update.
+        average: the one of them whose weights are validated and become the model, if any.
+    """
+
+    model: TranslationModel
+    objective: TrainingObjective
+    optimiser: torch.optim.Optimizer
+    schedule: Schedule
+    precision: Precision
+    clip_norm: float | None
+    seed: int
+    scaler: torch.amp.GradScaler
+    after_update: Sequence[AfterUpdate] = ()
+    average: MovingAverage | None = None
+    ranks: Ranks = ALONE
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def begin(self, update: int) -> float:
+        """Make ready for an update: no gradient, the rate (which it gives), the objective's state."""
+        self.optimiser.zero_grad(set_to_none=True)
+        self.objective.set_update(update)
+        return set_rate(self.optimiser, self.schedule(update))
+
+    def scored_tokens(self, batches: Sequence[Batch]) -> int:
+        """How many tokens the update scores, over micro-batches and ranks."""
+        return self.ranks.sum(sum(int(batch.scored.sum()) for batch in batches))
+
+    def losses(self, batches: Sequence[Batch], update: int) -> Iterator[Losses]:
+        """Forward and loss, one micro-batch after the other, each from its own seed."""
+        for number, batch in enumerate(batches):
+            if not batch.num_sentences:
+                continue  # this rank has nothing to do in this round
+            seed_everything(self.seed, update, number * self.ranks.world_size + self.ranks.rank)
+            with self.precision.autocast():
+                losses: Losses = self.model(batch.to(self.device), self.objective)
+            yield losses
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of the loss, a sum over tokens already divided by the update's tokens."""
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def clip(self) -> Tensor:
+        """Bound the norm of the whole gradient; gives the norm before, a scalar tensor."""
+        self.scaler.unscale_(self.optimiser)
+        gradients = [p.grad for p in trainable(self.model) if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if self.clip_norm is not None:
+            torch._foreach_mul_(gradients, (self.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
+
+    def step(self, update: int) -> None:
+        """Apply the gradient, then call what comes after an update."""
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        for function in self.after_update:
+            function(self.model, update)
+
+    def recover_from_overflow(self, loss: float) -> bool:
+        """Whether a gradient that is not finite only says that fp16's scale was too large, which is then lowered."""
+        if not (self.scaler.is_enabled() and math.isfinite(loss) and self.scaler.get_scale() > 1):
+            return False
+        self.scaler.update()
+        return True
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """A block in which the model has the weights that are judged and kept."""
+        return self.average.in_place(self.model) if self.average else nullcontext()
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Copies on the CPU of all that a checkpoint must hold, by file and name."""
+        live: dict[str, Mapping[str, Tensor]] = {
+            "model": weights(self.model),
+            "optimiser": optimiser_tensors(self.optimiser, self.model),
+            **{function.name: function.tensors() for function in self.after_update},
+        }
+        return {file: {n: t.detach().to("cpu", copy=True) for n, t in part.items()} for file, part in live.items()}
+
+    def load(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on from a checkpoint's tensors."""
+        load_weights(self.model, tensors["model"])
+        load_optimiser(self.optimiser, self.model, tensors["optimiser"])
+        for function in self.after_update:
+            function.load(tensors[function.name])
+
+    def numbers(self) -> dict[str, Any]:
+        """What a checkpoint must hold of the schedule and of the scaler."""
+        return {"schedule": self.schedule.state(), "scaler": self.scaler.state_dict()}
+
+    def load_numbers(self, numbers: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint's numbers."""
+        self.schedule.load(numbers["schedule"])
+        self.scaler.load_state_dict(numbers["scaler"])
+
+
+def build_learner(
+    model: TranslationModel,
+    objective: TrainingObjective,
+    *,
+    config: TrainingConfig,
+    ranks: Ranks = ALONE,
+    after_update: Sequence[AfterUpdate] = (),
+) -> Learner:
+    """The learner that a recipe describes, on the device where the model is.
+
+    Raises:
+        RecipeError: the precision is not one of this device.
+    """
+    device = next(model.parameters()).device
+    precision = resolve_precision(config.precision, device)
+    average = config.moving_average.build(model) if config.moving_average else None
+    return Learner(
+        model=model,
+        objective=objective,
+        optimiser=config.optimiser.build(model),
+        schedule=config.schedule.build(config.max_updates),
+        precision=precision,
+        clip_norm=config.clip_norm,
+        seed=config.seed,
+        scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
+        after_update=(*((average,) if average else ()), *after_update),
+        average=average,
+        ranks=ranks,
+    )

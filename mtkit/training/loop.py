@@ -1,0 +1,173 @@
+"""Training: the loop over updates, from wherever a run folder stands to the end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.training.average import average_checkpoints
+from mtkit.training.checkpoint import (
+    DamagedError,
+    checkpoint_path,
+    clear_leftovers,
+    list_checkpoints,
+    newest_good,
+    verify_checkpoint,
+)
+from mtkit.training.early_stopping import Scored
+from mtkit.training.learner import Learner
+from mtkit.training.meter import Sums
+from mtkit.training.progress import Progress
+from mtkit.training.session import Draws, Session, Surroundings
+from mtkit.training.signals import Signals
+from mtkit.training.weights import weights
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a call of `train` came to.
+
+    Attributes:
+        finished: False if it only ran out of time; the same call then goes on.
+        reason: max_updates, early_stopping or max_hours.
+        update: how many updates the model has seen.
+        best: the best validation, its value lower for better; None if there was none.
+        seconds: of all updates together, validation and saving left out.
+        tokens_per_second: real source and target tokens.
+        weights: of the final model, on the CPU: averaged, else the best, else the last; empty if not finished.
+    """
+
+    finished: bool
+    reason: str
+    update: int
+    best: Scored | None
+    seconds: float
+    tokens_per_second: float
+    weights: dict[str, Tensor]
+
+
+def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResult:
+    """Train to the end of the recipe, from the newest good checkpoint if there is one.
+
+    Randomness is a function of (seed, update, micro-batch) and the order of the data one of its position, so that a
+    training that was stopped, by whatever, and continued ends with the same bits. A training that has ended is not
+    continued; its result is given again. The caller holds the run folder's lock.
+
+    Raises:
+        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`).
+        Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
+        ReadWriteError: a checkpoint or the log could not be written.
+        DamagedError: every checkpoint is damaged.
+    """
+    progress = resume(learner, around)
+    with Signals() as signals, Session(learner, around, progress, signals=signals) as session:
+        session.validate()  # the one that an interruption cut off
+        for drawn in session.draws(loader):
+            update = session.progress.update + 1
+            rate = learner.begin(update)
+            tokens = learner.scored_tokens(drawn.batches)
+            sums = Sums()
+            for losses in learner.losses(drawn.batches, update):  # forward
+                learner.backward(losses.sum / tokens)
+                sums.add(losses)
+            norm = learner.clip()
+            if not math.isfinite(sums.mean() + float(norm)):
+                session.refuse(drawn, sums, norm)
+                continue
+            learner.step(update)
+            session.apply(drawn, sums, norm)
+            session.report(rate)
+            session.validate()
+            session.save()
+    return conclude(session)
+
+
+def resume(learner: Learner, around: Surroundings) -> Progress:
+    """Give the learner the newest good checkpoint, if there is one, and say how far it had come."""
+    folder = around.folder / "checkpoints"
+    torch.use_deterministic_algorithms(around.config.deterministic)
+    learner.model.train()
+    clear_leftovers(folder)
+    checkpoint, damages = newest_good(folder)
+    progress = Progress()
+    if checkpoint is not None:
+        learner.load(checkpoint.tensors)
+        learner.load_numbers(checkpoint.state)
+        progress = Progress.from_json(checkpoint.state["progress"])
+        around.log.rewind(progress.update)
+    for damage in damages:
+        around.log.event("damaged", path=str(damage.path), reason=damage.reason)
+    if checkpoint is not None:
+        path = checkpoint_path(folder, progress.update)
+        around.log.event("resume", progress.update, checkpoint=str(path))
+    around.log.event(
+        "begin",
+        progress.update,
+        max_updates=around.config.max_updates,
+        precision=learner.precision.name,
+        device=str(learner.device),
+        parameters=sum(p.numel() for p in learner.model.parameters()),
+    )
+    return progress
+
+
+def conclude(session: Session) -> TrainingResult:
+    """The result of a training that has come to its end, or to the end of its time."""
+    progress, reason = session.progress, session.ending() or ""
+    finished = reason != "max_hours"
+    best = progress.ranking.best[0] if progress.ranking.best else None
+    tokens = progress.src_tokens + progress.tgt_tokens
+    result = TrainingResult(
+        finished=finished,
+        reason=reason,
+        update=progress.update,
+        best=best,
+        seconds=progress.seconds,
+        tokens_per_second=tokens / max(progress.seconds, 1e-9),
+        weights=final_weights(session) if finished else {},
+    )
+    session.around.log.event(
+        "end",
+        progress.update,
+        reason=reason,
+        finished=finished,
+        best_update=best.update if best else None,
+        seconds=round(result.seconds, 1),
+        tokens_per_second=round(result.tokens_per_second, 1),
+    )
+    return result
+
+
+def final_weights(session: Session) -> dict[str, Tensor]:
+    """The weights that become the model: averaged, else the best, else the last.
+
+    A checkpoint that was damaged in the meantime is named in the log and left out.
+    """
+    good = [path for path in _chosen(session) if _is_good(path, session)]
+    if good:
+        return average_checkpoints(good)
+    with session.learner.averaged():
+        return {name: weight.to("cpu", copy=True) for name, weight in weights(session.learner.model).items()}
+
+
+def _chosen(session: Session) -> list[Path]:
+    average, ranking = session.config.average, session.progress.ranking
+    folder = session.around.folder / "checkpoints"
+    if average is None or average.of == "best":
+        count = average.checkpoints if average else 1
+        return [checkpoint_path(folder, update) for update in ranking.updates()[:count]]
+    regular = [path for update, path in list_checkpoints(folder).items() if session.config.is_regular(update)]
+    return regular[-average.checkpoints :]
+
+
+def _is_good(path: Path, session: Session) -> bool:
+    try:
+        verify_checkpoint(path)
+    except DamagedError as error:
+        session.around.log.event("damaged", path=str(path), reason=str(error))
+        return False
+    return True

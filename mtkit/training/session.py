@@ -1,0 +1,218 @@
+"""One call of `train()`: what surrounds its updates (logging, validating, saving, refusing, ending)."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from torch import Tensor
+
+from mtkit.corpus.loader import Position, Update
+from mtkit.errors import Interrupted, TrainingError
+from mtkit.models.model import TranslationModel
+from mtkit.training.checkpoint import Checkpoint, checkpoint_path
+from mtkit.training.checkpoint_writer import CheckpointWriter
+from mtkit.training.config import TrainingConfig
+from mtkit.training.early_stopping import Scored, Validation
+from mtkit.training.learner import Learner
+from mtkit.training.log import Log
+from mtkit.training.meter import Meter, Stopwatch, Sums
+from mtkit.training.nonfinite import Evidence, write_evidence
+from mtkit.training.progress import Progress
+from mtkit.training.signals import Signals
+
+Validate = Callable[[TranslationModel, int], Validation]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is given to a training besides what learns and what is learnt.
+
+    Attributes:
+        config: the recipe's `training:` section.
+        folder: the run folder.
+        log: where events go.
+        validate: judges the model at an update; it leaves the weights alone and may be cut off by a signal.
+    """
+
+    config: TrainingConfig
+    folder: Path
+    log: Log
+    validate: Validate
+
+
+class Draws(Protocol):
+    """Where updates come from: the corpus loader."""
+
+    def updates(self, start: Position) -> Generator[Update, None, None]:
+        """The updates from a position on, without end."""
+        ...
+
+
+class Session:
+    """The bookkeeping between two updates. Leaving its `with` block waits for the last checkpoint."""
+
+    def __init__(self, learner: Learner, around: Surroundings, progress: Progress, *, signals: Signals) -> None:
+        self.learner = learner
+        self.around = around
+        self.config = around.config
+        self.progress = progress
+        self.signals = signals
+        self._parts = ExitStack()
+        self._called = Stopwatch()
+        self._is_late = False
+        self.watch = Stopwatch(progress.seconds)
+        self.meter = Meter(self.watch)
+        self.writer = CheckpointWriter(around.folder / "checkpoints", is_wanted=self._is_wanted)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._parts.close()
+        self.writer.close(wait=kind is None)
+
+    def draws(self, loader: Draws) -> Iterator[Update]:
+        """The updates from where training stands, until it ends."""
+        updates = self._parts.enter_context(closing(loader.updates(self.progress.position)))
+        while not self.ending():
+            yield next(updates)
+
+    def apply(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
+        """Count an update that has been applied."""
+        self.writer.check()
+        self.progress = self.progress.applied(drawn)
+        self.meter.add(drawn, sums, norm)
+        hours = self.config.max_hours
+        self._is_late = hours is not None and self._called.seconds >= hours * 3600
+
+    def refuse(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
+        """Leave out an update that is not finite: keep the evidence, and stop if the recipe says so.
+
+        Raises:
+            TrainingError: training has to stop; what was saved before is untouched.
+        """
+        update, loss = self.progress.update + 1, sums.mean()
+        if self.learner.recover_from_overflow(loss):
+            self.progress = replace(self.progress, position=drawn.position)
+            return
+        samples = [int(sample) for batch in drawn.batches for sample in batch.samples]
+        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}"
+        facts = {"loss": str(loss), "grad_norm": str(float(norm)), "seed": self.config.seed, "samples": samples}
+        write_evidence(Evidence(drawn.batches, {"update": update, **facts}), path)
+        self.around.log.event("nonfinite", update, path=str(path), **facts)
+        self.progress = self.progress.skipping(drawn)
+        what = f"update {update}: loss {loss}, gradient norm {float(norm)}; the update was not made"
+        where = f"samples {_some(samples)}; the batch is in {path}"
+        if self.config.on_nonfinite == "stop":
+            remedy = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
+            raise TrainingError(f"{what}\n{where}\n{remedy}")
+        if self.progress.skipped_in_a_row >= self.config.max_skips:
+            raise TrainingError(f"{what}, nor were the {self.config.max_skips - 1} before\n{where}")
+
+    def report(self, rate: float) -> None:
+        """Log the updates since the last line, when it is time."""
+        update = self.progress.update
+        if update % self.config.log_every and not self.ending():
+            return
+        fields = self.meter.read()
+        self.meter.reset()
+        left = (self.config.max_updates - update) * fields["seconds_per_update"]
+        times = {"seconds": round(self.watch.seconds, 1), "seconds_left": round(left, 1)}
+        self.around.log.event("train", update, rate=rate, **fields, **times)
+
+    def validate(self) -> None:
+        """Judge the model, when it is time and this has not been done.
+
+        Raises:
+            Interrupted: a signal came; the state is saved and this validation will be made up for.
+        """
+        update = self.progress.update
+        is_due = update % self.config.validate_every == 0 or update == self.config.max_updates
+        if not is_due or self.progress.validated == update:
+            return
+        judged = self._judge(update)
+        if judged is None:
+            raise self._interrupted()
+        validation, seconds = judged
+        value = min(validation.value(self.config.validation.metric), sys.float_info.max)  # JSON has no infinity
+        value = sys.float_info.max if math.isnan(value) else value
+        self.learner.schedule.observe(value)
+        ranking = self.progress.ranking.add(Scored(value, update), keep=self.config.kept_best)
+        self.progress = replace(self.progress, validated=update, ranking=ranking)
+        perplexity = math.exp(min(validation.nll, 700.0))
+        fields = {"nll": validation.nll, "perplexity": perplexity, "bleu": validation.bleu, "sample": validation.sample}
+        is_best = ranking.since_best == 0
+        self.around.log.event("validation", update, **fields, is_best=is_best, seconds=seconds)
+
+    def _judge(self, update: int) -> tuple[Validation, float] | None:
+        """The validation and its seconds; None if a signal cut it off."""
+        watch, model = Stopwatch(), self.learner.model
+        model.eval()
+        try:
+            with self.watch.paused(), self.learner.averaged(), self.signals.interruptible():
+                return self.around.validate(model, update), round(watch.seconds, 2)
+        except Interrupted:
+            return None
+        finally:
+            model.train()
+
+    def save(self) -> None:
+        """Save a checkpoint, when it is due, when the model is among the best, or when training ends here.
+
+        Raises:
+            Interrupted: a signal came, and the state is on the disk.
+            ReadWriteError: this or the last checkpoint could not be written.
+        """
+        update = self.progress.update
+        is_new_best = self.progress.validated == update and self.progress.ranking.has(update)
+        if self.signals.received is not None:
+            raise self._interrupted()
+        if self.config.is_regular(update) or is_new_best or self.ending():
+            self._submit()
+
+    def _submit(self) -> None:
+        with self.watch.paused():
+            self.progress = replace(self.progress, seconds=self.watch.seconds)
+            state = {"progress": self.progress.to_json(), **self.learner.numbers()}
+            self.writer.submit(self.progress.update, Checkpoint(self.learner.tensors(), state))
+        path = checkpoint_path(self.writer.folder, self.progress.update)
+        self.around.log.event("checkpoint", self.progress.update, path=str(path))
+
+    def _interrupted(self) -> Interrupted:
+        number = self.signals.received or 0
+        self._submit()
+        self.writer.wait()
+        self.around.log.event("interrupted", self.progress.update, signal=number)
+        return Interrupted(
+            number, f"interrupted after update {self.progress.update}; the same command goes on from there"
+        )
+
+    def ending(self) -> str | None:
+        """Why training ends after this update, or None."""
+        if self.progress.update >= self.config.max_updates:
+            return "max_updates"
+        if self.progress.ranking.is_exhausted(self.config.patience):
+            return "early_stopping"
+        return "max_hours" if self._is_late else None
+
+    def _is_wanted(self, update: int, present: list[int]) -> bool:
+        """Whether the checkpoint of an older update stays, given all that are present (the newest always does)."""
+        every = self.config.keep.every
+        regular = [u for u in present if self.config.is_regular(u)]
+        is_kept_for_ever = every is not None and update % every == 0
+        is_best = self.progress.ranking.has(update)
+        return is_kept_for_ever or is_best or update in regular[-self.config.kept_last :]
+
+
+def _some(samples: list[int]) -> str:
+    shown = ", ".join(str(sample) for sample in samples[:8])
+    return shown if len(samples) <= 8 else f"{shown} and {len(samples) - 8} more"
