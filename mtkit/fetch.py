@@ -12,7 +12,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mtkit import __version__
@@ -32,15 +31,7 @@ def _ignore(name: str, done: int, total: int | None) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """One file of a corpus: where it is, and whether it was there before."""
-
-    path: Path
-    was_there: bool
-
-
-def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progress = _ignore) -> list[Fetched]:
+def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progress = _ignore) -> list[Path]:
     """Bring all files of a known corpus into a folder, which is made.
 
     Args:
@@ -48,6 +39,9 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
         folder: the files are put here and nowhere else.
         base: another address of the same files, such as a mirror; it ends in "/".
         progress: is told of every chunk.
+
+    Returns:
+        The files, those that were there before among them.
 
     Raises:
         UsageError: no such corpus.
@@ -59,10 +53,10 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
     address, checksums = KNOWN[corpus]
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    return [
-        fetch_file((base or address) + urllib.parse.quote(name), _inside(folder, name), checksum, progress=progress)
-        for name, checksum in checksums.items()
-    ]
+    paths = [_inside(folder, name) for name in checksums]
+    for path in paths:
+        fetch_file((base or address) + urllib.parse.quote(path.name), path, checksums[path.name], progress=progress)
+    return paths
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -73,7 +67,7 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignore) -> Fetched:
+def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignore) -> None:
     """Download one file, unless it is there.
 
     A partial download that turns out to be of other content is thrown away and the file is downloaded once more.
@@ -84,7 +78,7 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
     """
     if path.exists():
         if hash_file(path) == sha256:
-            return Fetched(path, was_there=True)
+            return
         raise DataError(f"{path}: is there but has another checksum than expected; move it away to download it again")
     part = path.with_name(path.name + ".part")
     was_resumed = _download(url, part, progress)
@@ -100,7 +94,6 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
         flush_to_disk(part)
         part.replace(path)
         flush_to_disk(path.parent)
-    return Fetched(path, was_there=False)
 
 
 def _download(url: str, part: Path, progress: Progress) -> bool:
