@@ -43,6 +43,15 @@ class Recipe:
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    def __post_init__(self) -> None:
+        if self.model.tied_embeddings == "all" and not self.tokenizer.shared:
+            raise ValueError(
+                "model.tied_embeddings: all needs one vocabulary for both sides; set it to target, or tokenizer.shared "
+                "to true"
+            )
+        if self.corpus.valid is None and self.training.patience is not None:
+            raise ValueError("training.patience: stopping early needs corpus.valid; name it, or leave patience out")
+
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe.

@@ -15,13 +15,8 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {**{name: p.detach() for name, p in model.named_parameters()}, **buffers}
 
 
-@torch.no_grad()
-def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy into the model what `weights` gave.
-
-    Raises:
-        ValueError: a weight is missing, unknown or of another shape; all of them are named.
-    """
+def mismatches(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+    """Why these are not the weights of this model: each that is missing, unknown or of another shape."""
     own = weights(model)
     faults = [f"{name} is missing" for name in own.keys() - tensors.keys()]
     faults += [f"{name} is unknown" for name in tensors.keys() - own.keys()]
@@ -30,7 +25,18 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         for name in own.keys() & tensors.keys()
         if tensors[name].shape != own[name].shape
     ]
-    if faults:
-        raise ValueError(f"these are not the weights of this model: {'; '.join(sorted(faults))}")
+    return sorted(faults)
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy into the model what `weights` gave.
+
+    Raises:
+        ValueError: they are those of another model; says why, see `mismatches`.
+    """
+    if faults := mismatches(model, tensors):
+        raise ValueError(f"these are not the weights of this model: {'; '.join(faults)}")
+    own = weights(model)
     for name, tensor in tensors.items():
         own[name].copy_(tensor)

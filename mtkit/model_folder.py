@@ -1,0 +1,176 @@
+"""The model folder: all that translating raw text needs, and nothing of the place where it was made.
+
+```
+model.safetensors   weights, tied ones once; equal weights are equal bytes
+config.json         versions, languages, tokenizer, model, default search, longest training source
+spm.model           or src.model and tgt.model
+README.md           the model card
+```
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mtkit import __version__, schema
+from mtkit.errors import DataError, MissingInputError, RecipeError
+from mtkit.files import build_folder, reading, write_json, write_text
+from mtkit.models.model import TranslationModel
+from mtkit.recipe import ModelConfig, plain, stated
+from mtkit.search.config import SearchConfig
+from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, model_names
+from mtkit.training.tensor_file import write_tensors
+from mtkit.training.weights import mismatches
+
+FORMAT = 1  # raised when older programs could not read a model any more
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What config.json says besides the versions.
+
+    Attributes:
+        longest_source: pieces of the longest source that was trained on; longer ones are new to the model.
+        search: what is used unless a command says otherwise.
+    """
+
+    src_lang: str
+    tgt_lang: str
+    longest_source: int
+    tokenizer: TokenizerConfig
+    model: ModelConfig
+    search: SearchConfig
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that was read, ready to translate."""
+
+    folder: Path
+    description: Description
+    tokenizers: TokenizerPair
+    model: TranslationModel
+
+
+def write_model(
+    folder: Path, tensors: Mapping[str, Tensor], description: Description, tokenizers: TokenizerPair, *, card: str
+) -> None:
+    """Write a model folder; an existing one is replaced when the new one is whole.
+
+    Args:
+        folder: where it comes to be.
+        tensors: the weights, as `training.weights.weights` names them.
+        description: all but the weights.
+        tokenizers: of both sides.
+        card: the text of README.md.
+
+    Raises:
+        ReadWriteError: the folder cannot be written.
+    """
+    with build_folder(folder) as temporary:
+        write_tensors(temporary / WEIGHTS, tensors)
+        write_json(temporary / CONFIG, {"format": FORMAT, "mtkit": __version__, **plain(description)})
+        for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
+            tokenizer.save(temporary / name)
+        write_text(temporary / CARD, card)
+
+
+def find_model(path: Path) -> Path:
+    """The model folder that a path means: itself, or the one inside a run folder.
+
+    Raises:
+        MissingInputError: there is none; says what is missing.
+    """
+    for folder in (path, path / "model"):
+        if (folder / CONFIG).is_file():
+            return folder
+    if not path.exists():
+        raise MissingInputError(f"{path}: no such folder; MODEL is a model folder or the folder of a finished run")
+    if (path / "recipe.yaml").is_file():
+        raise MissingInputError(
+            f"{path}: this run has no model yet, its training is not finished; go on with "
+            f"mtkit train {path / 'recipe.yaml'} --run-dir {path}"
+        )
+    raise MissingInputError(f"{path}: neither a model folder nor a run folder; it has no {CONFIG}")
+
+
+def read_description(folder: Path) -> Description:
+    """Read config.json of a model folder.
+
+    Raises:
+        MissingInputError: it is not there.
+        DataError: it is damaged, or of a later version.
+    """
+    path = folder / CONFIG
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        fields: Any = json.loads(content)
+        version, made_by = fields.pop("format"), fields.pop("mtkit")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: damaged: {error!r}") from error
+    if version != FORMAT:
+        raise DataError(f"{path}: has format {version}, written by mtkit {made_by}; this mtkit reads format {FORMAT}")
+    try:
+        description: Description = schema.build(Description, stated(fields, str(path), folder))
+    except RecipeError as error:
+        raise DataError(f"{error}\nthe model was written by mtkit {made_by}, this is {__version__}") from error
+    return description
+
+
+def read_tokenizers(folder: Path, config: TokenizerConfig) -> TokenizerPair:
+    """Read the sentencepiece models of a model folder.
+
+    Raises:
+        MissingInputError, DataError: as `Tokenizer.load`.
+    """
+    sides = [Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)]
+    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config)
+
+
+def read_model(path: Path) -> Loaded:
+    """Read the model of a model folder or of a finished run; its weights are memory-mapped.
+
+    Raises:
+        MissingInputError: there is no model, or a file of it is missing.
+        DataError: a file is damaged, or does not fit the others.
+    """
+    folder = find_model(path)
+    description = read_description(folder)
+    tokenizers = read_tokenizers(folder, description.tokenizer)
+    try:
+        model = description.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+        map_weights(model, folder / WEIGHTS)
+    except ValueError as error:
+        raise DataError(f"{folder / WEIGHTS}: {error}") from error
+    return Loaded(folder, description, tokenizers, model.eval())
+
+
+def map_weights(model: TranslationModel, path: Path) -> None:
+    """Give a model the weights of a file without copying them.
+
+    Raises:
+        MissingInputError, ReadWriteError: as `files.reading`.
+        DataError: it is not a file of tensors.
+        ValueError: they are not this model's; names those that are missing, unknown or of another shape.
+    """
+    with reading(path):
+        try:
+            tensors = load_file(path)
+        except SafetensorError as error:
+            raise DataError(f"{path}: damaged, or not in the safetensors format ({error})") from error
+    if faults := mismatches(model, tensors):
+        shown = "; ".join(faults[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
+        raise ValueError(f"these are not the weights of this model: {shown}")
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, tensor in tensors.items():
+        own[name].data = tensor  # tied places share the Parameter, so they follow
