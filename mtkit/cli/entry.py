@@ -23,6 +23,9 @@ from mtkit.errors import Interrupted, MtkitError, ReaderGoneError, ReadWriteErro
 
 MOST_LINES = 12  # of an error message
 
+# what a user, the machine or another program can cause; all else is a mistake of ours and shows its traceback
+EXPECTED = (MtkitError, UsageFault, KeyboardInterrupt, OSError, MemoryError)
+
 
 def main() -> NoReturn:
     """Run the command that `sys.argv` states and end the process with its exit code."""
@@ -46,21 +49,26 @@ def execute(words: Sequence[str]) -> int:
     except (BrokenPipeError, ReaderGoneError):
         _drop_stdout()
         return ReaderGoneError.exit_code
-    except KeyboardInterrupt:
-        error: MtkitError = Interrupted(signal.SIGINT, "interrupted")
-    except UsageFault as fault:
-        error = UsageError(explain(fault))
-    except MtkitError as fault:
-        error = fault
-    except OSError as fault:
-        error = ReadWriteError(_what_the_system_said(fault))
-    except MemoryError:
-        error = TrainingError("out of memory; take smaller batches (batch_tokens)")
-    if debug:
-        traceback.print_exc()
+    except EXPECTED as fault:
+        if debug:
+            traceback.print_exc()
+        error = _as_ours(fault)
     _flush_or_drop_stdout()
     print(_clip(f"mtkit: error: {error}"), file=sys.stderr)
     return error.exit_code
+
+
+def _as_ours(fault: BaseException) -> MtkitError:
+    match fault:
+        case MtkitError():
+            return fault
+        case UsageFault():
+            return UsageError(explain(fault))
+        case KeyboardInterrupt():
+            return Interrupted(signal.SIGINT, "interrupted")
+        case OSError():
+            return ReadWriteError(_what_the_system_said(fault))
+    return TrainingError("out of memory; take smaller batches (batch_tokens)")
 
 
 def _take_debug(words: Sequence[str]) -> tuple[list[str], bool]:

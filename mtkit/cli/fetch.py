@@ -16,7 +16,10 @@ def fetch(
 ) -> None:
     """Download a corpus whose address and checksums are pinned."""
     from mtkit import fetch as library
+    from mtkit.cli.download import progress
     from mtkit.cli.printing import print_lines
 
     folder = output if output is not None else Path("data") / corpus
-    print_lines([str(path) for path in library.fetch(corpus, folder)])
+    with progress() as tell:
+        files = library.fetch(corpus, folder, progress=tell)
+    print_lines(f"{file.path}{' (was there)' if file.was_there else ''}" for file in files)

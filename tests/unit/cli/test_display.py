@@ -1,0 +1,69 @@
+"""What is seen while a training runs."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mtkit.cli.display import LiveDisplay, clock, display
+from mtkit.training.log import PlainDisplay
+
+EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
+    ("tokenizer", None, {"pieces": 8000}),
+    ("begin", None, {"max_updates": 40, "precision": "bf16", "first_update": 1}),
+    ("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6, "seconds_left": 90.0, "rate": 1e-3}),
+    (
+        "validation",
+        10,
+        {"nll": 2.0, "perplexity": 7.39, "bleu": 12.0, "sample": ["a [red] dog", "ein Hund", "ein roter Hund"]},
+    ),
+    ("validation", 20, {"nll": 1.9, "perplexity": 6.69, "bleu": 11.0, "sample": None}),
+    ("checkpoint", 20, {"path": "runs/x/checkpoints/update-00000020"}),
+    ("end", 40, {"reason": "max_updates", "finished": True}),
+]
+
+
+def shown(count: int) -> str:
+    """The screen's raw stream after the first `count` events."""
+    stream = io.StringIO()
+    live = LiveDisplay(Console(file=stream, force_terminal=True, color_system=None, width=100))
+    for name, update, fields in EVENTS[:count]:
+        live.event(name, update, fields)
+    live.close()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "tokenizer  pieces 8000"),
+        (2, "update 0 of 40"),
+        (3, "loss 2.500  12,346 tokens/s  1:30 left"),
+        (3, "update 10 of 40"),
+        (4, "perplexity 7.39  BLEU 12.0 (best 12.0)"),
+        (4, "hyp ein Hund"),
+        (4, "src a [red] dog"),
+        (5, "perplexity 6.69  BLEU 11.0 (best 12.0)"),
+        (6, "update 20: checkpoint"),
+        (7, "update 40 of 40"),
+    ],
+)
+def test_the_live_picture_says(count: int, text: str) -> None:
+    assert text in " ".join(shown(count).replace("\n", "\n ").split(" ")).replace("hyp  ", "hyp ")
+
+
+def test_an_interrupted_training_gives_the_cursor_back() -> None:
+    assert shown(3).endswith("\x1b[?25h")
+
+
+def test_plain_lines_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    with display() as plain:
+        assert isinstance(plain, PlainDisplay)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (9.6, "0:10"), (90, "1:30"), (3700, "1:01:40")])
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
