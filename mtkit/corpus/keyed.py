@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the step of SplitMix64
 _WORD = (1 << 64) - 1
 _ROUNDS = 6  # of the Feistel network
-_MIN_HALF = 4  # bits; smaller networks have too few permutations
+_MIN_HALF = 3  # bits; in smaller networks not all permutations are equally likely
 
 
 def keyed(*numbers: int) -> int:

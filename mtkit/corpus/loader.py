@@ -127,7 +127,7 @@ class Loader:
         windows = ahead(self._windows(start.window, abandoned), _WINDOWS_AHEAD)
         updates = ahead(self._collated(windows, start), _UPDATES_AHEAD)
         try:
-            for update in updates:  # not `yield from`, which would close it, and wait, before the event is set
+            for update in updates:  # noqa: UP028 (`yield from` would close it, and wait, before the event is set)
                 yield update
         finally:
             abandoned.set()

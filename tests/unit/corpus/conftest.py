@@ -1,0 +1,100 @@
+"""A corpus of short sentences and a tokenizer without sentencepiece: a piece for every word."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from mtkit.corpus.binarise import binarise
+from mtkit.corpus.store import Store
+from mtkit.text.vocab import Vocab
+
+settings.register_profile("corpus", deadline=None)  # the machine may be busy
+settings.load_profile("corpus")
+
+
+@dataclass
+class WordTokenizer:
+    """A word is a piece; sampling splits words into halves at random."""
+
+    vocab: Vocab = field(default_factory=lambda: Vocab(size=1000, pad=0, unk=1, bos=2, eos=3))
+
+    def normalise(self, line: str) -> str:
+        return line.replace("▁", "_")
+
+    def piece(self, word: str) -> int:
+        return 4 + int(hashlib.sha256(word.encode()).hexdigest(), 16) % (self.vocab.size - 4)
+
+    def encode(self, lines: list[str], *, threads: int = 1) -> list[list[int]]:
+        return [[self.piece(word) for word in line.split()] for line in lines]
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        coin = random.Random(f"{line} {seed}")
+        halves = [
+            half
+            for word in line.split()
+            for half in ((word[:1], word[1:]) if coin.random() < alpha and len(word) > 1 else (word,))
+        ]
+        return [self.piece(half) for half in halves]
+
+
+@dataclass
+class WordTokenizers:
+    src: WordTokenizer = field(default_factory=WordTokenizer)
+    tgt: WordTokenizer = field(default_factory=WordTokenizer)
+    name: str = "words"
+
+    def hash(self) -> str:
+        return self.name
+
+
+def write_lines(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [
+        " ".join(chance.choice(["one", "two", "three", "four"]) for _ in range(chance.randint(1, 20))) + f" n{number}"
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def tokenizers():
+    return WordTokenizers()
+
+
+@pytest.fixture
+def make_store(tmp_path, tokenizers):
+    """make_store(count, seed): a store of that many pairs."""
+
+    def make(count: int, seed: int = 0) -> Store:
+        src = write_lines(tmp_path / f"{seed}.src", sentences(count, 2 * seed))
+        tgt = write_lines(tmp_path / f"{seed}.tgt", sentences(count, 2 * seed + 1))
+        binarise(src, tgt, tmp_path / f"store{seed}", tokenizers, None)
+        return Store(tmp_path / f"store{seed}")
+
+    return make
+
+
+@pytest.fixture
+def write():
+    """write(path, lines) -> path."""
+    return write_lines
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of real corpora: MTKIT_CORPORA, or ../shared/corpora."""
+    folder = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora"))
+    if not folder.is_dir():
+        pytest.skip(f"needs real corpora: {folder} is not there, set MTKIT_CORPORA")
+    return folder

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from mtkit.corpus.cleaning import REASONS, CleaningConfig, CleaningReport
+
+
+def reasons(src, tgt, **bounds):
+    found = CleaningConfig(**bounds).reasons(np.array(src), np.array(tgt))
+    return [None if number < 0 else REASONS[number] for number in found]
+
+
+def test_first_reason_counts():
+    assert reasons([0, 5, 11, 10, 1], [5, 0, 10, 10, 11], max_length=10) == [
+        "empty", "empty", "too_long", None, "too_long",
+    ]  # fmt: skip
+
+
+def test_ratio_is_not_asked_of_short_sentences():
+    assert reasons([1, 2, 20, 3], [20, 21, 1, 28], max_ratio=9, ratio_from=20) == [None, "ratio", None, "ratio"]
+    assert reasons([3], [27], max_ratio=9) == [None]
+
+
+def test_report_counts_by_reason_with_line_numbers_over_blocks():
+    report = CleaningReport()
+    report.add(np.array([-1, 0, -1]))
+    report.add(np.array([0, 2] + [0] * 9))
+    assert (report.lines, report.kept) == (14, 2)
+    assert report.dropped == {"empty": 11, "too_long": 0, "ratio": 1}
+    assert report.examples == {"empty": [2, 4, 6, 7, 8], "too_long": [], "ratio": [5]}
+    assert report.summary() == [
+        "2 of 14 pairs kept",
+        "11 left out because a side is empty: line 2, 4, 6, 7, 8, ...",
+        "1 left out because one side is cleaning.max_ratio times longer than the other: line 5",
+    ]
+
+
+@pytest.mark.parametrize("bad", [{"max_length": 0}, {"max_ratio": 0.5}, {"ratio_from": -1}])
+def test_bounds_out_of_range_are_refused(bad):
+    with pytest.raises(ValidationError):
+        TypeAdapter(CleaningConfig).validate_python(bad)

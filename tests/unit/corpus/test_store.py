@@ -1,0 +1,102 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from mtkit.corpus.binarise import binarise
+from mtkit.corpus.store import Store
+from mtkit.corpus.store_writer import id_type
+from mtkit.errors import DataError, MissingInputError
+
+COLUMNS = [
+    f"{side}.{what}{part}" for side in ("src", "tgt") for what in ("ids", "text") for part in ("", ".offsets")
+] + ["line"]
+
+
+@pytest.fixture
+def store(make_store):
+    return make_store(12)
+
+
+def test_columns_give_back_what_was_written(store, tokenizers, tmp_path):
+    for side in ("src", "tgt"):
+        lines = (tmp_path / f"0.{side}").read_text().split("\n")[:-1]
+        assert [store.text(side, sample) for sample in range(len(store))] == lines
+        assert [store.ids(side, sample).tolist() for sample in range(len(store))] == tokenizers.src.encode(lines)
+        assert store.lengths(side).tolist() == [len(line.split()) for line in lines]
+        assert store.summary(side).longest == store.lengths(side).max()
+        assert store.summary(side).longest_line == store.lengths(side).argmax() + 1
+        assert store.summary(side).pieces == store.lengths(side).sum()
+    assert [store.line(sample) for sample in range(3)] == [1, 2, 3]
+    store.verify()
+
+
+def test_ids_are_memory_mapped_in_the_smallest_type(store):
+    assert isinstance(store.all_ids("src").flat, np.memmap)
+    assert store.ids("src", 0).dtype == np.uint16
+    assert (id_type(65_536), id_type(65_537)) == (np.uint16, np.uint32)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_truncated_column_is_named(store, column):
+    path = store.folder / f"{column}.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=rf"{column}.bin: \d+ bytes, should be \d+; .*preprocess"):
+        Store(store.folder)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_flipped_bit_is_named_by_verify(store, column):
+    path = store.folder / f"{column}.bin"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"damaged: {column}.bin"):
+        Store(store.folder).verify()
+
+
+def test_a_missing_part_is_named(store, tmp_path):
+    with pytest.raises(MissingInputError, match="nowhere"):
+        Store(tmp_path / "nowhere")
+    (store.folder / "tgt.text.bin").unlink()
+    with pytest.raises(MissingInputError, match=r"tgt\.text\.bin"):
+        Store(store.folder)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "src": 3}'])
+def test_a_damaged_manifest_is_named(store, content):
+    (store.folder / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=r"manifest\.json: damaged"):
+        Store(store.folder)
+
+
+def test_a_manifest_that_lacks_a_column_is_named(store):
+    path = store.folder / "manifest.json"
+    content = json.loads(path.read_text())
+    del content["columns"]["line"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="has no column line"):
+        Store(store.folder)
+
+
+def test_offsets_of_another_column_are_refused(store):
+    path = store.folder / "src.ids.offsets.bin"
+    shutil.copy(store.folder / "src.text.offsets.bin", path)
+    with pytest.raises(DataError, match=r"src\.ids\.offsets\.bin: does not fit"):
+        Store(store.folder)
+
+
+def test_a_newer_format_is_refused(store):
+    path = store.folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(DataError, match="has format 99, this mtkit reads format 1"):
+        Store(store.folder)
+
+
+def test_blank_lines_survive_where_nothing_is_cleaned(tmp_path, tokenizers, write):
+    src, tgt = write(tmp_path / "a", ["", " "]), write(tmp_path / "b", ["", ""])
+    binarise(src, tgt, tmp_path / "store", tokenizers, None)
+    store = Store(tmp_path / "store")
+    assert [store.text("src", 0), store.text("src", 1)] == ["", " "]
+    assert store.lengths("tgt").tolist() == [0, 0]
