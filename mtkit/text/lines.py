@@ -113,29 +113,30 @@ def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
     with reading(path), path.open("rb") as file:
-        magic = file.peek(6)
+        stream, damage = _decompressed(file, file.peek(6))
         try:
-            yield _decompressed(file, magic)
-        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+            yield stream
+        except (EOFError, *damage) as error:
             raise DataError(f"{path}: the compressed file is damaged or incomplete: {error}") from error
 
 
-def _decompressed(file: IO[bytes], magic: bytes) -> BinaryIO:
+def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
+    """The plain bytes, and what is raised on reading them if the compressed ones are damaged."""
     if magic.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (gzip.BadGzipFile, zlib.error)
     if magic.startswith(_XZ):
-        return cast(BinaryIO, lzma.LZMAFile(file))
+        return cast(BinaryIO, lzma.LZMAFile(file)), (lzma.LZMAError,)
     if magic.startswith(_ZSTANDARD):
         return _zstandard(file)
-    return cast(BinaryIO, file)
+    return cast(BinaryIO, file), ()
 
 
-def _zstandard(file: IO[bytes]) -> BinaryIO:
+def _zstandard(file: IO[bytes]) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
     """Python reads zstandard by itself from 3.14 on; before, a package of the same interface does."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             module: Any = importlib.import_module(name)
         except ImportError:
             continue
-        return cast(BinaryIO, module.ZstdFile(file))
+        return cast(BinaryIO, module.ZstdFile(file)), (module.ZstdError,)
     raise MissingExtraError("zst", "backports.zstd")

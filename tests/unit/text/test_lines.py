@@ -1,6 +1,7 @@
 import gzip
 import io
 import lzma
+import sys
 
 import pytest
 
@@ -64,10 +65,20 @@ def test_truncated_archive_is_bad_data(tmp_path, compress):
         count_lines(path)
 
 
-def test_zstandard_without_its_package_names_the_remedy(tmp_path):
-    path = write(tmp_path, b"\x28\xb5\x2f\xfd rest")
-    with pytest.raises((MissingExtraError, DataError)):
-        list(read_lines(path))
+def test_zstandard_without_its_package_names_the_remedy(tmp_path, monkeypatch):
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"backports\.zstd: pip install 'mtkit\[zst\]'"):
+        list(read_lines(write(tmp_path, b"\x28\xb5\x2f\xfd rest")))
+
+
+def test_zstandard_with_its_package(tmp_path):
+    zstd = pytest.importorskip("backports.zstd")
+    content = zstd.compress("eins\nzwä".encode())
+    assert list(read_lines(write(tmp_path, content))) == ["eins", "zwä"]
+    for damaged in (content[:-3], content[:8] + b"\xff\xff" + content[10:]):
+        with pytest.raises(DataError, match="damaged or incomplete"):
+            count_lines(write(tmp_path, damaged))
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 1 << 20])
