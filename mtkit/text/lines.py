@@ -116,16 +116,16 @@ def _content(path: Path) -> Iterator[BinaryIO]:
         stream, damage = _decompressed(file, file.peek(6))
         try:
             yield stream
-        except (EOFError, *damage) as error:
+        except damage as error:
             raise DataError(f"{path}: the compressed file is damaged or incomplete: {error}") from error
 
 
 def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
     """The plain bytes, and what is raised on reading them if the compressed ones are damaged."""
     if magic.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (gzip.BadGzipFile, zlib.error)
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (EOFError, gzip.BadGzipFile, zlib.error)
     if magic.startswith(_XZ):
-        return cast(BinaryIO, lzma.LZMAFile(file)), (lzma.LZMAError,)
+        return cast(BinaryIO, lzma.LZMAFile(file)), (EOFError, lzma.LZMAError)
     if magic.startswith(_ZSTANDARD):
         return _zstandard(file)
     return cast(BinaryIO, file), ()
@@ -138,5 +138,5 @@ def _zstandard(file: IO[bytes]) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
             module: Any = importlib.import_module(name)
         except ImportError:
             continue
-        return cast(BinaryIO, module.ZstdFile(file)), (module.ZstdError,)
+        return cast(BinaryIO, module.ZstdFile(file)), (EOFError, module.ZstdError)
     raise MissingExtraError("zst", "backports.zstd")
