@@ -26,7 +26,7 @@ Search = Callable[[Stepper, Request], list[list[Hypothesis]]]
 
 @dataclass(frozen=True, kw_only=True)
 class LengthLimit:
-    """a · source + b pieces; the source counts its end of sentence, the translation does not."""
+    """a · source + b pieces; ends of sentences are not counted."""
 
     a: Annotated[float, Field(ge=0)] = 0.0
     b: Annotated[int, Field(ge=0)] = 0

@@ -91,10 +91,10 @@ class _Trail:
         """All paths, ended."""
         tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
         log_probs = torch.full((self.num_paths, len(self.steps)), math.nan)
-        for t, (path, token, log_prob, _) in enumerate(self.steps):
-            tokens[path, t] = token.cpu()
+        for t, (paths, token, log_prob, _) in enumerate(self.steps):
+            tokens[paths, t] = token.cpu()
             if log_prob is not None:
-                log_probs[path, t] = log_prob.cpu()
+                log_probs[paths, t] = log_prob.cpu()
         found = []
         for path, length in enumerate(self.lengths.tolist()):
             pieces = log_probs[path, : length + 1].tolist()

@@ -1,0 +1,184 @@
+"""Lines -> lines, in order: segment, sort by length, search in batches, put together again."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
+from mtkit.corpus.collate import collate_source
+from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.models.model import TranslationModel
+from mtkit.repetition import has_loop
+from mtkit.search.config import SearchConfig
+from mtkit.search.ensemble import Ensemble
+from mtkit.search.request import Request, Symbols
+from mtkit.search.stepper import Stepper
+from mtkit.segment import Segment, cut, join, one_line
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.translation import Translation
+
+__all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols_of"]
+
+Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
+LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """How the work is done; none of it changes a translation, but for near-ties under another compute type."""
+
+    compute_type: ComputeType = "auto"  # bf16 where the processor has instructions for it
+    batch_tokens: int = 12_288  # hypotheses × longest source of a batch
+    window: int = 4096  # lines that are read ahead and sorted by length
+    window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
+    flush_every: int | None = None  # lines after which translations appear; the window unless set
+    details: bool = False  # log-probabilities and alignment also where the search does without
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name in ("batch_tokens", "window", "window_characters", "flush_every"):
+            value = vars(self)[name]
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}")
+
+
+def symbols_of(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Symbols:
+    """The ids that search must know; control pieces are never generated, the unknown piece only if allowed."""
+    vocab = tokenizer.vocab
+    banned = {*tokenizer.control_ids(), vocab.pad, vocab.bos} - {vocab.eos}
+    if not allow_unknown:
+        banned.add(vocab.unk)
+    return Symbols(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))
+
+
+class Translator:
+    """Translates lines with one model or an ensemble.
+
+    Attributes:
+        models: as they are used: on the device, of the compute type.
+        compute_type: what `auto` came to.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        tokenizers: TokenizerPair,
+        search: SearchConfig,
+        *,
+        longest_source: int | None = None,
+        options: TranslationOptions | None = None,
+        rerank: Rerank | None = None,
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            models: one, or several over the same vocabularies; none is changed.
+            tokenizers: of both sides.
+            search: how translations are looked for.
+            longest_source: pieces of the longest training source; longer lines are split. None: never.
+            options: how the work is done.
+            rerank: orders the n best of each line anew, as minimum Bayes risk does.
+        """
+        self.options = options or TranslationOptions()
+        self.device = torch.device(self.options.device)
+        dtype = resolve_compute_type(self.options.compute_type, self.device)
+        self.compute_type = "bf16" if dtype == torch.bfloat16 else "float32"
+        self.models = [prepare(model, dtype, self.device) for model in models]
+        self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        self.tokenizers = tokenizers
+        self.search = search
+        self.longest_source = longest_source
+        self.rerank = rerank
+        self.symbols = symbols_of(tokenizers.tgt, allow_unknown=search.allow_unknown)
+
+    def translate(self, lines: Iterable[str], *, first: int = 1) -> Iterator[Translation]:
+        """Exactly one translation for each line, in order; a blank line (empty or white space) gives a blank one.
+
+        Args:
+            lines: any text; what follows a line is not waited for longer than `flush_every` says.
+            first: the number of the first line.
+
+        Raises:
+            MtkitError: what reading `lines` raises, after the translations of all lines before.
+            DataError: a model gives figures that are not numbers.
+        """
+        for window, error in _windows(lines, self.options):
+            yield from self._window(window, first)
+            first += len(window)
+            if error is not None:
+                raise error
+
+    def _window(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
+        segments = list(cut(lines, first, self.tokenizers.src, self.longest_source))
+        self._search(segments, self.search)
+        again = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
+        self._search(again, replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM))
+        for segment in again:
+            segment.flags = (*segment.flags, "repetition")
+        self._write(segments)
+        by_line = {line: list(group) for line, group in itertools.groupby(segments, key=lambda s: s.line)}
+        penalty = self.search.penalty()
+        for line in range(first, first + len(lines)):
+            yield join(line, by_line.get(line, []), self.tokenizers, penalty)
+
+    def _search(self, segments: Sequence[Segment], config: SearchConfig) -> None:
+        """Find the hypotheses of all segments that have pieces."""
+        details = self.options.details
+        search = config.build(self.symbols, with_log_probs=details, with_attention=details)
+        for batch in _batches(segments, self.options.batch_tokens / config.rows):
+            source = collate_source([s.ids for s in batch], self.tokenizers.src.vocab).to(self.device)
+            lengths = [len(s.ids) for s in batch]
+            request = Request(
+                source=source,
+                max_length=torch.tensor([config.max_length.of(n) for n in lengths], device=self.device),
+                min_length=torch.tensor([config.min_length.of(n) for n in lengths], device=self.device),
+                lines=torch.tensor([s.number for s in batch], device=self.device),
+                real=source.real,
+            )
+            for segment, found in zip(batch, search(self.stepper, request), strict=True):
+                if any(math.isnan(h.score) for h in found) and (details or config.rows > 1):
+                    raise DataError(f"line {segment.line}: the model gives scores that are not numbers; train it again")
+                segment.found = found
+
+    def _write(self, segments: Sequence[Segment]) -> None:
+        """Ids -> text for all hypotheses, in the order that `rerank` wants."""
+        texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.found]))
+        for segment in segments:
+            segment.texts = [one_line(next(texts)) for _ in segment.found]
+            if self.rerank is not None and len(segment.found) > 1:
+                order = self.rerank(segment.texts)
+                segment.found = [segment.found[i] for i in order]
+                segment.texts = [segment.texts[i] for i in order]
+
+
+def _windows(lines: Iterable[str], options: TranslationOptions) -> Iterator[tuple[list[str], MtkitError | None]]:
+    """Lines to be sorted together, and with the last of them what ended the reading."""
+    most = min(options.window, options.flush_every or options.window)
+    window: list[str] = []
+    characters = 0
+    try:
+        for line in lines:
+            window.append(line)
+            characters += len(line)
+            if len(window) == most or characters >= options.window_characters:
+                yield window, None
+                window, characters = [], 0
+    except MtkitError as error:
+        yield window, error
+        return
+    if window:
+        yield window, None
+
+
+def _batches(segments: Iterable[Segment], budget: float) -> Iterator[list[Segment]]:
+    """Segments of similar length together, the longest first; sentences × longest source stays within the budget."""
+    waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
+    while waiting:
+        count = max(1, int(budget / (len(waiting[0].ids) + 1)))
+        yield waiting[:count]
+        waiting = waiting[count:]

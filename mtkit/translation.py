@@ -1,0 +1,56 @@
+"""What translating a line gives."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """One of the n best."""
+
+    hyp: str
+    score: float
+    log_prob: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """One translated line.
+
+    A line that was split has the sum of its parts' log-probabilities, and one alternative only.
+
+    Attributes:
+        line: its number, from 1.
+        hyp: the translation, without line breaks.
+        score: what it was ranked by.
+        log_prob: nats, the ends of sentences included; NaN if nobody asked for it.
+        pieces: its subwords.
+        piece_log_probs: of each piece and of the end of sentence (of each part).
+        alignment: pairs (source word, word of hyp), from 0, words being what white space separates.
+        nbest: the n best translations, best first.
+        length_ratio: pieces of the translation to pieces of the source; 0 for a blank line.
+        flags: "split" (too long, translated in parts), "repetition" (ran into a loop and was translated again without),
+            "unknown" (the source has characters that the vocabulary lacks), "limit" (ended by the maximum length).
+    """
+
+    line: int
+    hyp: str
+    score: float = 0.0
+    log_prob: float = 0.0
+    pieces: tuple[str, ...] = ()
+    piece_log_probs: tuple[float, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
+    nbest: tuple[Alternative, ...] = ()
+    length_ratio: float = 0.0
+    flags: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False)
