@@ -113,6 +113,10 @@ class Translator:
             if error is not None:
                 raise error
 
+    def translate_lines(self, lines: Iterable[str]) -> list[str]:
+        """The texts alone."""
+        return [translation.hyp for translation in self.translate(lines)]
+
     def _window(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
         segments = list(cut(lines, first, self.tokenizers.src, self.longest_source))
         self._search(segments, self.search)
