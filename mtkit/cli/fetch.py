@@ -22,4 +22,4 @@ def fetch(
     folder = output if output is not None else Path("data") / corpus
     with progress() as tell:
         files = library.fetch(corpus, folder, progress=tell)
-    print_lines(f"{file.path}{' (was there)' if file.was_there else ''}" for file in files)
+    print_lines(str(file) for file in files)

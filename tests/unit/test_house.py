@@ -17,13 +17,14 @@ PACKAGE = ROOT / "mtkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [*FILES, *sorted((ROOT / "data").rglob("*.py"))]
 
-# room -> what it may import; errors and files are open to all, and a room to itself
+# room -> what it may import; errors, files and hardware are open to all, and a room to itself
 SCIENCE = {"text", "corpus", "layers", "models", "training", "search", "translate", "evaluation", "plot", "fetch"}
 RECIPE = {"recipe", "assemble"}
 PROGRAMS = {"pipeline", "bench", "study", "export", "compress", "serve"}
 TABLE: dict[str, set[str]] = {
     "errors": set(),
     "files": set(),
+    "hardware": set(),
     "text": set(),
     "corpus": {"text"},
     "layers": set(),
@@ -36,7 +37,7 @@ TABLE: dict[str, set[str]] = {
     "fetch": {"text"},
     "recipe": SCIENCE,
     "assemble": SCIENCE | {"recipe"},
-    **{program: SCIENCE | RECIPE for program in PROGRAMS},
+    **dict.fromkeys(PROGRAMS, SCIENCE | RECIPE),
     "cli": SCIENCE | RECIPE | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | RECIPE | PROGRAMS,
@@ -49,8 +50,15 @@ ROOM_OF = {
     "type_hints": "recipe",
     "known_corpora": "fetch",
     "model_folder": "assemble",
+    "validator": "assemble",
+    "alignment": "translate",
+    "compute_type": "translate",
+    "long_lines": "translate",
+    "repetition": "translate",
+    "segment": "translate",
+    "translation": "translate",
 }
-OPEN_TO_ALL = {"errors", "files", "__init__"}  # of mtkit itself only __version__, by the test below
+OPEN_TO_ALL = {"errors", "files", "hardware", "__init__"}  # of mtkit itself only __version__, by the test below
 
 MOST_LINES = 300
 MOST_FUNCTION_LINES = 50

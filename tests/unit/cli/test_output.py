@@ -33,7 +33,7 @@ def test_after_an_error_what_was_done_stays_as_part(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReadWriteError, match="the folder .*nowhere is not there"), output(tmp_path / "nowhere" / "x"):
+    with pytest.raises(ReadWriteError, match=r"the folder .*nowhere is not there"), output(tmp_path / "nowhere" / "x"):
         pass
 
 
@@ -44,5 +44,5 @@ def test_no_path_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_full_disk_is_named() -> None:
-    with pytest.raises(ReadWriteError, match="/dev/full: .*no space left"), output(Path("/dev/full")) as stream:
+    with pytest.raises(ReadWriteError, match=r"/dev/full: .*no space left"), output(Path("/dev/full")) as stream:
         stream.write("ein Mann\n")

@@ -1,0 +1,178 @@
+"""Bad input gets a sentence and the right exit code, and loses nothing."""
+
+from __future__ import annotations
+
+import gzip
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+
+Run = Callable[..., tuple[int, str]]
+RECIPE = """\
+name: toy
+corpus:
+  root: .
+  src_lang: en
+  tgt_lang: de
+  train: [{src: train.en, tgt: train.de}]
+  valid: {src: valid.en, tgt: valid.de}
+  test:
+    toy: {src: valid.en, tgt: valid.de}
+tokenizer: {vocab_size: 130, model_type: char}
+model: {kind: lstm}
+training: {max_updates: 2}
+"""
+SRC = [f"the dog number {i} sees a cat" for i in range(40)]
+TGT = [f"der Hund Nummer {i} sieht eine Katze" for i in range(40)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with a small corpus and a recipe for it."""
+    for name, lines in {"train.en": SRC, "train.de": TGT, "valid.en": SRC[:5], "valid.de": TGT[:5]}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "toy.yaml").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs a command line; gives exit code and error message, which is what a user may see."""
+
+    def execute(*words: str) -> tuple[int, str]:
+        code = entry.execute(words)
+        err = capsys.readouterr().err
+        assert "Traceback" not in err
+        message = err[err.find("mtkit: error: ") :] if code else ""
+        assert message.count("\n") <= 12
+        return code, message
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield execute
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("training.max_update=5", "training.max_update: no such key; did you mean max_updates?"),
+        ("training.max_updates=many", "training.max_updates"),
+        ("training.max_updates=true", "training.max_updates"),
+        ("training.max_updates=-1", "training.max_updates"),
+        ("training.label_smoothing=.nan", "training.label_smoothing"),
+        ("model.kind=transfromer", "did you mean transformer?"),
+        ("nonsense", "key=value"),
+    ],
+)
+def test_a_wrong_key_or_value(run: Run, folder: Path, override: str, said: str) -> None:
+    code, message = run("run", "toy.yaml", override)
+    assert code == 78
+    assert said in message
+    assert not (folder / "runs").exists()
+
+
+def test_all_faults_of_a_recipe_with_their_lines(run: Run, folder: Path) -> None:
+    (folder / "toy.yaml").write_text(RECIPE.replace("vocab_size", "vocabsize").replace("max_updates", "maxupdates"))
+    code, message = run("preprocess", "toy.yaml")
+    assert code == 78
+    assert "toy.yaml:10: tokenizer.vocabsize: no such key; did you mean vocab_size?" in message
+    assert "toy.yaml:12: training.maxupdates: no such key; did you mean max_updates?" in message
+
+
+def test_no_such_recipe(run: Run, folder: Path) -> None:
+    code, message = run("train", "toi.yaml")
+    assert code == 66
+    assert "did you mean toy.yaml?" in message
+
+
+@pytest.mark.parametrize("command", ["preprocess", "run"])
+def test_a_missing_file(run: Run, folder: Path, command: str) -> None:
+    (folder / "train.de").unlink()
+    code, message = run(command, "toy.yaml")
+    assert code == 66
+    assert str(folder / "train.de") in message
+
+
+def test_unequal_line_counts_are_refused_before_any_work(run: Run, folder: Path) -> None:
+    (folder / "train.de").write_text("".join(f"{line}\n" for line in TGT[:-1]))
+    code, message = run("preprocess", "toy.yaml")
+    assert code == 65
+    assert "40" in message
+    assert "39" in message
+    assert not list(folder.glob("runs/*/tokenizer/*.model"))
+
+
+def test_bytes_that_are_not_utf8_are_named_by_file_line_and_byte(run: Run, folder: Path) -> None:
+    lines = [*(line.encode() for line in SRC[:3]), b"caf\xe9", *(line.encode() for line in SRC[4:])]
+    (folder / "train.en").write_bytes(b"\n".join(lines) + b"\n")
+    code, message = run("preprocess", "toy.yaml")
+    assert code == 65
+    assert f"{folder / 'train.en'}:4: byte 4" in message
+
+
+def test_an_empty_corpus(run: Run, folder: Path) -> None:
+    for name in ("train.en", "train.de"):
+        (folder / name).write_text("")
+    code, message = run("preprocess", "toy.yaml")
+    assert code == 65
+    assert "train" in message
+
+
+def test_a_damaged_archive(run: Run, folder: Path) -> None:
+    whole = gzip.compress("".join(f"{line}\n" for line in SRC).encode())
+    (folder / "train.en").write_bytes(whole[:-20])
+    code, message = run("preprocess", "toy.yaml")
+    assert code == 65
+    assert "train.en: the compressed file is damaged" in message
+
+
+def test_a_vocabulary_that_the_text_cannot_give(run: Run, folder: Path) -> None:
+    code, message = run("train-bpe", "train.en", "--vocab-size", "30000", "-o", "spm")
+    assert code == 65
+    assert "30,000" in message or "30000" in message
+    assert not (folder / "spm.model").exists()
+
+
+def test_no_space_for_a_tokenizer(run: Run, folder: Path) -> None:
+    code, message = run("train-bpe", "train.en", "--vocab-size", "110", "--model-type", "char", "-o", "nowhere/spm")
+    assert code == 74
+    assert "nowhere" in message
+
+
+def test_evaluate_names_both_counts(run: Run, folder: Path) -> None:
+    code, message = run("evaluate", "train.en", "--ref", "valid.en")
+    assert code == 65
+    assert "40" in message
+    assert "5" in message
+
+
+def test_evaluate_counts_the_source_too(run: Run, folder: Path) -> None:
+    code, message = run("evaluate", "valid.de", "--ref", "valid.de", "--src", "train.en")
+    assert code == 65
+    assert "train.en has 40 lines" in message
+
+
+def test_scores_cannot_be_written(run: Run, folder: Path) -> None:
+    code, message = run("evaluate", "valid.de", "--ref", "valid.de", "--json", "nowhere/scores.json")
+    assert code == 74
+    assert "nowhere/scores.json" in message
+
+
+@pytest.mark.parametrize("words", [["translate", "no-model", "valid.en"], ["evaluate", "--run", "no-run"]])
+def test_no_such_model_or_run(run: Run, folder: Path, words: list[str]) -> None:
+    code, message = run(*words)
+    assert code == 66
+    assert "no-" in message
+
+
+@pytest.mark.parametrize("words", [["plot", "no-run"], ["average", "no-checkpoint", "-o", "model"]])
+def test_no_such_run_or_checkpoint(run: Run, folder: Path, words: list[str]) -> None:
+    code, message = run(*words)
+    assert code == 66
+    assert words[1] in message
+    assert {path.name for path in folder.iterdir()} == {"train.en", "train.de", "valid.en", "valid.de", "toy.yaml"}

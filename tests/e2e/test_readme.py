@@ -1,0 +1,99 @@
+"""The README says only what works: every command in it is a command line, its recipe is one, and the quick ones run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from mtkit.cli import entry
+from mtkit.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+WITH_RECIPE = {"run", "train", "preprocess"}
+
+
+def simple_commands(text: str) -> list[list[str]]:
+    """The words of each command; `&&`, `|` and `;` stand between commands, and a redirection ends one."""
+    words = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    words.whitespace = " \t"
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if word.strip("\n") == "" or set(word) <= set("&|;<>()\n"):
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return [command for command in commands if command]
+
+
+def commands_of(program: str) -> list[list[str]]:
+    lines = [line for block in BLOCKS for line in block.replace("\\\n", " ").split("\n")]
+    commands = [command for line in lines for command in simple_commands(line)]
+    return [command[1:] for command in commands if Path(command[0]).name == program]
+
+
+MTKIT = commands_of("mtkit")
+PROGRAMS = {
+    "python3",
+    "pip",
+    "mtkit",
+    "pytest",
+    "torchrun",
+    "source",
+    "git",
+    "cd",
+    "head",
+    "cat",
+    "echo",
+    "zcat",
+    "sed",
+}
+
+
+def identity(words: list[str]) -> str:
+    return " ".join(words)
+
+
+def test_the_first_two_commands_are_the_promised_ones() -> None:
+    first, second = (block.rstrip("\n") for block in BLOCKS[:2])
+    assert first == "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/mtkit run quickstart"
+    assert second == "python3 -m venv .venv && .venv/bin/pip install '.[dev]' && .venv/bin/pytest"
+
+
+def test_only_known_programs_are_called() -> None:
+    lines = [line for block in BLOCKS for line in block.replace("\\\n", " ").split("\n")]
+    called = {Path(command[0]).name for line in lines for command in simple_commands(line)}
+    assert {program for program in called if program not in PROGRAMS and "=" not in program} == set()
+
+
+@pytest.mark.parametrize("words", MTKIT, ids=identity)
+def test_the_command_line_is_valid(words: list[str]) -> None:
+    group = typer.main.get_command(app)
+    with group.make_context("mtkit", list(words)) as context:
+        name, command, rest = group.resolve_command(context, [*context.protected_args, *context.args])
+    assert command is not None
+    with command.make_context(name, rest, parent=context):
+        pass
+
+
+@pytest.mark.parametrize("words", [words for words in MTKIT if words[0] in WITH_RECIPE], ids=identity)
+def test_its_recipe_is_valid(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    recipe = next(word for word in words[1:] if not word.startswith("-"))
+    overrides = [word for word in words[1:] if "=" in word and not word.startswith("-")]
+    assert entry.execute(["run", recipe, *overrides, "--dry-run"]) == 0
+    assert "parameters" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [w for w in MTKIT if {"--dry-run", "--help", "--version"} & set(w)], ids=identity)
+def test_quick_ones_run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert entry.execute(words) == 0
