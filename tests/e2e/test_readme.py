@@ -39,21 +39,7 @@ def commands_of(program: str) -> list[list[str]]:
 
 
 MTKIT = commands_of("mtkit")
-PROGRAMS = {
-    "python3",
-    "pip",
-    "mtkit",
-    "pytest",
-    "torchrun",
-    "source",
-    "git",
-    "cd",
-    "head",
-    "cat",
-    "echo",
-    "zcat",
-    "sed",
-}
+PROGRAMS = {"python3", "pip", "mtkit", "pytest", "torchrun", "git", "cd", "head", "cat", "zcat", "sed"}
 
 
 def identity(words: list[str]) -> str:
@@ -74,12 +60,11 @@ def test_only_known_programs_are_called() -> None:
 
 @pytest.mark.parametrize("words", MTKIT, ids=identity)
 def test_the_command_line_is_valid(words: list[str]) -> None:
-    group = typer.main.get_command(app)
-    with group.make_context("mtkit", list(words)) as context:
-        name, command, rest = group.resolve_command(context, [*context.protected_args, *context.args])
-    assert command is not None
-    with command.make_context(name, rest, parent=context):
-        pass
+    if words[0].startswith("-"):
+        assert words in (["--help"], ["--version"])
+    else:
+        command = typer.main.get_group(app).commands[words[0]]
+        assert command.make_context(words[0], words[1:], resilient_parsing="--help" in words).args == []
 
 
 @pytest.mark.parametrize("words", [words for words in MTKIT if words[0] in WITH_RECIPE], ids=identity)
