@@ -135,7 +135,7 @@ class _Run:
         )
 
     def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
-        """Put the hypotheses that end now into the pool; which beams [N] are done?"""
+        """Put the hypotheses that end now into the pool; which beams [N] are done, with all of their sentence?"""
         search, pool = self.search, self.pool
         end, beam = candidates.end_log_prob, live.beam
         better = (choice.log_prob.unsqueeze(1) > end.unsqueeze(2)).sum(2)  # [N, W]
@@ -159,11 +159,12 @@ class _Run:
         bound = search.penalty.bound(choice.log_prob.amax(1), shortest, longest + 1).cpu()
         beam = beam.cpu()
         enough = (pool.count[beam] >= search.patience * search.width) | (bound <= pool.worst[beam])
-        return dead | enough.to(dead.device)
+        done = (dead | enough.to(dead.device)).view(-1, self.groups)
+        return done.all(1).repeat_interleave(self.groups)  # groups look at each other as long as one goes on
 
     def _staying(self, done: Tensor) -> Tensor:
-        """Numbers [M] of the beams that stay; a sentence leaves when all its beams are done."""
-        sentences = done.view(-1, self.groups).all(1)  # [B]
+        """Numbers [M] of the beams that stay."""
+        sentences = done[:: self.groups]  # [B]
         left = int(sentences.sum())
         if left < sentences.numel() and left * LEAVE < sentences.numel():
             sentences = torch.zeros_like(sentences)

@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from scripted import ScriptedModel
 
 from mtkit.search.beam import BeamSearch
 from mtkit.search.coverage import Coverage
 from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.request import Request
+from tests.unit.search.scripted import ScriptedModel
 
 MAX = 4
 PENALTIES = [

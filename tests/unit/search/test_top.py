@@ -1,0 +1,27 @@
+"""The best pieces and the normaliser against torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mtkit.search.top import log_normaliser, top_columns
+
+
+@pytest.mark.parametrize("vocab", [3, 100, 511, 512, 513, 1000, 8000, 8191])
+@pytest.mark.parametrize("count", [1, 5, 40, 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_top_columns(vocab, count, dtype):
+    logits = torch.randn(9, vocab, generator=torch.Generator().manual_seed(vocab)).to(dtype)
+    found, truth = top_columns(logits, count), logits.float().topk(min(count, vocab))
+    assert torch.equal(found.value, truth.values)
+    assert torch.equal(logits.float().gather(1, found.column), truth.values)
+    assert all(len(set(row)) == len(row) for row in found.column.tolist())
+
+
+@pytest.mark.parametrize("vocab", [3, 700, 8000])
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+def test_log_normaliser(vocab, scale):
+    logits = torch.randn(150, vocab, generator=torch.Generator().manual_seed(1)) * scale
+    torch.testing.assert_close(log_normaliser(logits), logits.double().logsumexp(1).float(), atol=2e-5, rtol=1e-6)
+    assert log_normaliser(logits[:0]).shape == (0,)
