@@ -101,6 +101,9 @@ class LiveDisplay:
 
     def _scroll(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         place = "" if update is None else f"update {update:,}: "
+        if "result" in fields:  # of a stage
+            self._console.print(Text(f"{name}: {fields['result']}"))
+            return
         said = "  ".join(f"{key} {_short(value)}" for key, value in fields.items() if _is_plain(value))
         self._console.print(Text(f"{place}{name}  {said}".rstrip()))
 

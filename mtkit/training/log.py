@@ -48,10 +48,10 @@ class PlainDisplay:
         self.stream = sys.stderr if stream is None else stream
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """`update 500 validation nll=2.31 ...`; the sample of a validation on lines of its own."""
+        """`update 500 validation nll=2.31 ...`, its sample on lines of its own; `tokenizer: RESULT` for a stage."""
         place = "" if update is None else f"update {update} "
         said = " ".join(f"{key}={_short(value)}" for key, value in fields.items() if _is_plain(value))
-        lines = [f"{place}{name} {said}".rstrip()]
+        lines = [f"{name}: {fields['result']}" if "result" in fields else f"{place}{name} {said}".rstrip()]
         if sample := fields.get("sample"):
             lines += [f"    {side}: {text}" for side, text in zip(("src", "hyp", "ref"), sample, strict=True)]
         self.stream.write("\n".join(lines) + "\n")

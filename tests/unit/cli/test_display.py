@@ -12,7 +12,7 @@ from mtkit.cli.display import LiveDisplay, clock, display
 from mtkit.training.log import PlainDisplay
 
 EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
-    ("tokenizer", None, {"pieces": 8000}),
+    ("tokenizer", None, {"result": "unchanged, kept"}),
     ("begin", None, {"max_updates": 40, "precision": "bf16", "first_update": 1}),
     ("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6, "seconds_left": 90.0, "rate": 1e-3}),
     (
@@ -39,7 +39,7 @@ def shown(count: int) -> str:
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (1, "tokenizer  pieces 8000"),
+        (1, "tokenizer: unchanged, kept"),
         (2, "update 0 of 40"),
         (3, "loss 2.500  12,346 tokens/s  1:30 left"),
         (3, "update 10 of 40"),
@@ -62,6 +62,13 @@ def test_an_interrupted_training_gives_the_cursor_back() -> None:
 def test_plain_lines_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
     with display() as plain:
         assert isinstance(plain, PlainDisplay)
+        plain.event("tokenizer", None, {"result": "unchanged, kept"})
+        plain.event("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6})
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == (
+        "",
+        "tokenizer: unchanged, kept\nupdate 10 train loss=2.5 tokens_per_second=12346\n",
+    )
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (9.6, "0:10"), (90, "1:30"), (3700, "1:01:40")])

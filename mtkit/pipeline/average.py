@@ -1,0 +1,54 @@
+"""The mean of several checkpoints as a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mtkit.corpus.store import Store
+from mtkit.errors import MissingInputError, UsageError
+from mtkit.model_folder import CONFIG, WEIGHTS, Description, find_model, read_description, read_tokenizers, write_model
+from mtkit.pipeline.corpus import Stores
+from mtkit.pipeline.model_card import model_card
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.training import describe
+from mtkit.recipe import load_saved
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.average import average_checkpoints
+
+
+def average(checkpoints: Sequence[Path], folder: Path) -> None:
+    """Write a model folder with the mean of the weights (Vaswani et al. 2017, sec. 6.1).
+
+    Args:
+        checkpoints: checkpoints inside run folders, model folders or finished runs, all of one model; what goes with
+            the weights is taken from the first.
+        folder: is made; a model folder that is there is replaced.
+
+    Raises:
+        UsageError: `folder` is there and is no model folder.
+        MissingInputError: a checkpoint, or the run folder of the first one, is not there.
+        DataError: a checkpoint is damaged, or they are not of one model.
+        ReadWriteError: the folder cannot be written.
+    """
+    if folder.exists() and not (folder / CONFIG).is_file():
+        raise UsageError(f"{folder}: is there and is no model folder; choose another name")
+    sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
+    tensors = average_checkpoints(sources)
+    description, tokenizers = _belongings(sources[0])
+    card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in tensors.values()))
+    write_model(folder, tensors, description, tokenizers, card=card)
+
+
+def _belongings(source: Path) -> tuple[Description, TokenizerPair]:
+    """What a model folder holds besides weights, for a model folder or a checkpoint of a run."""
+    if (source / CONFIG).is_file():
+        description = read_description(source)
+        return description, read_tokenizers(source, description.tokenizer)
+    run = RunFolder(source.resolve().parent.parent)
+    if not run.recipe.is_file():
+        raise MissingInputError(f"{source}: lies in no run folder; {run.recipe} is not there")
+    recipe = load_saved(run.recipe)
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    stores = Stores([Store(run.train(number)) for number in range(len(recipe.corpus.train))], None)
+    return describe(recipe, tokenizers, stores.longest_source), tokenizers
