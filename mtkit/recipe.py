@@ -49,8 +49,14 @@ class Recipe:
                 "model.tied_embeddings: all needs one vocabulary for both sides; set it to target, or tokenizer.shared "
                 "to true"
             )
-        if self.corpus.valid is None and self.training.patience is not None:
-            raise ValueError("training.patience: stopping early needs corpus.valid; name it, or leave patience out")
+        needing = {
+            "training.patience": self.training.patience is not None,
+            "training.average.of": self.training.average is not None and self.training.average.of == "best",
+            "training.schedule.kind": self.training.schedule.kind == "plateau",
+        }
+        if self.corpus.valid is None and any(needing.values()):
+            key = next(key for key, needs in needing.items() if needs)
+            raise ValueError(f"{key}: this needs a valid set to judge by; name one as corpus.valid, or change this key")
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:

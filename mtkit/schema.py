@@ -213,8 +213,8 @@ def _refusal(error: ValidationError, value: Any, members: tuple[Any, ...]) -> st
 
 
 def _sentence(error: ValidationError) -> str:
-    messages = [str(e["msg"]) for e in error.errors()]
-    return "; ".join(m.replace("List should", "must").replace("String should", "must").replace(" after validation", "") for m in messages)
+    text = "; ".join(str(e["msg"]) for e in error.errors())
+    return text.replace("List should", "must").replace("String should", "must").replace(" after validation", "")
 
 
 @functools.cache

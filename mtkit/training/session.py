@@ -38,13 +38,14 @@ class Surroundings:
         config: the recipe's `training:` section.
         folder: the run folder.
         log: where events go.
-        validate: judges the model at an update; it leaves the weights alone and may be cut off by a signal.
+        validate: judges the model at an update; it leaves the weights alone and may be cut off by a signal. None if
+            there is nothing to judge by; the last weights are then the best.
     """
 
     config: TrainingConfig
     folder: Path
     log: Log
-    validate: Validate
+    validate: Validate | None
 
 
 class Draws(Protocol):
@@ -137,15 +138,16 @@ class Session:
         """
         update = self.progress.update
         is_due = update % self.config.validate_every == 0 or update == self.config.max_updates
-        if not is_due or self.progress.validated == update:
+        if self.around.validate is None or not is_due or self.progress.validated == update:
             return
-        judged = self._judge(update)
+        judged = self._judge(self.around.validate, update)
         if judged is None:
             raise self._interrupted()
         validation, seconds = judged
         value = min(validation.value(self.config.validation.metric), sys.float_info.max)  # JSON has no infinity
         value = sys.float_info.max if math.isnan(value) else value
-        self.learner.schedule.observe(value)
+        if update % self.config.validate_every == 0:  # an extra one at the end must not bend a longer training
+            self.learner.schedule.observe(value)
         ranking = self.progress.ranking.add(Scored(value, update), keep=self.config.kept_best)
         self.progress = replace(self.progress, validated=update, ranking=ranking)
         perplexity = math.exp(min(validation.nll, 700.0))
@@ -153,13 +155,13 @@ class Session:
         is_best = ranking.since_best == 0
         self.around.log.event("validation", update, **fields, is_best=is_best, seconds=seconds)
 
-    def _judge(self, update: int) -> tuple[Validation, float] | None:
+    def _judge(self, validate: Validate, update: int) -> tuple[Validation, float] | None:
         """The validation and its seconds; None if a signal cut it off."""
         watch, model = Stopwatch(), self.learner.model
         model.eval()
         try:
             with self.watch.paused(), self.learner.averaged(), self.signals.interruptible():
-                return self.around.validate(model, update), round(watch.seconds, 2)
+                return validate(model, update), round(watch.seconds, 2)
         except Interrupted:
             return None
         finally:

@@ -1,0 +1,175 @@
+"""Recipe → objects: the only place that builds the parts of a training or of a translation and joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from mtkit.corpus.loader import Loader, Mixture
+from mtkit.corpus.store import Store
+from mtkit.errors import DataError, RecipeError, UsageError
+from mtkit.evaluation.score import score
+from mtkit.model_folder import Loaded, read_model
+from mtkit.models.model import TranslationModel
+from mtkit.recipe import Recipe, load_search
+from mtkit.search.config import SearchConfig
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.average import translation_weights
+from mtkit.training.learner import Learner, build_learner
+from mtkit.training.precision import Precision, resolve_precision
+from mtkit.training.seeding import seed_everything
+from mtkit.training.weights import load_weights, mismatches
+from mtkit.translate import ComputeType, TranslationOptions, Translator
+from mtkit.validator import Part, Validator
+
+
+def training_device() -> torch.device:
+    """A GPU if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def with_precision(recipe: Recipe) -> Recipe:
+    """The recipe with what `training.precision: auto` comes to on this machine."""
+    precision = resolve_precision(recipe.training.precision, training_device())
+    return replace(recipe, training=replace(recipe.training, precision=precision.name))
+
+
+def build_model(recipe: Recipe, tokenizers: TokenizerPair) -> TranslationModel:
+    """The untrained model of a recipe, or the trained one that it begins from, on the device of training.
+
+    Raises:
+        RecipeError: model and vocabularies, or `training.init_from` and `model`, do not fit.
+        MissingInputError, DataError: the model to begin from cannot be read.
+    """
+    seed_everything(recipe.training.seed)
+    try:
+        model = recipe.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    except ValueError as error:
+        raise RecipeError(f"model.{error}") from error
+    if recipe.training.init_from is not None:
+        _begin_from(recipe.training.init_from, model)
+    return model.to(training_device())
+
+
+def _begin_from(path: Path, model: TranslationModel) -> None:
+    run = path / "model"
+    tensors = translation_weights(run if run.is_dir() else path)
+    if faults := mismatches(model, tensors):
+        shown = "; ".join(faults[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
+        raise RecipeError(f"training.init_from: {path}: its weights do not fit this recipe's model: {shown}")
+    load_weights(model, tensors)
+
+
+def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair) -> Loader:
+    """The training data of a recipe.
+
+    Raises:
+        RecipeError, DataError: as `Loader`.
+    """
+    weights = tuple(files.weight for files in recipe.corpus.train if files.weight is not None)
+    training = recipe.training
+    return Loader(
+        Mixture(tuple(stores), weights) if weights else stores,
+        tokenizers,
+        seed=training.seed,
+        batch_tokens=training.batch_tokens,
+        micro_batches=training.micro_batches,
+        sampling=recipe.tokenizer.sampling,
+    )
+
+
+def build_training(recipe: Recipe, model: TranslationModel) -> Learner:
+    """The objective, optimiser and schedule of a recipe around a model.
+
+    Raises:
+        RecipeError: the precision is not one of this device.
+    """
+    training = recipe.training
+    objective = training.objective.build(training.decoder_input.build(), training.label_smoothing)
+    return build_learner(model, objective, config=training)
+
+
+def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:
+    """What judges a model while it trains."""
+    config = recipe.training.validation
+    search = replace(recipe.search, beam_size=config.beam_size, n_best=1, method=SearchConfig().method)
+    options = TranslationOptions(
+        compute_type="bf16" if precision.name == "bf16" else "float32", device=precision.device
+    )
+    segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
+
+    def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
+        return Translator([model], tokenizers, search, options=options).translate_lines(lines)
+
+    def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
+        found = score(hyps, [refs], ["bleu"], tokenize=segmentation).bleu
+        return found.value if found else 0.0
+
+    return Validator(
+        valid,
+        Part.of(valid, config.sentences),
+        translate=translate,
+        bleu=bleu,
+        batch_tokens=recipe.training.batch_tokens,
+        precision=precision,
+    )
+
+
+def load_translator(
+    models: Sequence[Path] | Path | str,
+    *,
+    search: SearchConfig | None = None,
+    search_overrides: Sequence[str] = (),
+    compute_type: ComputeType = "auto",
+    device: str | None = None,
+    threads: int | None = None,
+    batch_tokens: int | None = None,
+) -> Translator:
+    """A translator from one or more model folders or finished runs.
+
+    Args:
+        models: several are an ensemble: they vote on every piece.
+        search: how translations are looked for; as the first model's folder says unless given.
+        search_overrides: `search.KEY=VALUE` each, on top of that.
+        compute_type: see TranslationOptions.
+        device: such as cuda:0; cpu unless set.
+        threads: of the CPU; torch's own number unless set.
+        batch_tokens: see TranslationOptions.
+
+    Raises:
+        MissingInputError, DataError: a model is not there or is damaged, or an ensemble's vocabularies differ.
+        RecipeError: an override is wrong.
+        UsageError: no model, or a compute type or device that this machine has not.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    paths = [Path(models)] if isinstance(models, str | Path) else list(models)
+    if not paths:
+        raise UsageError("no model to translate with")
+    loaded = [read_model(path) for path in paths]
+    _check_ensemble(loaded)
+    options = TranslationOptions(compute_type=compute_type)
+    if device is not None:
+        options = replace(options, device=device)
+    if batch_tokens is not None:
+        options = replace(options, batch_tokens=batch_tokens)
+    return Translator(
+        [one.model for one in loaded],
+        loaded[0].tokenizers,
+        load_search(search or loaded[0].description.search, search_overrides),
+        longest_source=min(one.description.longest_source for one in loaded),
+        options=options,
+    )
+
+
+def _check_ensemble(loaded: Sequence[Loaded]) -> None:
+    first = loaded[0]
+    for other in loaded[1:]:
+        if other.tokenizers.hash() != first.tokenizers.hash():
+            raise DataError(
+                f"{other.folder}: has other vocabularies than {first.folder}; an ensemble needs models that were "
+                "trained with the same tokenizer"
+            )

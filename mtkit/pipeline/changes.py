@@ -1,0 +1,56 @@
+"""Two recipes compared: what a training that was begun with the one does not survive in the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mtkit.recipe import Recipe, plain
+from mtkit.training.config import harmless_keys
+
+# files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time
+_NOT_COMPARED = frozenset({"name", "search", "evaluation", "corpus.root", "corpus.valid", "corpus.test"})
+
+
+def changed_keys(before: Recipe, after: Recipe) -> list[str]:
+    """The keys that are not harmless and differ, each as "key: old, now new", in the order of the recipe.
+
+    Harmless are those that `training.config.harmless_keys` names for both recipes.
+    """
+    harmless = harmless_keys(before.training) & harmless_keys(after.training)
+    skipped = _NOT_COMPARED | {f"training.{key}" for key in harmless}
+    old, new = dict(_flat(plain(before), "")), dict(_flat(plain(after), ""))
+    kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
+    found = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        within = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)  # the kind says it all
+        if _same(old, new, key) or within or _is_skipped(key, skipped):
+            continue
+        found.append(f"{key}: {_said(old, key)}, now {_said(new, key)}")
+    return found
+
+
+def _is_skipped(key: str, skipped: frozenset[str] | set[str]) -> bool:
+    parts = key.split(".")
+    if parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt"):
+        return True
+    return any(".".join(parts[:end]) in skipped for end in range(1, len(parts) + 1))
+
+
+def _same(old: dict[str, Any], new: dict[str, Any], key: str) -> bool:
+    return key in old and key in new and old[key] == new[key]
+
+
+def _said(flat: dict[str, Any], key: str) -> str:
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "not there"
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every scalar of nested mappings and lists by its path."""
+    if not isinstance(value, dict | list) or not value:
+        yield path, value
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield from _flat(item, f"{path}.{key}" if path else str(key))

@@ -1,0 +1,155 @@
+"""The stages before training: tokenizer and binary corpus, each kept as long as what it was made from is the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from mtkit.corpus.binarise import binarise, check_partners
+from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.config import Files, TrainFiles
+from mtkit.corpus.store import MANIFEST, Store
+from mtkit.errors import DataError, MissingInputError
+from mtkit.files import build_folder, hash_file, write_json, writing
+from mtkit.model_folder import find_model, read_description, read_tokenizers
+from mtkit.pipeline.run_folder import Json, Run, read_json
+from mtkit.recipe import Recipe, plain
+from mtkit.text.tokenizer import TokenizerPair, model_names
+from mtkit.text.train_tokenizer import train_pair
+
+STAMP = "stamp.json"
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The binary corpus."""
+
+    train: list[Store]
+    valid: Store | None
+
+    @property
+    def longest_source(self) -> int:
+        """Pieces of the longest training source."""
+        return max(store.summary("src").longest for store in self.train)
+
+
+def check_inputs(recipe: Recipe) -> None:
+    """Look at all text files before any work.
+
+    Raises:
+        MissingInputError: files are not there; names all of them.
+        DataError: the sides of a pair have unequal numbers of lines, or none; names all such pairs.
+    """
+    pairs: list[Files | TrainFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
+    if recipe.corpus.valid is not None:
+        pairs.append(recipe.corpus.valid)
+    missing = [path for pair in pairs for path in (pair.src, pair.tgt) if not path.is_file()]
+    if missing:
+        shown = [f"{path}: no such file" for path in missing[:8]]
+        more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
+        known = any("multi30k" in str(path) for path in missing)
+        remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
+        raise MissingInputError("\n".join([*shown, *more, *remedy]))
+    faults = []
+    for pair in pairs:
+        try:
+            check_partners(pair.src, pair.tgt)
+        except DataError as error:
+            faults.append(str(error))
+    if faults:
+        raise DataError("\n".join(faults[:10]))
+
+
+def make_tokenizer(run: Run) -> TokenizerPair:
+    """The tokenizers of a run, learned anew if the training text or their keys have changed.
+
+    Raises:
+        RecipeError: they would change under a training that was begun.
+        DataError, MissingInputError, ReadWriteError: as `train_pair`.
+    """
+    recipe, folder = run.recipe, run.folder.tokenizer
+    wanted = _stamp(run)
+    if folder.is_dir() and read_json(folder / STAMP) == wanted:
+        run.say("tokenizer", "unchanged, kept")
+    else:
+        run.refuse_to_replace("the training text or the tokenizer")
+        with build_folder(folder) as temporary:
+            run.say("tokenizer", _learn(recipe, temporary))
+            write_json(temporary / STAMP, wanted)
+    pair = TokenizerPair.load(folder)
+    # how it samples in training is no property of the model
+    return replace(pair, config=replace(pair.config, sampling=recipe.tokenizer.sampling))
+
+
+def _stamp(run: Run) -> Json:
+    """What decides the tokenizer."""
+    recipe = run.recipe
+    if recipe.training.init_from is not None:
+        model = find_model(recipe.training.init_from)
+        names = model_names(read_description(model).tokenizer.shared)
+        return {"init_from": [hash_file(model / name) for name in names]}
+    config = plain(recipe.tokenizer)
+    del config["sampling"]
+    return {"text": [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)], "config": config}
+
+
+def _learn(recipe: Recipe, folder: Path) -> str:
+    """Make the tokenizers in an empty folder; gives a sentence on them."""
+    if recipe.training.init_from is not None:
+        model = find_model(recipe.training.init_from)
+        read_tokenizers(model, read_description(model).tokenizer).save(folder)
+        return f"taken from {model}"
+    src, tgt = [pair.src for pair in recipe.corpus.train], [pair.tgt for pair in recipe.corpus.train]
+    return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
+
+
+def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
+    """The binary corpus of a run; what changed since it was made is made again.
+
+    Raises:
+        RecipeError: the training text would change under a training that was begun.
+        DataError, MissingInputError, ReadWriteError: as `binarise`.
+    """
+    corpus = run.recipe.corpus
+    jobs: list[tuple[str, Files | TrainFiles, Path, CleaningConfig | None]] = [
+        (f"train.{number}", pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
+    ]
+    if corpus.valid is not None:
+        jobs.append(("valid", corpus.valid, run.folder.valid, None))
+    for name, pair, folder, cleaning in jobs:
+        if is_current(run, folder, pair, tokenizers, cleaning):
+            run.say(name, "unchanged, kept")
+            continue
+        if name != "valid":
+            run.refuse_to_replace("the training text")
+        report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning)
+        run.say(name, "; ".join(report.summary()))
+    _remove_others(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])
+    train = [Store(run.folder.train(number)) for number in range(len(corpus.train))]
+    return Stores(train, None if corpus.valid is None else Store(run.folder.valid))
+
+
+def is_current(
+    run: Run, folder: Path, pair: Files | TrainFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
+) -> bool:
+    """Whether a store was made from these files in this way."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        manifest = Store(folder).manifest
+    except (DataError, MissingInputError) as error:
+        run.say("damaged", str(error))
+        return False
+    made_from = (manifest.src.sha256, manifest.tgt.sha256, manifest.tokenizer, manifest.cleaning)
+    bounds = None if cleaning is None else asdict(cleaning)
+    return made_from == (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), bounds)
+
+
+def _remove_others(corpus: Path, wanted: Sequence[Path]) -> None:
+    """Remove stores of an earlier recipe."""
+    with writing(corpus):
+        for folder in corpus.iterdir():
+            if folder not in wanted and (folder / MANIFEST).is_file():
+                shutil.rmtree(folder)

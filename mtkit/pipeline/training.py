@@ -1,0 +1,91 @@
+"""The training stage: from the binary corpus to a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from mtkit.assemble import build_loader, build_model, build_training, build_validator
+from mtkit.model_folder import Description, write_model
+from mtkit.pipeline.corpus import Stores
+from mtkit.pipeline.model_card import model_card
+from mtkit.pipeline.run_folder import Run, read_json
+from mtkit.recipe import Recipe, plain
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.checkpoint import list_checkpoints
+from mtkit.training.loop import TrainingResult, train
+from mtkit.training.session import Surroundings
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What became of training; `summary` is the `train` of report.json, `sentence` says it to a person."""
+
+    finished: bool
+    sentence: str
+    summary: dict[str, Any]
+
+
+def describe(recipe: Recipe, tokenizers: TokenizerPair, longest_source: int) -> Description:
+    """What the model folder says of a recipe's model."""
+    return Description(
+        src_lang=recipe.corpus.src_lang,
+        tgt_lang=recipe.corpus.tgt_lang,
+        longest_source=longest_source,
+        tokenizer=tokenizers.config,
+        model=recipe.model,
+        search=recipe.search,
+    )
+
+
+def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
+    """Train to the end of the recipe and write the model folder; go on where an earlier call was interrupted.
+
+    Raises:
+        RecipeError: parts of the recipe do not fit each other.
+        TrainingError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
+    """
+    recipe, folder = run.recipe, run.folder
+    key = _key(recipe)
+    report = read_json(folder.report)
+    if folder.model.is_dir() and "train" in report and read_json(folder.stamps).get("train") == key:
+        sentence = f"training is finished already, after {report['train']['updates']:,} updates"
+        run.say("training", sentence)
+        return Trained(True, f"{sentence}; --fresh starts over", report["train"])
+    if not list_checkpoints(folder.checkpoints):
+        run.log.rewind(0)  # what an earlier call said of updates that were lost
+    model = build_model(recipe, tokenizers)
+    learner = build_training(recipe, model)
+    validate = stores.valid and build_validator(recipe, stores.valid, tokenizers, learner.precision)
+    around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)
+    result = train(learner, build_loader(recipe, stores.train, tokenizers), around)
+    summary = _summary(result, recipe)
+    if not result.finished:
+        most = recipe.training.max_updates
+        sentence = f"not finished: {result.update:,} of {most:,} updates; the same command goes on from there"
+        return Trained(False, sentence, summary)
+    description = describe(recipe, tokenizers, stores.longest_source)
+    card = model_card(description, {"train": summary}, parameters=sum(p.numel() for p in model.parameters()))
+    write_model(folder.model, result.weights, description, tokenizers, card=card)
+    run.update_json(folder.report, {"train": summary})
+    run.update_json(folder.stamps, {"train": key})
+    return Trained(True, f"training ended after {result.update:,} updates ({result.reason})", summary)
+
+
+def _key(recipe: Recipe) -> str:
+    """Changes if a finished training has to be taken up again, or its model to be chosen anew."""
+    text = json.dumps([plain(recipe.model), plain(recipe.training)])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _summary(result: TrainingResult, recipe: Recipe) -> dict[str, Any]:
+    return {
+        "updates": result.update,
+        "seconds": round(result.seconds, 1),
+        "tokens_per_second": round(result.tokens_per_second, 1),
+        "reason": result.reason,
+        "best_update": result.best.update if result.best else None,
+        "precision": recipe.training.precision,
+    }
