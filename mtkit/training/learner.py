@@ -81,8 +81,8 @@ class Learner:
         self.scaler.unscale_(self.optimiser)
         gradients = [p.grad for p in trainable(self.model) if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if self.clip_norm is not None:
-            torch._foreach_mul_(gradients, (self.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+        if self.clip_norm is not None and norm > self.clip_norm:
+            torch._foreach_mul_(gradients, self.clip_norm / norm)
         return norm
 
     def step(self, update: int) -> None:

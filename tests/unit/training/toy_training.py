@@ -17,8 +17,8 @@ from mtkit.training.learner import Learner, build_learner
 from mtkit.training.log import Log, Silent
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.objective import CrossEntropy
-from mtkit.training.session import Surroundings
 from mtkit.training.seeding import derive
+from mtkit.training.session import Surroundings
 
 VOCAB, WIDTH = 13, 8
 

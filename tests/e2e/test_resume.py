@@ -1,0 +1,105 @@
+"""A training that was stopped, by whatever, and continued is the same training, bit for bit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer import TransformerConfig
+from mtkit.training.average import MovingAverageConfig
+from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
+from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.learner import build_learner
+from mtkit.training.optimiser import AdamConfig, AdamWConfig
+from mtkit.training.schedule import PlateauConfig
+from tests.e2e.crash_harness import config as crash_config
+from tests.unit.training.toy_training import VOCAB, toy_config, toy_train
+
+ROOT = Path(__file__).parents[2]
+MODELS = {
+    "transformer": TransformerConfig(d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.2),
+    "lstm": LSTMConfig(d_model=8, num_layers=1, dropout=0.2),
+    "attention_rnn": AttentionRNNConfig(d_model=8, dropout=0.2),
+}
+
+
+def learner_of(kind, config):
+    torch.manual_seed(config.seed)
+    model = MODELS[kind].build(VOCAB, VOCAB)
+    objective = config.objective.build(config.decoder_input.build(), config.label_smoothing)
+    return build_learner(model, objective, config=config)
+
+
+def all_tensors(folder):
+    """Everything that the newest checkpoint holds, weights, averages and moments."""
+    *_, newest = list_checkpoints(folder / "checkpoints").values()
+    parts = read_checkpoint(newest).tensors
+    return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def assert_same(a, b):
+    assert a.keys() == b.keys()
+    assert [name for name in a if not torch.equal(a[name], b[name])] == []
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("decoder_input", [TeacherForcingConfig(), ScheduledSamplingConfig()], ids=lambda c: c.kind)
+def test_n_and_n_more_are_2n(tmp_path, kind, decoder_input):
+    config = toy_config(
+        max_updates=16,
+        decoder_input=decoder_input,
+        optimiser=AdamWConfig(),
+        schedule=PlateauConfig(warmup=2, patience=1),
+        moving_average=MovingAverageConfig(decay=0.9, every=2),
+    )
+    half = toy_config(**{**vars(config), "max_updates": 8})
+    whole = toy_train(tmp_path / "whole", config, learner=learner_of(kind, config))
+    toy_train(tmp_path / "halves", half, learner=learner_of(kind, half))
+    continued = toy_train(tmp_path / "halves", config, learner=learner_of(kind, config))
+    assert_same(all_tensors(tmp_path / "whole"), all_tensors(tmp_path / "halves"))
+    if decoder_input.kind == "teacher_forcing":
+        assert_same(whole.weights, continued.weights)
+
+
+def test_bf16_too(tmp_path):
+    config = toy_config(max_updates=12, precision="bf16", optimiser=AdamConfig())
+    whole = toy_train(tmp_path / "whole", config, learner=learner_of("transformer", config))
+    short = toy_config(**{**vars(config), "max_hours": 1e-9})
+    for _ in range(12):
+        toy_train(tmp_path / "pieces", short, learner=learner_of("transformer", short))
+    pieces = toy_train(tmp_path / "pieces", config, learner=learner_of("transformer", config))
+    assert_same(whole.weights, pieces.weights)
+
+
+def killed(folder, kills, seed):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests/e2e/crash_harness.py"), str(folder), str(kills), str(seed)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check_kills(folder, kills, seed):
+    said = killed(folder / "killed", kills, seed)
+    toy_train(folder / "whole", crash_config())
+    assert_same(all_tensors(folder / "whole"), all_tensors(folder / "killed"))
+    return said
+
+
+def test_killed_at_random_moments(tmp_path):
+    assert "-9" in check_kills(tmp_path, 8, 1)
+
+
+@pytest.mark.slow
+def test_killed_two_hundred_times(tmp_path):
+    for seed in range(10):
+        check_kills(tmp_path / str(seed), 20, seed)

@@ -1,0 +1,53 @@
+import io
+import json
+import math
+
+from mtkit.training.log import Log, PlainDisplay, Silent, parse_line
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().strip().split("\n")]
+
+
+def test_every_event_is_a_line_and_what_is_not_finite_is_null(tmp_path):
+    with Log(tmp_path / "run/log.jsonl", Silent()) as log:
+        log.event("begin", max_updates=5)
+        log.event("train", 3, loss=math.nan, extra=[1.0, math.inf])
+    first, second = lines(tmp_path / "run/log.jsonl")
+    assert (first["event"], first["update"], first["max_updates"]) == ("begin", None, 5)
+    assert (second["update"], second["loss"], second["extra"]) == (3, None, [1.0, None])
+
+
+def test_rewinding_takes_out_what_will_be_said_again(tmp_path):
+    path = tmp_path / "log.jsonl"
+    with Log(path, Silent()) as log:
+        for update in (1, 2, 3):
+            log.event("train", update)
+        log.event("nonfinite", 3)
+    with path.open("ab") as file:
+        file.write(b'{"event": "tra')
+    with Log(path, Silent()) as log:
+        log.rewind(2)
+        log.event("train", 3)
+    assert [(record["event"], record["update"]) for record in lines(path)] == [
+        ("train", 1),
+        ("train", 2),
+        ("nonfinite", 3),
+        ("train", 3),
+    ]
+
+
+def test_a_torn_line_stays_alone(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"event": "tra')
+    with Log(path, Silent()) as log:
+        log.event("begin")
+    torn, whole = path.read_bytes().strip().split(b"\n")
+    assert parse_line(torn) is None
+    assert parse_line(whole)["event"] == "begin"
+
+
+def test_plain_display():
+    stream = io.StringIO()
+    PlainDisplay(stream).event("validation", 500, {"nll": 2.34567, "bleu": None, "sample": ("a b", "c", "d")})
+    assert stream.getvalue() == "update 500 validation nll=2.346\n    src: a b\n    hyp: c\n    ref: d\n"
