@@ -44,14 +44,23 @@ def build_model(recipe: Recipe, tokenizers: TokenizerPair) -> TranslationModel:
         RecipeError: model and vocabularies, or `training.init_from` and `model`, do not fit.
         MissingInputError, DataError: the model to begin from cannot be read.
     """
-    seed_everything(recipe.training.seed)
-    try:
-        model = recipe.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    except ValueError as error:
-        raise RecipeError(f"model.{error}") from error
+    model = build_untrained(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
     if recipe.training.init_from is not None:
         _begin_from(recipe.training.init_from, model)
-    return model.to(training_device())
+    return model
+
+
+def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> TranslationModel:
+    """The model of a recipe for vocabularies of these sizes, with the first weights that its seed gives.
+
+    Raises:
+        RecipeError: model and vocabularies do not fit.
+    """
+    seed_everything(recipe.training.seed)
+    try:
+        return recipe.model.build(src_vocab, tgt_vocab).to(training_device())
+    except ValueError as error:
+        raise RecipeError(f"model.{error}") from error
 
 
 def _begin_from(path: Path, model: TranslationModel) -> None:
@@ -127,6 +136,7 @@ def load_translator(
     device: str | None = None,
     threads: int | None = None,
     batch_tokens: int | None = None,
+    details: bool = False,
 ) -> Translator:
     """A translator from one or more model folders or finished runs.
 
@@ -138,6 +148,7 @@ def load_translator(
         device: such as cuda:0; cpu unless set.
         threads: of the CPU; torch's own number unless set.
         batch_tokens: see TranslationOptions.
+        details: see TranslationOptions.
 
     Raises:
         MissingInputError, DataError: a model is not there or is damaged, or an ensemble's vocabularies differ.
@@ -151,7 +162,7 @@ def load_translator(
         raise UsageError("no model to translate with")
     loaded = [read_model(path) for path in paths]
     _check_ensemble(loaded)
-    options = TranslationOptions(compute_type=compute_type)
+    options = TranslationOptions(compute_type=compute_type, details=details)
     if device is not None:
         options = replace(options, device=device)
     if batch_tokens is not None:

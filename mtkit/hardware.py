@@ -8,8 +8,25 @@ from pathlib import Path
 
 import torch
 
+from mtkit.errors import UsageError
+
 CPUINFO = Path("/proc/cpuinfo")
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # x86, x86 with tiles, ARM
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name, such as cpu or cuda:1.
+
+    Raises:
+        UsageError: there is no such device, or this installation of torch cannot use it.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"device {name}: cannot be used here: {reason}") from error
+    return device
 
 
 def has_bf16(device: torch.device) -> bool:

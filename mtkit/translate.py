@@ -12,6 +12,7 @@ import torch
 from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
 from mtkit.corpus.collate import collate_source
 from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.hardware import find_device
 from mtkit.models.model import TranslationModel
 from mtkit.repetition import has_loop
 from mtkit.search.config import SearchConfig
@@ -85,7 +86,7 @@ class Translator:
             rerank: orders the n best of each line anew, as minimum Bayes risk does.
         """
         self.options = options or TranslationOptions()
-        self.device = torch.device(self.options.device)
+        self.device = find_device(self.options.device)
         dtype = resolve_compute_type(self.options.compute_type, self.device)
         self.compute_type = "bf16" if dtype == torch.bfloat16 else "float32"
         self.models = [prepare(model, dtype, self.device) for model in models]

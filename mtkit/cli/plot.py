@@ -24,9 +24,9 @@ def plot(
 
         plot_curves(runs, output)
     elif len(runs) == 1:
-        from mtkit import pipeline
+        from mtkit.pipeline.pictures import plot_attention
 
-        pipeline.plot_attention(runs[0], attention, output)
+        plot_attention(runs[0], attention, output)
     else:
         raise UsageError("plot: --attention takes one MODEL or run folder")
     print_lines([str(output)])

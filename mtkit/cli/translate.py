@@ -50,6 +50,7 @@ def translate(
         device=device,
         threads=threads,
         batch_tokens=batch_tokens,
+        details=jsonl,
     )
     with open_output(output) as stream:
         for translation in translator.translate(_lines(file)):

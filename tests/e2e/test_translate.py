@@ -1,0 +1,168 @@
+"""`mtkit translate` with an untrained model: what it says is nonsense, but line for line."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.cli import entry
+from mtkit.model_folder import Description, write_model
+from mtkit.models.lstm import LSTMConfig
+from mtkit.search.config import SearchConfig
+from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.weights import weights
+
+LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c dog"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder."""
+    folder = tmp_path_factory.mktemp("model")
+    text = folder / "text"
+    text.write_text("".join(f"{line}\n" for line in LINES[:5] * 3))
+    config = TokenizerConfig(model_type="char", vocab_size=113)
+    (folder / "tokenizer").mkdir()
+    train_pair([text], [text], folder / "tokenizer", config)
+    tokenizers = TokenizerPair.load(folder / "tokenizer")
+    torch.manual_seed(1)
+    lstm = LSTMConfig(d_model=8, num_layers=1)
+    size = tokenizers.src.vocab.size
+    description = Description(
+        src_lang="en",
+        tgt_lang="de",
+        longest_source=40,
+        tokenizer=tokenizers.config,
+        model=lstm,
+        search=SearchConfig(beam_size=2),
+    )
+    write_model(folder / "model", weights(lstm.build(size, size)), description, tokenizers, card="a toy\n")
+    return folder / "model"
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    return path
+
+
+def lines_of(text: str) -> list[str]:
+    assert text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+def translated(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert entry.execute(["translate", *words]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return lines_of(captured.out)
+
+
+def test_one_line_for_each_line(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hyps = translated(capsys, str(model), str(source))
+    assert len(hyps) == len(LINES)
+    assert [bool(hyp.strip()) for hyp, line in zip(hyps, LINES, strict=True) if not line.strip()] == [False, False]
+
+
+def test_file_stdin_and_output_are_the_same(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hyps = translated(capsys, str(model), str(source))
+    for words in ([], ["-"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(source.read_bytes()))))
+        assert translated(capsys, str(model), *words) == hyps
+    output = source.with_name("out.txt")
+    assert entry.execute(["translate", str(model), str(source), "-o", str(output)]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert lines_of(output.read_text(encoding="utf-8")) == hyps
+    assert {path.name for path in source.parent.iterdir()} == {"in.txt", "out.txt"}
+
+
+def test_jsonl(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hyps = translated(capsys, str(model), str(source), "--set", "search.n_best=2")
+    records = [
+        json.loads(line, parse_constant=pytest.fail) for line in translated(capsys, str(model), str(source), "--jsonl")
+    ]
+    assert [record["hyp"] for record in records] == hyps
+    assert [record["line"] for record in records] == [1, 2, 3, 4, 5, 6]
+    fields = [
+        "line",
+        "hyp",
+        "score",
+        "log_prob",
+        "pieces",
+        "piece_log_probs",
+        "alignment",
+        "nbest",
+        "length_ratio",
+        "flags",
+    ]
+    assert all(set(fields) <= set(record) for record in records)
+    assert all(record["log_prob"] < 0 for record, line in zip(records, LINES, strict=True) if line.strip())
+
+
+def test_jsonl_of_greedy_search_has_everything_too(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [json.loads(line) for line in translated(capsys, str(model), str(source), "--jsonl", "--beam-size", "1")]
+    assert all(record["log_prob"] < 0 and record["piece_log_probs"] for record in records if record["hyp"].strip())
+
+
+def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source.write_bytes(source.read_bytes() + b"caf\xe9\n")
+    output = source.with_name("out.txt")
+    assert entry.execute(["translate", str(model), str(source), "-o", str(output)]) == 65
+    captured = capsys.readouterr()
+    assert f"{source}:7: byte 4" in captured.err
+    assert captured.out == ""
+    assert not output.exists()
+    assert len(lines_of(output.with_name("out.txt.part").read_text(encoding="utf-8"))) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--set", "search.beamsize=3"], 78, "did you mean beam_size?"),
+        (["--set", "search.beam_size=many"], 78, "beam_size"),
+        (["--set", "beam_size"], 78, "key=value"),
+        (["--ensemble", "nowhere"], 66, "nowhere"),
+        (["--device", "toaster"], 2, "device toaster: cannot be used here"),
+        (["--device", "cuda:99"], 2, "device cuda:99: cannot be used here"),
+        (["--compute-type", "int8"], 2, "int8"),
+    ],
+)
+def test_wrong_settings(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert entry.execute(["translate", str(model), str(source), *words]) == code
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") <= 12
+
+
+def test_a_damaged_model_is_named(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in model.iterdir():
+        (damaged / path.name).write_bytes(path.read_bytes())
+    (damaged / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:100])
+    assert entry.execute(["translate", str(damaged), str(source)]) == 65
+    assert "damaged/model.safetensors" in capsys.readouterr().err
