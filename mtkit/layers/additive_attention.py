@@ -184,5 +184,5 @@ class _Weigh(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         weights, values = ctx.saved_tensors
-        ctx.uses.pairs[ctx.step] = (weights, grad)
+        ctx.uses.pairs[ctx.step] = (weights.detach(), grad)
         return grad @ values.mT, None, None

@@ -83,7 +83,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         x, weight = ctx.saved_tensors
-        ctx.uses.pairs[ctx.step] = (x, grad)
+        ctx.uses.pairs[ctx.step] = (x.detach(), grad)
         grad_add = grad.to(ctx.add_dtype) if ctx.needs_input_grad[3] else None
         return (grad @ weight).to(ctx.x_dtype), None, None, grad_add, None
 
