@@ -1,0 +1,102 @@
+"""How probable a model finds given translations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.corpus.batch import Batch
+from mtkit.corpus.collate import collate
+from mtkit.models.model import TranslationModel
+from mtkit.search.top import log_normaliser
+from mtkit.text.tokenizer import TokenizerPair
+
+WINDOW = 4096  # pairs that are read ahead and sorted by length
+POSITIONS_AT_ONCE = 512  # whose logits exist at one time
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedScore:
+    """The log-probability of one given translation, nats.
+
+    Attributes:
+        line: number of the pair, from 1.
+        log_prob: of all pieces and the end of sentence.
+        pieces: subwords of the translation.
+        piece_log_probs: of each piece and, last, of the end of sentence.
+    """
+
+    line: int
+    log_prob: float
+    pieces: tuple[str, ...]
+    piece_log_probs: tuple[float, ...]
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-probability of a piece; 1 for a blank pair."""
+        return math.exp(-self.log_prob / len(self.piece_log_probs)) if self.piece_log_probs else 1.0
+
+
+def score_lines(
+    models: Sequence[TranslationModel],
+    tokenizers: TokenizerPair,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    batch_tokens: int = 8192,
+) -> Iterator[ForcedScore]:
+    """One score for each (source, translation), in order; a blank pair has log-probability 0, as when translating.
+
+    Several models are an ensemble, as in search: the mean of their probabilities. The models are taken as they are
+    (see compute_type.prepare).
+    """
+    stream = enumerate(pairs, start=1)
+    while window := list(itertools.islice(stream, WINDOW)):
+        src = tokenizers.src.encode([pair[0] for _, pair in window])
+        tgt = tokenizers.tgt.encode([pair[1] for _, pair in window])
+        blank = [not "".join(pair).strip() for _, pair in window]
+        places = sorted((i for i in range(len(window)) if not blank[i]), key=lambda i: -_longer(src[i], tgt[i]))
+        found: dict[int, list[float]] = {}
+        while places:
+            count = max(1, batch_tokens // (_longer(src[places[0]], tgt[places[0]]) + 1))
+            here, places = places[:count], places[count:]
+            batch = collate(
+                [src[i] for i in here], [tgt[i] for i in here], here, tokenizers.src.vocab, tokenizers.tgt.vocab
+            )
+            found.update(zip(here, forced_log_probs(models, batch), strict=True))
+        for i, (line, _) in enumerate(window):
+            values = found.get(i, [])
+            pieces = tuple(tokenizers.tgt.pieces(tgt[i])) if values else ()
+            yield ForcedScore(line=line, log_prob=sum(values), pieces=pieces, piece_log_probs=tuple(values))
+
+
+def _longer(src: Sequence[int], tgt: Sequence[int]) -> int:
+    return max(len(src), len(tgt))
+
+
+@torch.inference_mode()
+def forced_log_probs(models: Sequence[TranslationModel], batch: Batch) -> list[list[float]]:
+    """Log-probabilities of the labels of each sentence of a batch, the end of sentence included."""
+    device = next(models[0].parameters()).device
+    batch = batch.to(device)
+    each = torch.stack([_label_log_probs(model, batch) for model in models])  # [M, N]
+    flat = (each.logsumexp(0) - math.log(len(models))).tolist()
+    values = iter(flat)
+    return [list(itertools.islice(values, count)) for count in batch.scored.sum(1).tolist()]
+
+
+def _label_log_probs(model: TranslationModel, batch: Batch) -> Tensor:
+    """[N] of the scored places, in float32."""
+    hidden = model.hidden(batch.source, batch.target)[batch.scored]  # [N, D]
+    labels = batch.labels[batch.scored]  # [N]
+    parts = []
+    for states, label in zip(
+        torch.split(hidden, POSITIONS_AT_ONCE), torch.split(labels, POSITIONS_AT_ONCE), strict=True
+    ):
+        logits = model.output(states)  # [n, V]
+        parts.append(logits.gather(1, label.unsqueeze(1)).squeeze(1).float() - log_normaliser(logits))
+    return torch.cat(parts)

@@ -1,0 +1,238 @@
+"""Translating lines with small untrained models: order, blanks, batches, long lines, bad input."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.corpus.collate import collate
+from mtkit.errors import DataError, UsageError
+from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer import TransformerConfig
+from mtkit.score import forced_log_probs, score_lines
+from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.diverse import DiverseConfig
+from mtkit.search.sampling import SamplingConfig
+from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.translate import TranslationOptions, Translator
+
+WORDS = [
+    "the",
+    "a",
+    "dog",
+    "cat",
+    "man",
+    "woman",
+    "sees",
+    "finds",
+    "loves",
+    "big",
+    "small",
+    "red",
+    "green",
+    "house",
+    "tree",
+    "and",
+    "or",
+    "with",
+    "in",
+    ",",
+    ".",
+]
+ODD = [
+    "",
+    "   ",
+    "\u2028 \t",
+    "\x85",
+    "the\u2028dog",
+    "\x0c man",
+    " a  cat ",
+    "\u4e00\u4e8c",
+    "\U0001f600 dog",
+    "a\rb",
+    "\x00",
+]
+
+
+def sentences(count: int, longest: int = 12) -> list[str]:
+    rng = random.Random(3)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory) -> TokenizerPair:
+    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    text = folder / "text"
+    text.write_text("\n".join(sentences(200)) + "\n", encoding="utf-8")
+    train_pair([text], [text], folder, TokenizerConfig(vocab_size=170))
+    return TokenizerPair.load(folder)
+
+
+def transformer(tokenizers: TokenizerPair, seed: int = 0):
+    return model_of(
+        TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=2), tokenizers, seed
+    )
+
+
+def model_of(config, tokenizers: TokenizerPair, seed: int = 0):
+    torch.manual_seed(seed)
+    model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    with torch.no_grad():  # far from uniform, so that there are no near-ties, and sentences end
+        model.output.weight.mul_(3)
+    return model.eval()
+
+
+def translator(tokenizers, model=None, *, beam_size=3, longest_source=None, options=None, **search) -> Translator:
+    config = SearchConfig(beam_size=beam_size, max_length=LengthLimit(a=1.0, b=5), **search)
+    options = options or TranslationOptions(compute_type="float32", details=True)
+    return Translator(
+        [model or transformer(tokenizers)], tokenizers, config, longest_source=longest_source, options=options
+    )
+
+
+MODELS = [
+    TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=2),
+    AttentionRNNConfig(),
+    LSTMConfig(),
+]
+
+
+@pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batches_windows_and_order_change_nothing(tokenizers, config, beam_size):
+    model, lines = model_of(config, tokenizers), sentences(30) + ODD
+    results = []
+    for batch_tokens, window in [(1, 50), (150, 7), (10_000, 100)]:
+        options = TranslationOptions(compute_type="float32", details=True, batch_tokens=batch_tokens, window=window)
+        results.append(list(translator(tokenizers, model, beam_size=beam_size, options=options).translate(lines)))
+    for other in results[1:]:
+        assert [t.hyp for t in other] == [t.hyp for t in results[0]]
+        assert [t.score for t in other] == pytest.approx([t.score for t in results[0]], abs=1e-4)
+        assert [t.flags for t in other] == [t.flags for t in results[0]]
+    backwards = translator(tokenizers, model, beam_size=beam_size).translate_lines(lines[::-1])
+    assert backwards[::-1] == [t.hyp for t in results[0]]
+
+
+@pytest.mark.parametrize(
+    "method", [SamplingConfig(top_p=0.9, samples=2), DiverseConfig(groups=2)], ids=["sampling", "diverse"]
+)
+def test_other_methods_do_not_depend_on_the_batch(tokenizers, method):
+    lines = sentences(20)
+    results = [
+        translator(
+            tokenizers,
+            beam_size=4,
+            method=method,
+            n_best=2,
+            options=TranslationOptions(compute_type="float32", batch_tokens=size),
+        ).translate_lines(lines)
+        for size in (1, 200, 10_000)
+    ]
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_line_for_each_line_and_blank_for_blank(tokenizers):
+    found = list(translator(tokenizers, longest_source=6).translate(ODD * 2))
+    assert [t.line for t in found] == list(range(1, 2 * len(ODD) + 1))
+    for line, t in zip(ODD * 2, found, strict=True):
+        assert (not line.strip()) <= (t.hyp == "")
+        assert not any(mark in t.hyp for mark in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+    assert ["unknown" in t.flags for t in found[7:9]] == [True, True]
+
+
+def test_what_came_before_a_bad_line_is_translated(tokenizers):
+    def lines():
+        yield "the dog"
+        yield "a cat"
+        raise DataError("text:3: byte 1 is not UTF-8")
+
+    found = []
+    with pytest.raises(DataError, match="text:3"):
+        for t in translator(tokenizers).translate(lines()):
+            found.append(t.line)
+    assert found == [1, 2]
+
+
+def test_lines_appear_when_they_are_asked_for(tokenizers):
+    read: list[int] = []
+
+    def lines():
+        for i, line in enumerate(sentences(6)):
+            read.append(i)
+            yield line
+
+    options = TranslationOptions(compute_type="float32", flush_every=2)
+    stream = translator(tokenizers, options=options).translate(lines())
+    next(stream)
+    assert read == [0, 1]
+
+
+def test_long_lines_are_split_and_neighbours_are_not_touched(tokenizers):
+    long = "the dog sees a cat .\u3000 a man loves the house , and the big red tree with the cat in the green house .\t"
+    lines = ["the cat", long, "a dog ."]
+    found = list(translator(tokenizers, longest_source=8).translate(lines))
+    alone = translator(tokenizers, longest_source=8).translate_lines(["the cat", "a dog ."])
+    assert [found[0].hyp, found[2].hyp] == alone
+    assert "split" in found[1].flags
+    assert "\u3000 " in found[1].hyp
+    assert found[1].hyp.endswith("\t")
+    assert sum(found[1].piece_log_probs) == pytest.approx(found[1].log_prob, abs=1e-4)
+    assert all(s < len(long.split()) and t < len(found[1].hyp.split()) for s, t in found[1].alignment)
+
+
+@pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
+def test_forced_log_probs_are_those_of_the_search(tokenizers, config):
+    model, lines = model_of(config, tokenizers), sentences(15)
+    t = translator(tokenizers, model, beam_size=3, n_best=2)
+    segments = tokenizers.src.encode(lines)
+    found = list(t.translate(lines))
+    names = {tokenizers.tgt.pieces([i])[0]: i for i in range(tokenizers.tgt.vocab.size)}
+    tgt = [[names[piece] for piece in one.pieces] for one in found]
+    batch = collate(segments, tgt, range(len(lines)), tokenizers.src.vocab, tokenizers.tgt.vocab)
+    for one, values in zip(found, forced_log_probs([model], batch), strict=True):
+        assert sum(values) == pytest.approx(one.log_prob, abs=1e-4 * max(1, abs(one.log_prob)))
+        assert one.piece_log_probs == pytest.approx(values, abs=1e-4)
+    twice = forced_log_probs([model, model], batch)
+    assert [sum(v) for v in twice] == pytest.approx([one.log_prob for one in found], rel=1e-4)
+
+
+def test_scores_of_lines_are_in_order(tokenizers):
+    model, lines = transformer(tokenizers), sentences(20)
+    pairs = [*zip(lines, lines[::-1], strict=True), ("", "")]
+    together = list(score_lines([model], tokenizers, pairs))
+    alone = [next(iter(score_lines([model], tokenizers, [pair]))) for pair in pairs]
+    assert [s.line for s in together] == list(range(1, 22))
+    assert [s.log_prob for s in together] == pytest.approx([s.log_prob for s in alone], abs=1e-4)
+    assert (together[-1].log_prob, together[-1].perplexity) == (0.0, 1.0)
+
+
+def test_reranking_chooses_among_the_n_best(tokenizers):
+    plain = list(translator(tokenizers, n_best=3).translate(sentences(5)))
+    t = translator(tokenizers, n_best=3)
+    t.rerank = lambda texts: [2, 0, 1]
+    for a, b in zip(plain, t.translate(sentences(5)), strict=True):
+        assert b.hyp == a.nbest[2].hyp
+        assert [n.hyp for n in b.nbest] == [a.nbest[i].hyp for i in (2, 0, 1)]
+
+
+def test_the_model_of_the_caller_is_not_changed(tokenizers):
+    model = transformer(tokenizers).train()
+    t = translator(tokenizers, model, options=TranslationOptions(compute_type="bf16"))
+    assert model.training
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert {p.dtype for p in t.models[0].parameters()} == {torch.bfloat16}
+    assert len(t.translate_lines(sentences(4))) == 4
+
+
+def test_what_is_not_there_is_refused(tokenizers):
+    with pytest.raises(UsageError, match="int8"):
+        translator(tokenizers, options=TranslationOptions(compute_type="int8"))
+    with pytest.raises(UsageError, match="batch_tokens must be at least 1, not 0"):
+        TranslationOptions(batch_tokens=0)
+    with pytest.raises(ValueError, match="n_best: 9 is more than beam_size 3"):
+        translator(tokenizers, n_best=9)
