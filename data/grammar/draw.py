@@ -11,8 +11,8 @@ from grammar.lexicon import Adjective, Noun, VerbEntry, adjectives, nouns, verbs
 from grammar.phrases import HE, SHE, SPEAKERS, THEY, Nominal, name
 
 T = TypeVar("T")
-WOMEN = "Anna Maria Julia Laura Sophie Emma Lena Clara Eva Sarah".split()
-MEN = "Paul Peter David Martin Stefan Robert Michael Daniel Oliver Simon".split()
+WOMEN = ["Anna", "Maria", "Julia", "Laura", "Sophie", "Emma", "Lena", "Clara", "Eva", "Sarah"]
+MEN = ["Paul", "Peter", "David", "Martin", "Stefan", "Robert", "Michael", "Daniel", "Oliver", "Simon"]
 NAMES = (*(name(word, word, "she") for word in WOMEN), *(name(word, word, "he") for word in MEN))
 TOWNS = (("Berlin", "Berlin"), ("Hamburg", "Hamburg"), ("Munich", "München"), ("Vienna", "Wien"), ("Cologne", "Köln"),
          ("Zurich", "Zürich"), ("Paris", "Paris"), ("London", "London"), ("Rome", "Rom"), ("Prague", "Prag"),
@@ -38,6 +38,13 @@ def fitting(tags: frozenset[str]) -> tuple[Adjective, ...]:
 def taking(kind: str) -> tuple[VerbEntry, ...]:
     """The verbs whose one complement is of this kind, such as a clause with that."""
     return tuple(entry for entry in verbs() if [complement.kind for complement in entry.complements] == [kind])
+
+
+@cache
+def of_one_object(subjects: frozenset[str]) -> tuple[VerbEntry, ...]:
+    """The verbs with one object and no preposition: what, whom and which can ask for it."""
+    return tuple(entry for entry in governing(subjects, frozenset({"object"}))
+                 if len(entry.complements) == 1 and not entry.complements[0].german)
 
 
 def verb_named(english: str, kind: str = "object") -> VerbEntry:

@@ -13,9 +13,12 @@ from grammar.things import subject, thing
 from grammar.verb import FUTURE, PAST, PAST_MODALS, PRESENT, PROGRESSIVE, Verb
 
 PERSON = frozenset({"person"})
-ALL_KINDS = frozenset("object goal spot seat onto home town wall instrument".split())
+ALL_KINDS = frozenset(["object", "goal", "spot", "seat", "onto", "home", "town", "wall", "instrument"])
 MOTION = ("goal", "town")
+HANDLING = ("read", "write", "eat", "drink", "peel", "open", "close", "clean", "wash", "repair", "carry", "paint",
+            "draw", "unpack", "pack", "cook", "build", "tidy up", "put", "place")     # can be done slowly or with care
 NEVER_NEGATED = ("must", "would like to", PROGRESSIVE)
+PLACED = frozenset({"room", "sight", "openable", "built"})    # they are where they are: no other place beside them
 QUANTIFIED = ("every ", "all ", "many ")
 TENSES = ((9.0, PRESENT), (8.0, PAST), (2.0, FUTURE), (2.5, PROGRESSIVE))
 WITH_MODALS = (*TENSES, (1.3, "can"), (1.3, "must"), (0.7, "may"), (0.9, "should"), (1.1, "want to"),
@@ -92,7 +95,7 @@ def frame(draw: Draw, *, who: Nominal | None = None, verb: Verb | None = None, t
 
 
 def _other_subjects() -> frozenset[str]:
-    return frozenset("animal dog cat line event plane upright flat tool".split())
+    return frozenset(["animal", "dog", "cat", "line", "event", "plane", "upright", "flat", "tool"])
 
 
 def free_parts(draw: Draw, verb: Verb, tense: str, *, negated: bool) -> list[Part]:
@@ -104,9 +107,10 @@ def free_parts(draw: Draw, verb: Verb, tense: str, *, negated: bool) -> list[Par
         parts.append(adverbials.frequency(draw) if draw.chance(0.8) else adverbials.NEVER)
     if verb.base in ("drive", "travel") and draw.chance(0.4):
         parts.append(adverbials.by_vehicle(draw))
-    elif is_action and not negated and _is_handling(verb) and draw.chance(0.08):
+    elif is_action and not negated and verb.base in HANDLING and draw.chance(0.2):
         parts.append(adverbials.manner(draw))
-    if is_action and kinds <= {"object", "instrument"} and draw.chance(0.28):
+    is_placed = any(wanted.tags & PLACED for wanted in verb.entry.complements)
+    if is_action and not is_placed and kinds <= {"object", "instrument"} and draw.chance(0.33):
         parts.append(adverbials.place(draw))
     takes_time = tense != PROGRESSIVE and not any(part.before_verb for part in parts)
     if takes_time and (is_action or verb.entry.subjects & {"line", "event", "plane"}) and draw.chance(0.42):
@@ -114,18 +118,12 @@ def free_parts(draw: Draw, verb: Verb, tense: str, *, negated: bool) -> list[Par
     return parts
 
 
-def _is_handling(verb: Verb) -> bool:
-    """Whether something is done to a thing, so that it can be done slowly or carefully."""
-    wanted = verb.entry.complements
-    return len(wanted) == 1 and wanted[0].case == "acc" and not wanted[0].german and "person" not in wanted[0].tags
-
-
 def person_clause(draw: Draw, who: Nominal, *, tense: str | None = None, negated: bool | None = None,
                   adverbs: bool = False) -> Clause:
     """Something that a given person does."""
     verb = Verb(draw.pick(governing(PERSON, ALL_KINDS)))
     if tense is not None:
-        while "stative" in verb.entry.remarks and tense not in (PRESENT, PAST) or verb.hides_tense(tense, who.person):
+        while ("stative" in verb.entry.remarks and tense not in (PRESENT, PAST)) or verb.hides_tense(tense, who.person):
             verb = Verb(draw.pick(governing(PERSON, ALL_KINDS)))
     return frame(draw, who=who, verb=verb, tense=tense, negated=negated, adverbs=adverbs)
 

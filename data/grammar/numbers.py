@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-EN_SMALL = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-            "seventeen eighteen nineteen").split()
-DE_SMALL = ("null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
-            "siebzehn achtzehn neunzehn").split()
-EN_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-DE_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+EN_SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+            "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+DE_SMALL = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf",
+            "dreizehn", "vierzehn", "fünfzehn", "sechzehn", "siebzehn", "achtzehn", "neunzehn"]
+EN_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+DE_TENS = ["zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"]
 MONTHS = tuple(zip(
-    "January February March April May June July August September October November December".split(),
-    "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split(), strict=True))
-DAYS = tuple(zip("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
-                 "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split(), strict=True))
-EN_ORDINALS = ("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-               "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth").split()
+    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+     "December"],
+    ["Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
+     "Dezember"], strict=True))
+DAYS = tuple(zip(["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
+                 ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"], strict=True))
+EN_ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+               "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
+               "eighteenth", "nineteenth", "twentieth"]
 DE_ORDINALS = {1: "ersten", 3: "dritten", 7: "siebten", 8: "achten"}
 
 

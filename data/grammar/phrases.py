@@ -90,7 +90,7 @@ def determiner_form(determiner: Determiner, gender: str, case: str) -> tuple[str
     ending = STRONG[gender][index]
     if case == "gen" and gender in "mn" and determiner.declension != "adjective":
         ending = "es"
-    if determiner.declension == "ein-word" and (gender in "mn" and case == "nom" or (gender, case) == ("n", "acc")):
+    if determiner.declension == "ein-word" and ((gender in "mn" and case == "nom") or (gender, case) == ("n", "acc")):
         ending = ""
     return determiner.german + ending, ending != "" and determiner.declension != "adjective"
 
@@ -161,8 +161,9 @@ IT = _pronoun("it", "it", THIRD_PERSON["n"], "er", "n")
 
 def possessive(owner: Nominal) -> Determiner:
     """my, your, his ... of an owner."""
-    stems = {"ich": "mein", "du": "dein", "wir": "unser"}
-    stem = stems[owner.person] if owner.person in stems else {"m": "sein", "n": "sein", "f": "ihr", "p": "ihr"}[owner.gender]
+    speakers = {"ich": "mein", "du": "dein", "wir": "unser"}
+    others = {"m": "sein", "n": "sein", "f": "ihr", "p": "ihr"}
+    stem = speakers[owner.person] if owner.person in speakers else others[owner.gender]
     english = ENGLISH_POSSESSIVE[owner.pronoun]
     return Determiner(english, english, stem, "ein-word")
 

@@ -6,13 +6,26 @@ from grammar.draw import NAMES, Draw, fitting, tagged
 from grammar.lexicon import Noun
 from grammar.numbers import cardinal
 from grammar.phrases import (
-    A, ALL, BARE, EVERY, MANY, NO, NOT_ANY, THE, THIS, Determiner, Nominal, adjective_pair, fixed, noun_phrase,
+    ALL,
+    BARE,
+    EVERY,
+    MANY,
+    NO,
+    NOT_ANY,
+    THE,
+    THIS,
+    A,
+    Determiner,
+    Nominal,
+    adjective_pair,
+    fixed,
+    noun_phrase,
     possessive,
 )
 
-
-OWNED = frozenset("pet clothing tool text written vehicle furniture instrument picture room house home idea plan boss friend "
-                  "neighbour teacher doctor colleague guest lawyer food part event".split())
+OWNED = frozenset(["pet", "clothing", "tool", "text", "written", "vehicle", "furniture", "instrument", "picture",
+                   "room", "house", "home", "idea", "plan", "boss", "friend", "neighbour", "teacher", "doctor",
+                   "colleague", "guest", "lawyer", "part", "party", "journey", "exam"])
 
 
 def some_adjectives(draw: Draw, noun: Noun, probability: float) -> tuple[tuple[str, str], ...]:
@@ -21,7 +34,8 @@ def some_adjectives(draw: Draw, noun: Noun, probability: float) -> tuple[tuple[s
     if not choices or not draw.chance(probability):
         return ()
     first, second = draw.pick(choices), draw.pick(choices)
-    if first.tags & second.tags and first is not second and (first.comparative or second.comparative) and draw.chance(0.12):
+    are_two_colours = not (first.comparative or second.comparative)
+    if first is not second and first.tags & second.tags and not are_two_colours and draw.chance(0.12):
         return adjective_pair(first), adjective_pair(second)
     return (adjective_pair(first),)
 
@@ -97,10 +111,12 @@ def thing(draw: Draw, tags: frozenset[str], owner: Nominal, *, negated: bool, ma
 
 
 def someone_else(draw: Draw, subject_: Nominal) -> Nominal:
-    """A person who is not the subject: never "I see me"."""
+    """A person who is not the subject: never "I see me" or "we see me"."""
+    speakers = ("ich", "wir")
     while True:
         other = draw.someone()
-        if other.person != subject_.person and other.pronoun != subject_.pronoun:
+        is_same = other.pronoun == subject_.pronoun or (other.person in speakers and subject_.person in speakers)
+        if not is_same:
             return other
 
 

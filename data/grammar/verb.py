@@ -85,11 +85,11 @@ class Verb:
     def english_group(self, tense: str, person: str, *, do: bool) -> tuple[str, str]:
         """(auxiliary, rest): ("", reads), (does, read) with `do`, (is, reading), (can, read)."""
         is_third = person == "er"
+        does = "does" if is_third else "do"
         if self.base == "be" and tense in (PRESENT, PAST):
             return english_be(tense, person), ""
         match tense:
             case "present":
-                does = "does" if is_third else "do"
                 return (does, self.base) if do else ("", self.third_person if is_third else self.base)
             case "past":
                 return ("did", self.base) if do else ("", self.past)
@@ -98,8 +98,8 @@ class Verb:
             case "future":
                 return "will", self.base
             case "want to":
-                does = "does" if is_third else "do"
-                return (does, f"want to {self.base}") if do else ("", f"{'wants' if is_third else 'want'} to {self.base}")
+                wants = "wants" if is_third else "want"
+                return (does, f"want to {self.base}") if do else ("", f"{wants} to {self.base}")
             case "had to" | "wanted to":
                 plain = {"had to": "have to", "wanted to": "want to"}[tense]
                 return ("did", f"{plain} {self.base}") if do else ("", f"{tense} {self.base}")

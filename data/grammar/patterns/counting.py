@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from grammar import adverbials
 from grammar.clause import Clause, Field, Part, sentence, words
-from grammar.draw import NAMES, Draw, governing, tagged, verb_named, verbs
+from grammar.draw import NAMES, Draw, of_one_object, tagged, verb_named, verbs
 from grammar.frames import PERSON
-from grammar.phrases import SPEAKERS, THE, THIS, Nominal, fixed, noun_phrase, possessive
 from grammar.numbers import cardinal
+from grammar.phrases import SPEAKERS, THE, THIS, Nominal, fixed, noun_phrase, possessive
 from grammar.things import some_adjectives, subject
 from grammar.verb import FUTURE, PAST, PRESENT, TO_BE, Verb
 
-COUNTED = frozenset("person animal furniture tool clothing fruit text vehicle plant picture".split())
+COUNTED = frozenset(["person", "animal", "furniture", "tool", "clothing", "fruit", "text", "vehicle", "plant",
+                     "picture"])
 THERE = {PRESENT: ("there are", "gibt"), PAST: ("there were", "gab")}
 
 
@@ -48,6 +49,8 @@ def price_and_age(draw: Draw) -> tuple[str, str]:
         part = Part(f"{number[0]} years old", f"{number[1]} Jahre alt", Field.PREDICATE)
         clause = Clause(who, TO_BE, draw.weighted([(4.0, PRESENT), (1.0, PAST), (1.0, FUTURE)]), (part,))
         return sentence(clause.english(), clause.german())
+    if draw.chance(0.25):
+        number = cardinal(100 * draw.number(1, 9))
     noun = draw.noun("clothing", "tool", "furniture", "instrument", "picture", "text", "road")
     plural = draw.chance(0.25)
     phrase = noun_phrase(noun, draw.pick((THE, THE, THIS)), some_adjectives(draw, noun, 0.35), plural=plural)
@@ -90,14 +93,13 @@ def birthday(draw: Draw) -> tuple[str, str]:
 
 def how_many(draw: Draw) -> tuple[str, str]:
     """How many apples did you buy? Wie viele Äpfel hast du gekauft?"""
-    entries = [entry for entry in governing(PERSON, frozenset({"object"}))
-               if len(entry.complements) == 1 and entry.complements[0].case == "acc" and not entry.complements[0].german]
-    verb = Verb(draw.pick(entries))
+    verb = Verb(draw.pick([entry for entry in of_one_object(PERSON) if entry.complements[0].case == "acc"]))
     nouns = [noun for noun in tagged(verb.entry.complements[0].tags) if noun.plural and "family" not in noun.tags]
     if not nouns:
         return there_are(draw)
     noun = draw.pick(nouns)
     phrase = noun_phrase(noun, fixed("how many", "wie viele"), some_adjectives(draw, noun, 0.2), plural=True)
-    tense = draw.pick((PRESENT, PAST)) if "stative" in verb.entry.remarks else draw.pick((PRESENT, PAST, FUTURE, "must"))
-    clause = Clause(SPEAKERS[1] if draw.chance(0.4) else subject(draw, PERSON), verb, tense)
-    return sentence(clause.english_question(phrase.english_object), clause.german_verb_first(phrase.in_case("acc")), "?")
+    tenses = (PRESENT, PAST) if "stative" in verb.entry.remarks else (PRESENT, PAST, FUTURE, "must")
+    clause = Clause(SPEAKERS[1] if draw.chance(0.4) else subject(draw, PERSON), verb, draw.pick(tenses))
+    german = clause.german_verb_first(phrase.in_case("acc"))
+    return sentence(clause.english_question(phrase.english_object), german, "?")

@@ -9,7 +9,7 @@ from grammar.frames import PERSON
 from grammar.lexicon import Adjective, Noun
 from grammar.patterns.subordinate import predicate, state
 from grammar.phrases import THE, THIS, Nominal, noun_phrase, possessive
-from grammar.things import relative_of, subject
+from grammar.things import OWNED, relative_of, subject
 from grammar.verb import FUTURE, PAST, PRESENT, TO_BE, Verb
 
 DEGREES = (("", ""), ("very", "sehr"), ("too", "zu"), ("not", ""))
@@ -27,7 +27,8 @@ def _described(draw: Draw, *, compared: bool) -> tuple[Noun, Adjective]:
 def _phrase(draw: Draw, noun: Noun, *, plural: bool) -> Nominal:
     if "family" in noun.tags:
         return relative_of(draw, noun)
-    determiner = draw.weighted([(5.0, THE), (2.0, THIS), (1.5, possessive(draw.someone()))])
+    owner = possessive(draw.someone()) if noun.tags & OWNED else THE
+    determiner = draw.weighted([(5.0, THE), (2.0, THIS), (1.5, owner)])
     return noun_phrase(noun, determiner, plural=plural)
 
 
@@ -41,7 +42,7 @@ def how_it_is(draw: Draw) -> tuple[str, str]:
     else:
         noun, adjective = _described(draw, compared=False)
         phrase = _phrase(draw, noun, plural=noun.plural != "" and draw.chance(0.3))
-        english, german = draw.pick(DEGREES)
+        english, german = draw.pick(DEGREES if adjective.comparative else (DEGREES[0], DEGREES[-1]))
         negated = english == "not"
         clause = Clause(phrase, TO_BE, tense, (predicate(adjective, "" if negated else english, german),), negated,
                         negated)
@@ -57,7 +58,8 @@ def comparison(draw: Draw) -> tuple[str, str]:
         first: Nominal = draw.pick(NAMES)
     else:
         first = _phrase(draw, noun, plural=False)
-    others = [other for other in nouns() if other.kind == noun.kind and adjective.tags & other.tags and other is not noun]
+    others = [other for other in nouns()
+              if other.kind == noun.kind and adjective.tags & other.tags and other is not noun]
     other = draw.pick(others)
     second = _phrase(draw, other, plural=first.person == "sie" and other.plural != "")
     if draw.chance(0.35):

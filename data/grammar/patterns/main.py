@@ -14,10 +14,12 @@ from grammar.verb import PAST, PRESENT, Verb
 
 OBJECT_KINDS = frozenset({"object"})
 YOU = SPEAKERS[1]
-AIMS = ("buy", "sell", "meet", "visit", "invite", "call", "pick up", "look for", "find", "help", "thank", "congratulate",
-        "photograph", "draw", "paint", "repair", "clean", "read", "open", "wash", "listen to", "talk", "dance", "show",
-        "bring", "explain", "apologise", "take care", "eat", "write", "translate", "understand", "answer", "solve", "learn",
-        "feed", "watch", "look at", "ask", "prepare", "tidy up", "cook", "bake", "close", "order", "try")
+UNWILLED = ("lose", "forget", "fall asleep", "wake up", "arrive")
+AIMS = ("buy", "sell", "meet", "visit", "invite", "call", "pick up", "look for", "find", "help", "thank",
+        "congratulate", "photograph", "draw", "paint", "repair", "clean", "read", "open", "wash", "listen to", "talk",
+        "dance", "show", "bring", "explain", "apologise", "take care", "eat", "write", "translate", "understand",
+        "answer", "solve", "learn", "feed", "watch", "look at", "ask", "prepare", "tidy up", "cook", "bake", "close",
+        "order", "try")
 
 
 def statement(draw: Draw) -> tuple[str, str]:
@@ -41,22 +43,21 @@ def likes_to(draw: Draw) -> tuple[str, str]:
     negated = draw.chance(0.25) and not clause.subject.english.startswith(QUANTIFIED)
     german = replace(clause, parts=(*clause.parts, Part("", "gern", Field.MANNER)), german_nicht=negated)
     is_third = clause.subject.person == "er"
-    if negated:
-        likes = "does not like" if is_third else "do not like"
-    else:
-        likes = "likes" if is_third else "like"
+    likes = {(True, True): "does not like", (True, False): "do not like", (False, True): "likes",
+             (False, False): "like"}[negated, is_third]
     return sentence(words(clause.subject.english, likes, clause.english_infinitive()), german.german())
 
 
 def _action(draw: Draw) -> Verb:
     entries = governing(PERSON, frozenset({"object", "goal", "instrument"}))
-    return Verb(draw.pick([entry for entry in entries if "stative" not in entry.remarks]))
+    return Verb(draw.pick([entry for entry in entries
+                           if "stative" not in entry.remarks and entry.english[0] not in UNWILLED]))
 
 
 def command(draw: Draw) -> tuple[str, str]:
     """Close the window, please!"""
     verb = _action(draw)
-    while verb.base in ("laugh", "forget", "lose", "hang"):
+    while verb.base in ("laugh", "follow", "dream"):
         verb = _action(draw)
     clause = frame(draw, who=YOU, verb=verb, tense=PRESENT, negated=draw.chance(0.2), adverbs=False)
     english = words("do not" if clause.negated else "", verb.base, *(part.english for part in clause.parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grammar.clause import Clause, sentence, words
-from grammar.draw import NAMES, Draw, governing, taking, tagged, verb_named
+from grammar.draw import NAMES, Draw, governing, of_one_object, tagged, taking, verb_named
 from grammar.frames import ALL_KINDS, MOTION, PERSON, frame, person_clause
 from grammar.phrases import HE, SHE, SPEAKERS, THE, THEY, WHICH, Nominal, name, noun_phrase
 from grammar.things import some_adjectives, subject
@@ -57,11 +57,10 @@ def _asking(clause: Clause, english: str, german: str) -> tuple[str, str]:
 
 def _object_question(draw: Draw) -> tuple[str, str]:
     """What does she read? Whom do you help? Wem hilfst du?"""
-    entries = [entry for entry in governing(PERSON, frozenset({"object"}))
-               if len(entry.complements) == 1 and not entry.complements[0].german]
-    verb = Verb(draw.pick(entries))
+    verb = Verb(draw.pick(of_one_object(PERSON)))
     wanted = verb.entry.complements[0]
-    is_person = "person" in wanted.tags and (wanted.case == "dat" or "stative" in verb.entry.remarks or draw.chance(0.5))
+    only_person = wanted.case == "dat" or wanted.tags == PERSON or "stative" in verb.entry.remarks
+    is_person = "person" in wanted.tags and (only_person or draw.chance(0.5))
     german = {"acc": "wen", "dat": "wem"}[wanted.case] if is_person else "was"
     clause = Clause(_asked(draw), verb, _tense(draw, verb))
     return _asking(clause, "whom" if is_person else "what", german)
@@ -75,9 +74,7 @@ def subject_question(draw: Draw) -> tuple[str, str]:
 
 def which(draw: Draw) -> tuple[str, str]:
     """Which book do you read? Welches Buch liest du?"""
-    entries = [entry for entry in governing(PERSON, frozenset({"object"}))
-               if len(entry.complements) == 1 and not entry.complements[0].german]
-    verb = Verb(draw.pick(entries))
+    verb = Verb(draw.pick(of_one_object(PERSON)))
     wanted = verb.entry.complements[0]
     nouns = [noun for noun in tagged(wanted.tags) if not noun.tags & {"family", "language"}]
     if not nouns:
@@ -91,7 +88,8 @@ def which(draw: Draw) -> tuple[str, str]:
 def indirect(draw: Draw) -> tuple[str, str]:
     """I do not know where he lives: ich weiß nicht, wo er wohnt. He asks whether she is tired: ob sie müde ist."""
     if draw.chance(0.5):
-        asking = Clause(subject(draw, PERSON), Verb(verb_named("know", "that")), draw.pick((PRESENT, PAST)), negated=True, german_nicht=True)
+        asking = Clause(subject(draw, PERSON), Verb(verb_named("know", "that")), draw.pick((PRESENT, PAST)),
+                        negated=True, german_nicht=True)
     else:
         asking = Clause(subject(draw, PERSON), Verb(draw.pick(taking("whether"))), draw.pick((PRESENT, PAST)))
     english, german, asked = _indirectly(draw)
@@ -107,7 +105,8 @@ def _indirectly(draw: Draw) -> tuple[str, str, Clause]:
         return "where", "wohin", Clause(who, verb, draw.pick((PRESENT, PAST)))
     if kind == "where" and draw.chance(0.6):
         noun = draw.noun("tool", "clothing", "text", "building", "pet")
-        return "where", "wo", Clause(noun_phrase(noun, THE, plural=draw.chance(0.25)), TO_BE, draw.pick((PRESENT, PAST)))
+        phrase = noun_phrase(noun, THE, plural=draw.chance(0.25))
+        return "where", "wo", Clause(phrase, TO_BE, draw.pick((PRESENT, PAST)))
     clause = person_clause(draw, who, negated=False, tense=draw.weighted(SIMPLE_TENSES))
     if kind == "where":
         verb = Verb(draw.pick([entry for entry in governing(PERSON, frozenset({"object"}))

@@ -7,7 +7,15 @@ from grammar.draw import Draw, adjectives, governing, tagged, taking, verb_named
 from grammar.frames import PERSON, frame, is_past, person_clause
 from grammar.lexicon import Adjective, Complement, Noun
 from grammar.phrases import (
-    A, CASES, IT, RELATIVE, THE, THIS, Nominal, noun_phrase, taken_up,
+    CASES,
+    IT,
+    RELATIVE,
+    THE,
+    THIS,
+    A,
+    Nominal,
+    noun_phrase,
+    taken_up,
 )
 from grammar.things import some_adjectives, subject
 from grammar.verb import FUTURE, PAST, PRESENT, PROGRESSIVE, TO_BE, Verb
@@ -23,8 +31,9 @@ WISHES = (("sleep", ""), ("rest", ""), ("work", ""), ("swim", ""), ("dance", "")
           ("learn", "object"), ("see", "object"), ("thank", "object"), ("cook", "object"), ("call", "object"))
 DUTIES = (("work", ""), ("get up", ""), ("go shopping", ""), ("hurry", ""), ("go", "goal"), ("drive", "goal"),
           ("travel", "town"), ("learn", "object"), ("help", "object"), ("write", "object"), ("repair", "object"),
-          ("clean", "object"), ("tidy up", "object"), ("prepare", "object"), ("wait", "object"), ("take care", "object"),
-          ("pick up", "object"), ("wash", "object"), ("answer", "object"), ("feed", "object"))
+          ("clean", "object"), ("tidy up", "object"), ("prepare", "object"), ("wait", "object"),
+          ("take care", "object"), ("pick up", "object"), ("wash", "object"), ("answer", "object"),
+          ("feed", "object"))
 CHOOSING = ("buy", "wear", "need", "order", "read", "answer", "solve", "use", "eat", "drink")
 
 
@@ -214,7 +223,9 @@ def _told_of(draw: Draw, noun: Noun, whole: Nominal) -> tuple[str, str]:
     fitting = [adjective for adjective in adjectives() if adjective.tags & noun.tags]
     if fitting and draw.chance(0.75):
         tense = draw.weighted([(3.0, PRESENT), (1.0, PAST)])
-        clause = Clause(whole, TO_BE, tense, (predicate(draw.pick(fitting), *draw.pick((("", ""), ("very", "sehr")))),))
+        adjective = draw.pick(fitting)
+        degree = ("very", "sehr") if adjective.comparative and draw.chance(0.4) else ("", "")
+        clause = Clause(whole, TO_BE, tense, (predicate(adjective, *degree),))
         return sentence(clause.english(), clause.german())
     known = "know" if "person" in noun.tags else "look for"
     part = Part(whole.english_object, whole.in_case("acc"), Field.DEFINITE)
