@@ -94,9 +94,8 @@ def _label_log_probs(model: TranslationModel, batch: Batch) -> Tensor:
     hidden = model.hidden(batch.source, batch.target)[batch.scored]  # [N, D]
     labels = batch.labels[batch.scored]  # [N]
     parts = []
-    for states, label in zip(
-        torch.split(hidden, POSITIONS_AT_ONCE), torch.split(labels, POSITIONS_AT_ONCE), strict=True
-    ):
+    chunks = zip(torch.split(hidden, POSITIONS_AT_ONCE), torch.split(labels, POSITIONS_AT_ONCE), strict=True)
+    for states, label in chunks:
         logits = model.output(states)  # [n, V]
         parts.append(logits.gather(1, label.unsqueeze(1)).squeeze(1).float() - log_normaliser(logits))
     return torch.cat(parts)
