@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import torch
 from pydantic import Field
@@ -270,7 +270,6 @@ class RecurrentStack(nn.Module):
         """One step: x [rows, d_in] -> [rows, D] and the next states."""
         ends = []
         for i, (layer, state) in enumerate(zip(self.layers, states, strict=True)):
-            assert isinstance(layer, RecurrentLayer)
-            ends.append(layer.advance(self.dropout(x) if i else x, state))
+            ends.append(cast(RecurrentLayer, layer).advance(self.dropout(x) if i else x, state))
             x = ends[-1].h
         return x, tuple(ends)
