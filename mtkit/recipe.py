@@ -20,7 +20,7 @@ from mtkit.evaluation.config import EvaluationConfig
 from mtkit.files import write_text
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer import TransformerConfig
+from mtkit.models.transformer_config import TransformerConfig
 from mtkit.overrides import apply_overrides, merge
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig

@@ -10,7 +10,7 @@ import torch
 
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer import TransformerConfig
+from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
 from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig

@@ -11,7 +11,9 @@ from mtkit.layers.pattern import causal, full
 from mtkit.layers.position import Position
 from mtkit.layers.residual import PostNorm, PostNormConfig, PreNormConfig
 from mtkit.layers.softmax_attention import SoftmaxAttention
-from mtkit.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig
+from mtkit.models.transformer import Transformer
+from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
 D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5
 

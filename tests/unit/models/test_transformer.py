@@ -9,7 +9,7 @@ from mtkit.layers.learned import LearnedConfig
 from mtkit.layers.no_position import NoPositionConfig
 from mtkit.layers.residual import PostNormConfig, PreNormConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.models.transformer import TransformerConfig
+from mtkit.models.transformer_config import TransformerConfig
 
 V, B, S, T = 23, 3, 7, 5
 POSITIONS = [SinusoidalConfig(), LearnedConfig(max_length=16), NoPositionConfig()]

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer import TransformerConfig
+from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.decoder_input import (
     CHOICES,
     COINS,
