@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mtkit.assemble import load_translator as load_model
     from mtkit.errors import MtkitError
-    from mtkit.evaluation.score import Scores, score
+    from mtkit.evaluation.score import Scores
+    from mtkit.evaluation.score import score as evaluate
     from mtkit.pipeline import Report, evaluate_run, run, train
     from mtkit.recipe import Recipe, load_recipe
     from mtkit.translate import Translation, Translator
@@ -25,11 +26,11 @@ _HOMES = {
     "Scores": "mtkit.evaluation.score:Scores",
     "Translation": "mtkit.translate:Translation",
     "Translator": "mtkit.translate:Translator",
+    "evaluate": "mtkit.evaluation.score:score",
     "evaluate_run": "mtkit.pipeline:evaluate_run",
     "load_model": "mtkit.assemble:load_translator",
     "load_recipe": "mtkit.recipe:load_recipe",
     "run": "mtkit.pipeline:run",
-    "score": "mtkit.evaluation.score:score",
     "train": "mtkit.pipeline:train",
 }
 
@@ -41,11 +42,11 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "evaluate",
     "evaluate_run",
     "load_model",
     "load_recipe",
     "run",
-    "score",
     "train",
 ]
 

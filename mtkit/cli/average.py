@@ -13,8 +13,8 @@ def average(
     output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="The model folder to write.")],
 ) -> None:
     """Write a model folder with the mean of the checkpoints' weights."""
+    from mtkit import pipeline
     from mtkit.cli.printing import print_lines
-    from mtkit.pipeline.average import average as average_checkpoints
 
-    average_checkpoints(checkpoints, output)
+    pipeline.average(checkpoints, output)
     print_lines([str(output)])

@@ -24,7 +24,7 @@ def plot(
 
         plot_curves(runs, output)
     elif len(runs) == 1:
-        from mtkit.pipeline.pictures import plot_attention
+        from mtkit.pipeline import plot_attention
 
         plot_attention(runs[0], attention, output)
     else:

@@ -1,8 +1,9 @@
 """The whole route over one run folder: tokenizer, corpus, training, translation, scores."""
 
+from mtkit.pipeline.average import average
 from mtkit.pipeline.dry_run import dry_run
 from mtkit.pipeline.pictures import plot_attention
-from mtkit.pipeline.stages import Report, average, evaluate_run, preprocess, run, train, train_tokenizer
+from mtkit.pipeline.stages import Report, evaluate_run, preprocess, run, train, train_tokenizer
 
 __all__ = [
     "Report",

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.model_folder import CONFIG, Description, find_model, read_description, read_tokenizers, write_model
-from mtkit.pipeline.corpus import Stores, check_inputs, make_corpus, make_tokenizer
-from mtkit.pipeline.model_card import model_card
+from mtkit.model_folder import find_model
+from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.pictures import draw_pictures
 from mtkit.pipeline.run_folder import Run, RunFolder, open_run, read_json
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
-from mtkit.pipeline.training import Trained, describe, train_model
+from mtkit.pipeline.training import Trained, train_model
 from mtkit.recipe import Recipe, load_saved
-from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.average import average_checkpoints
 from mtkit.training.log import Display
 
 
@@ -115,34 +111,6 @@ def evaluate_run(run_dir: Path, *, display: Display | None = None) -> Report:
     with open_run(recipe, run_dir, display=display) as held:
         scores = evaluate_tests(held)
         return _report(held, summary_lines(held, scores))
-
-
-def average(checkpoints: Sequence[Path], output: Path) -> None:
-    """Write a model folder with the mean of the weights of checkpoints, or of model folders.
-
-    Raises:
-        MissingInputError: a checkpoint, or the run folder around it, is not there.
-        DataError: they are not of the same model, or damaged.
-        ReadWriteError: the folder cannot be written.
-    """
-    description, tokenizers = _parts(checkpoints[0])
-    weights = average_checkpoints(checkpoints)
-    card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in weights.values()))
-    write_model(output, weights, description, tokenizers, card=card)
-
-
-def _parts(path: Path) -> tuple[Description, TokenizerPair]:
-    """All of a model but its weights: of a model folder, or of the run that a checkpoint is in."""
-    if (path / CONFIG).is_file():
-        description = read_description(path)
-        return description, read_tokenizers(path, description.tokenizer)
-    folder = RunFolder(path.absolute().parent.parent)
-    if not folder.recipe.is_file():
-        raise MissingInputError(f"{path}: neither a model folder nor a checkpoint inside of a run folder")
-    recipe = load_saved(folder.recipe)
-    tokenizers = TokenizerPair.load(folder.tokenizer)
-    stores = Stores([Store(folder.train(number)) for number in range(len(recipe.corpus.train))], None)
-    return describe(recipe, tokenizers, stores.longest_source), tokenizers
 
 
 def _report(held: Run, lines: list[str]) -> Report:

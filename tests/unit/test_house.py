@@ -54,7 +54,9 @@ ROOM_OF = {
     "alignment": "translate",
     "compute_type": "translate",
     "long_lines": "translate",
+    "minimum_bayes_risk": "translate",
     "repetition": "translate",
+    "score": "translate",
     "segment": "translate",
     "translation": "translate",
 }
@@ -229,11 +231,11 @@ def test_public_names() -> None:
         "Translation",
         "Translator",
         "__version__",
+        "evaluate",
         "evaluate_run",
         "load_model",
         "load_recipe",
         "run",
-        "score",
         "train",
     ]
 
@@ -241,6 +243,11 @@ def test_public_names() -> None:
 @pytest.mark.parametrize("public", sorted(mtkit.__all__))
 def test_public_names_are_there(public: str) -> None:
     assert getattr(mtkit, public).__doc__ or public == "__version__"
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    modules = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in FILES}
+    assert modules & set(mtkit.__all__) == set()
 
 
 def test_unknown_names_are_not() -> None:
