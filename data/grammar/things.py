@@ -29,14 +29,14 @@ OWNED = frozenset(["pet", "clothing", "tool", "text", "written", "vehicle", "fur
 
 
 def some_adjectives(draw: Draw, noun: Noun, probability: float) -> tuple[tuple[str, str], ...]:
-    """None, one, or seldom two adjectives that go with the noun."""
+    """None, one, or seldom two adjectives that go with the noun; the second one is a colour (the big red apple)."""
     choices = fitting(noun.tags)
     if not choices or not draw.chance(probability):
         return ()
-    first, second = draw.pick(choices), draw.pick(choices)
-    are_two_colours = not (first.comparative or second.comparative)
-    if first is not second and first.tags & second.tags and not are_two_colours and draw.chance(0.12):
-        return adjective_pair(first), adjective_pair(second)
+    first = draw.pick(choices)
+    colours = [adjective for adjective in choices if "colour" in adjective.tags]
+    if colours and "colour" not in first.tags and draw.chance(0.2):
+        return adjective_pair(first), adjective_pair(draw.pick(colours))
     return (adjective_pair(first),)
 
 
@@ -73,7 +73,12 @@ def subject(draw: Draw, tags: frozenset[str]) -> Nominal:
 def relative_of(draw: Draw, noun: Noun) -> Nominal:
     """My mother, Anna's brother, the old woman's son is left to `owned`."""
     owner = possessive(draw.someone()) if draw.chance(0.75) else named_owner(draw)
-    return noun_phrase(noun, owner, some_adjectives(draw, noun, 0.1), plural=draw.chance(0.12))
+    return noun_phrase(noun, owner, some_adjectives(draw, noun, 0.1), plural=_is_plural(draw, noun))
+
+
+def _is_plural(draw: Draw, noun: Noun) -> bool:
+    """Several brothers, but one mother."""
+    return "parent" not in noun.tags and draw.chance(0.15)
 
 
 def owned(draw: Draw, phrase: Nominal) -> Nominal:
@@ -133,4 +138,4 @@ def substance(draw: Draw, noun: Noun, *, negated: bool) -> Nominal:
 def family_member(draw: Draw, noun: Noun, owner: Nominal) -> Nominal:
     """Mostly one's own."""
     determiner = possessive(owner) if draw.chance(0.75) else named_owner(draw)
-    return noun_phrase(noun, determiner, some_adjectives(draw, noun, 0.1), plural=draw.chance(0.1))
+    return noun_phrase(noun, determiner, some_adjectives(draw, noun, 0.1), plural=_is_plural(draw, noun))

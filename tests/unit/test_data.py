@@ -37,6 +37,13 @@ def test_there_are_enough_pairs_in_few_bytes(corpus):
     assert sum(path.stat().st_size for path in files) < 2_000_000
 
 
+def test_the_readme_tells_the_counts(corpus):
+    readme = (DATA / "README.md").read_text(encoding="utf-8")
+    for part in PARTS:
+        words = [f"{sum(len(pair[side].split(' ')) for pair in corpus[part]):,}" for side in (0, 1)]
+        assert f"| `{part}.en`, `{part}.de` | {len(corpus[part]):,} | {words[0]} | {words[1]} |" in readme
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_no_sentence_occurs_twice(corpus, side):
     sentences = [pair[side] for part in PARTS for pair in corpus[part]]
