@@ -89,8 +89,10 @@ class Checker:
                 return self.items(member, stated, path, limits)
             if isinstance(stated.value, dict) and origin is dict:
                 return self.entries(member, stated, path)
-        if isinstance(stated.value, dict | list) or set(members) == set(classes):
+        if isinstance(stated.value, dict | list):
             return self.fault(stated.origin, path, f"{_short(stated.plain())} is not {describe(members)}")
+        if len(classes) == len(members):
+            return self.fault(stated.origin, path, _refusal([], stated.value, members))
         return self.leaf(hint, members, stated, path)
 
     def one_of(self, classes: list[Any], stated: Stated, path: str, default: Any) -> Any:
@@ -190,14 +192,14 @@ class Checker:
         try:
             return _adapter(scalar).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            return self.fault(stated.origin, path, _refusal(error, value, members))
+            return self.fault(stated.origin, path, _refusal(error.errors(), value, members))
 
 
-def _refusal(error: ValidationError, value: Any, members: tuple[Any, ...]) -> str:
-    """Why a leaf is wrong, in a sentence."""
-    ranges = [e for e in error.errors() if not e["type"].endswith(("_type", "_parsing", "error", "from_float"))]
+def _refusal(errors: Sequence[Any], value: Any, members: tuple[Any, ...]) -> str:
+    """Why a leaf is wrong, in a sentence; `errors` are pydantic's."""
+    ranges = [e["msg"] for e in errors if not e["type"].endswith(("_type", "_parsing", "error", "from_float"))]
     if ranges:
-        return f"{_short(value)}: {ranges[0]['msg'].replace('Input should be', 'must be')}"
+        return f"{_short(value)}: {ranges[0].replace('Input should be', 'must be').replace('String should', 'must')}"
     words = [str(word) for member in members if get_origin(bare(member)) is Literal for word in get_args(bare(member))]
     match = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
     kinds = [kind_of(member) for member in members if dataclasses.is_dataclass(member)]

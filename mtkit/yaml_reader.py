@@ -205,7 +205,7 @@ class _Reader:
         return text if tag == _STR else self.fault(node, f"the tag {tag} has no place in a recipe")
 
     def finite(self, node: yaml.Node, text: str) -> float | Faulty:
-        number = float(text.replace(".inf", "inf").replace(".nan", "nan").lower()) if "." in text else float(text)
+        number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         return number if math.isfinite(number) else self.fault(node, f"{text} is not a finite number")
 
     def fault(self, node: yaml.Node, sentence: str) -> Faulty:

@@ -1,10 +1,120 @@
-"""What a training would cost: parameters, memory and time, without the corpus."""
+"""What a training would cost: parameters, memory and time, from one made-up micro-batch and without the corpus."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.assemble import build_training, build_untrained, with_precision
+from mtkit.corpus.batch import Batch
+from mtkit.corpus.collate import collate
 from mtkit.recipe import Recipe
+from mtkit.text.vocab import Vocab
+from mtkit.training.learner import Learner
+
+SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
+PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
+PER_WEIGHT = {"adam": 8, "adamw": 8, "sgd": 0}  # bytes that an optimiser remembers of each; momentum adds 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one micro-batch of the recipe's size."""
+
+    seconds: float
+    activations: float  # bytes
 
 
 def dry_run(recipe: Recipe) -> str:
-    """The text that `--dry-run` prints."""
-    raise NotImplementedError
+    """The text that `--dry-run` prints.
+
+    The vocabulary is taken to have the size that the recipe asks for, sentences to have SENTENCE tokens, and this
+    machine to be the one that trains; time and activations are measured on a micro-batch of PROBE tokens.
+
+    Raises:
+        RecipeError: parts of the recipe do not fit each other.
+    """
+    recipe = with_precision(recipe)
+    size = recipe.tokenizer.vocab_size
+    model = build_untrained(recipe, size, size)
+    learner = build_training(recipe, model)
+    cost = measure(learner, Vocab(size=size, pad=0, unk=1, bos=2, eos=3), recipe.training.batch_tokens)
+    return "\n".join(_lines(recipe, learner, cost))
+
+
+def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
+    """Compute loss and gradient of a made-up micro-batch twice, look at the memory and then at the time, and scale."""
+    sentences = max(1, min(batch_tokens, PROBE) // SENTENCE)
+    ids = [[vocab.size - 1] * (SENTENCE - 1)] * sentences
+    batch = collate(ids, ids, list(range(sentences)), vocab, vocab)
+    with torch.autograd.graph.saved_tensors_hooks(kept := _Kept(learner), lambda tensor: tensor):
+        _pass(learner, batch)
+    began = time.perf_counter()
+    _pass(learner, batch)
+    seconds = time.perf_counter() - began
+    share = batch_tokens / (sentences * SENTENCE)
+    return Cost(seconds=seconds * share, activations=kept.bytes * share)
+
+
+class _Kept:
+    """Counts the bytes that a forward pass keeps for the backward one, parameters left out."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.seen = {p.untyped_storage().data_ptr() for p in learner.model.parameters()}
+        self.bytes = 0
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self.seen:
+            self.seen.add(storage.data_ptr())
+            self.bytes += storage.nbytes()
+        return tensor
+
+
+def _pass(learner: Learner, batch: Batch) -> None:
+    """Forward and backward."""
+    learner.model.train()
+    learner.begin(1)
+    for losses in learner.losses([batch], 1):
+        learner.backward(losses.sum / losses.tokens)
+        losses.sum.item()  # waits for a GPU
+
+
+def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
+    training, tokenizer = recipe.training, recipe.tokenizer
+    parameters = sum(p.numel() for p in learner.model.parameters())
+    optimiser = PER_WEIGHT[training.optimiser.kind]
+    if training.optimiser.kind == "sgd" and training.optimiser.momentum:
+        optimiser = 4
+    parts = {
+        "weights": 4 * parameters,
+        "gradients": 4 * parameters,
+        "optimiser": optimiser * parameters,
+        "moving average": 4 * parameters if training.moving_average else 0,
+        "activations": cost.activations,
+    }
+    sharing = "shared" if tokenizer.shared else "a side"
+    listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
+    seconds = cost.seconds * training.micro_batches * training.max_updates
+    where = f"{torch.get_num_threads()} threads of this CPU" if learner.device.type == "cpu" else "this GPU"
+    return [
+        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} pieces ({sharing})",
+        f"memory of training: about {_bytes(sum(parts.values()))}: {listed}",
+        f"time of training: about {_duration(seconds)} on {where} in {training.precision}: {training.max_updates:,} "
+        f"updates of {training.micro_batches} × {training.batch_tokens:,} tokens; validation comes on top",
+        f"(measured on a made-up micro-batch with sentences of {SENTENCE} tokens; the corpus was not looked at)",
+    ]
+
+
+def _bytes(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"

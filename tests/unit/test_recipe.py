@@ -1,0 +1,229 @@
+"""Recipes: every message that a user can cause, overrides, bases, paths, and saving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mtkit.errors import MissingInputError, RecipeError
+from mtkit.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe, shipped_recipes
+from mtkit.search.config import SearchConfig
+
+BASIC = """\
+name: basic
+corpus:
+  root: text
+  src_lang: no
+  tgt_lang: de
+  train: [{src: a.no, tgt: a.de}]
+  test:
+    2016: {src: t.no, tgt: t.de}
+model: {kind: transformer}
+"""
+
+
+@pytest.fixture
+def basic(tmp_path: Path) -> Path:
+    path = tmp_path / "recipes" / "basic.yaml"
+    path.parent.mkdir()
+    path.write_text(BASIC)
+    return path
+
+
+C = "command line: "
+
+
+def fault(path: Path, *overrides: str) -> str:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(path), overrides)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_languages_stay_text_and_paths_become_absolute(basic: Path) -> None:
+    recipe = load_recipe(str(basic))
+    root = basic.parent / "text"
+    assert recipe.corpus.src_lang == "no"
+    assert recipe.corpus.root == root
+    assert recipe.corpus.train[0].src == root / "a.no"
+    assert recipe.corpus.test["2016"].tgt == root / "t.de"
+
+
+def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/tmp")
+    assert load_recipe(str(basic), ["corpus.train.0.src=x"]).corpus.train[0].src == Path("/tmp/x").resolve()
+    recipe = load_recipe(str(basic), ["corpus.root=other"])
+    assert recipe.corpus.train[0].src == Path("/tmp/other/a.no").resolve()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.num_head=2", C + "model.num_head: no such key for kind transformer; did you mean num_heads?"),
+        ("training.zzz=2", C + "training.zzz: no such key; known here: max_updates, "),
+        ("model.num_heads=yes", C + "model.num_heads: 'yes' is not an integer"),
+        ("model.num_heads=true", C + "model.num_heads: true is not an integer"),
+        ("model.num_heads=2.0", C + "model.num_heads: 2.0 is not an integer"),
+        ("model.num_heads=", C + "model.num_heads: null is not an integer"),
+        ("model.num_heads=0", C + "model.num_heads: 0: must be greater than 0"),
+        ("model.dropout=1", C + "model.dropout: 1: must be less than 1"),
+        ("model.dropout=true", C + "model.dropout: true is not a number"),
+        ("name=3", C + "name: 3 is not a text; write it in quotes"),
+        ("name=a/b", C + "name: 'a/b': must match pattern"),
+        ("tokenizer.shared=1", C + "tokenizer.shared: 1 is not true or false"),
+        ("tokenizer.model_type=bqe", C + "tokenizer.model_type: 'bqe' is not bpe or unigram or word or char; did you"),
+        ("model=lstm", C + "model: 'lstm' is not a mapping with kind: transformer, lstm, attention_rnn; write {kind:"),
+        ("model={}", C + "model.kind: missing; the kinds are transformer, lstm, attention_rnn"),
+        ("model.kind=lstn", C + "model.kind: no such kind: 'lstn'; did you mean lstm? (the kinds are transformer, lst"),
+        ("training.schedule=3", C + "training.schedule: 3 is not a mapping with kind: inverse_sqrt, "),
+        ("corpus.train=[]", C + "corpus.train: must have at least 1 item, not 0"),
+        ("corpus.train.0=a", C + "corpus.train.0: 'a' is not a mapping of keys"),
+        ("corpus.train.1.src=a", C + "corpus.train.1.tgt: missing; this key has no default"),
+        ("corpus.train.7.src=a", C + "corpus.train.7.src: 7 is not an item of this list of 1, whose first is number 0"),
+        ("corpus.train.x.src=a", C + "corpus.train.x.src: x is not an item of this list of 1, whose first is number 0"),
+        ("corpus.test.a/b={src: x, tgt: y}", C + "corpus.test.a/b: must match pattern"),
+        ("evaluation.metrics=bleu", C + "evaluation.metrics: 'bleu' is not a list"),
+        ("evaluation.metrics=[blue]", C + "evaluation.metrics.0: 'blue' is not bleu or chrf or ter or moses; did you"),
+        ("training.seed", C + "training.seed: an override has the form key=value, such as training.seed=2"),
+        ("=2", C + "=2: an override has the form key=value, such as training.seed=2"),
+        ("training.seed=.inf", C + "training.seed: .inf is not a finite number"),
+        ("model.num_heads=3", C + "model.num_heads: 3 does not divide d_model 256; change one or set head_dim"),
+        ("tokenizer.shared=false", "FILE:9: model.tied_embeddings: all needs one vocabulary for both sides; set it to"),
+        ("training.patience=3", C + "training.patience: this needs a valid set to judge by; name one as corpus.valid,"),
+        ("corpus.train.0.weight=-1", C + "corpus.train.0.weight: -1: must be greater than 0"),
+    ],
+)  # fmt: skip
+def test_messages(basic: Path, override: str, message: str) -> None:
+    found = fault(basic, override)
+    assert found.startswith(message)
+    assert "\n" not in found
+
+
+def test_messages_name_the_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.yaml", BASIC.replace("root: text", "rot: text"))
+    assert fault(path) == "FILE:3: corpus.rot: no such key; did you mean root?"
+
+
+def test_all_faults_at_once_and_never_more_than_twelve_lines(tmp_path: Path) -> None:
+    many = "\n".join(f"key{number}: 1" for number in range(20))
+    path = written(tmp_path / "x.yaml", f"name: 3\nname: b\nmodel: {{kind: lstm, dropout: .inf}}\n{many}\n")
+    lines = fault(path).split("\n")
+    assert lines[:3] == [
+        "FILE:2: name: this key is already in line 1",
+        "FILE:3: .inf is not a finite number",
+        "FILE:4: key0: no such key; known here: name, corpus, tokenizer, model, training, search, evaluation",
+    ]
+    assert len(lines) == 11
+    assert lines[-1] == "... and 14 more"
+
+
+def test_a_recipe_is_a_mapping(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.yaml", "- a\n")
+    assert fault(path).startswith("FILE:1: a recipe is a mapping with the keys name, corpus, ")
+
+
+def test_missing_keys_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.yaml", "name: a\n")
+    assert fault(path) == (
+        "FILE:1: corpus: missing; this key has no default\nFILE:1: model: missing; this key has no default"
+    )
+
+
+def test_another_kind_starts_afresh(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "x.yaml", BASIC.replace("kind: transformer", "kind: transformer, num_heads: 8, d_model: 64")
+    )
+    recipe = load_recipe(str(path), ["model.num_layers=3", "model.kind=lstm"])
+    assert recipe.model.kind == "lstm"
+    assert recipe.model.d_model != 64
+    assert load_recipe(str(path), ["model.kind=transformer"]).model.d_model == 64
+
+
+def test_a_key_of_the_default_kind_needs_no_kind(basic: Path) -> None:
+    default = load_recipe(str(basic)).training.schedule
+    found = load_recipe(str(basic), ["training.schedule.warmup=7"]).training.schedule
+    assert (found.kind, found.warmup) == (default.kind, 7)
+
+
+def test_a_number_or_a_mapping(basic: Path) -> None:
+    assert load_recipe(str(basic), ["search.length_penalty=0.6"]).search.length_penalty == 0.6
+    gnmt = load_recipe(str(basic), ["search.length_penalty={kind: gnmt, alpha: 1}"]).search.length_penalty
+    assert (
+        gnmt
+        == load_recipe(
+            str(basic), ["search.length_penalty.kind=gnmt", "search.length_penalty.alpha=1"]
+        ).search.length_penalty
+    )
+
+
+def test_base(basic: Path) -> None:
+    sub = basic.parent / "sub"
+    sub.mkdir()
+    top = written(
+        sub / "top.yaml",
+        "base: ../basic.yaml\nname: top\ncorpus:\n  valid: {src: v.no, tgt: v.de}\nmodel: {dropout: 0.5}\n",
+    )
+    recipe = load_recipe(str(top))
+    assert (recipe.name, recipe.model.kind, recipe.model.dropout) == ("top", "transformer", 0.5)
+    assert recipe.corpus.valid is not None
+    assert recipe.corpus.valid.src == basic.parent / "text" / "v.no"  # relative to the root, which the base states
+
+
+def test_base_that_is_not_there_or_a_circle(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.yaml", "name: a\nbase: y.yaml\n")
+    with pytest.raises(MissingInputError, match=r"x.yaml:2: base: y.yaml: no such recipe"):
+        load_recipe(str(path))
+    written(tmp_path / "y.yaml", "base: x.yaml\n")
+    assert "base: more than 20 recipes, one on the base of another; is it a circle?" in fault(path)
+    written(path, "base: 3\n")
+    assert fault(path) == "FILE:1: base: 3 is not a path"
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path, basic: Path) -> None:
+    with pytest.raises(MissingInputError) as caught:
+        load_recipe("quikstart")
+    assert str(caught.value).startswith(
+        "quikstart: no such recipe; did you mean quickstart?\na recipe is a file or one of: "
+    )
+    with pytest.raises(MissingInputError, match=r"did you mean .*basic.yaml\?"):
+        load_recipe(str(basic.parent / "basik.yaml"))
+    with pytest.raises(MissingInputError, match="a folder, not a recipe; give the YAML file"):
+        load_recipe(str(tmp_path))
+
+
+def test_shipped_recipes_are_good() -> None:
+    assert {"quickstart", "multi30k-transformer", "wmt14-transformer-big"} <= shipped_recipes().keys()
+    for name in shipped_recipes():
+        assert load_recipe(name).name == name
+
+
+def test_saving_and_reading_again_is_the_same(basic: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(str(basic), ["training.optimiser.eps=1e-9", "name='1e-4'", "corpus.tgt_lang='0o7'"])
+    path = tmp_path / "saved.yaml"
+    save_recipe(recipe, path)
+    assert load_saved(path) == recipe
+    plainly = yaml.safe_load(path.read_text())  # also for programs that read YAML 1.1
+    assert plainly["corpus"]["src_lang"] == "no"
+    assert plainly["name"] == "1e-4"
+    assert Path(plainly["corpus"]["train"][0]["src"]).is_absolute()
+
+
+def test_recipes_are_values(basic: Path) -> None:
+    recipe = load_recipe(str(basic))
+    assert isinstance(recipe, Recipe)
+    assert recipe == load_recipe(str(basic))
+    with pytest.raises(AttributeError):
+        recipe.name = "x"  # type: ignore[misc]
+
+
+def test_searches_are_overridden_with_and_without_their_name() -> None:
+    assert load_search(SearchConfig(), ["search.beam_size=2", "n_best=2"]) == SearchConfig(beam_size=2, n_best=2)
+    assert load_search(SearchConfig(beam_size=3), []) == SearchConfig(beam_size=3)
+    with pytest.raises(RecipeError, match=rC + "search.bem_size: no such key; did you mean beam_size\?"):
+        load_search(SearchConfig(), ["bem_size=2"])
