@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from mtkit.compute_type import ComputeType
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError, UsageError
@@ -22,7 +23,7 @@ from mtkit.training.learner import Learner, build_learner
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, mismatches
-from mtkit.translate import ComputeType, TranslationOptions, Translator
+from mtkit.translate import TranslationOptions, Translator
 from mtkit.validator import Part, Validator
 
 

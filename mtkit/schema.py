@@ -102,10 +102,12 @@ class Checker:
         if stated_kind is None or None in kinds:
             chosen = type(default) if type(default) in classes else classes[0]
             if len(classes) > 1 and type(default) not in classes:
-                names = ", ".join(str(kind) for kind in kinds)
-                return self.fault(stated.origin, _join(path, "kind"), f"missing; the kinds are {names}")
+                listed = ", ".join(str(kind) for kind in kinds)
+                return self.fault(stated.origin, _join(path, "kind"), f"missing; the kinds are {listed}")
             return self.record(chosen, stated, path)
-        if stated_kind.value not in kinds:
+        if isinstance(stated_kind.value, Faulty):
+            return WRONG
+        if not isinstance(stated_kind.value, str) or stated_kind.value not in kinds:
             names = [str(kind) for kind in kinds]
             match = difflib.get_close_matches(str(stated_kind.value), names, n=1)
             hint = f"; did you mean {match[0]}?" if match else ""
@@ -129,7 +131,7 @@ class Checker:
                 )
             elif field.init and _default(field) is dataclasses.MISSING:
                 self.fault(stated.origin, _join(path, field.name), "missing; this key has no default")
-        if len(self.faults) > count:
+        if len(self.faults) > count or any(value is WRONG for value in values.values()):
             return WRONG
         try:
             return cls(**values)
@@ -162,7 +164,9 @@ class Checker:
             for number, (kind, item) in enumerate(zip(kinds, stated.value, strict=True))
         ]
         limits = limits or (get_args(hint)[1:] if get_origin(hint) is Annotated else ())
-        if limits and not any(value is WRONG for value in values):
+        if any(value is WRONG for value in values):
+            return WRONG
+        if limits:
             self.within(Annotated[list[Any], *limits], values, stated, path)
         return tuple(values) if get_origin(bare(hint)) is tuple else values
 
@@ -180,7 +184,7 @@ class Checker:
         for key, item in stated.value.items():
             self.within(key_hint, key, item, _join(path, key))
             values[key] = self.check(inner, item, _join(path, key), dataclasses.MISSING)
-        return values
+        return WRONG if any(value is WRONG for value in values.values()) else values
 
     def leaf(self, hint: Any, members: tuple[Any, ...], stated: Stated, path: str) -> Any:
         """A scalar; a path becomes absolute."""
@@ -244,5 +248,5 @@ def _join(path: str, key: str) -> str:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else repr(value)
+    text = json.dumps(value, ensure_ascii=False, default=str) if not isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -27,7 +27,8 @@ def fields_of(cls: Any) -> dict[str, Any]:
 
 def kind_of(cls: Any) -> str | None:
     """The word that stands for a dataclass behind `kind:`."""
-    hint = fields_of(cls).get("kind") if dataclasses.is_dataclass(cls) else None
+    hints: dict[str, Any] = fields_of(cls) if dataclasses.is_dataclass(cls) else {}  # type: ignore[arg-type]
+    hint = hints.get("kind")
     return None if hint is None else str(get_args(hint)[0])
 
 

@@ -63,7 +63,7 @@ _SEQ = "tag:yaml.org,2002:seq"
 class StrictLoader(yaml.SafeLoader):
     """PyYAML's safe loader with the scalar resolution of YAML 1.2's core schema."""
 
-    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}  # type: ignore[misc]
 
 
 for _tag, _pattern in (

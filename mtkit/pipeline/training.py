@@ -58,7 +58,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
         run.log.rewind(0)  # what an earlier call said of updates that were lost
     model = build_model(recipe, tokenizers)
     learner = build_training(recipe, model)
-    validate = stores.valid and build_validator(recipe, stores.valid, tokenizers, learner.precision)
+    valid = stores.valid
+    validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
     around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)
     result = train(learner, build_loader(recipe, stores.train, tokenizers), around)
     summary = _summary(result, recipe)

@@ -24,7 +24,7 @@ class Precision:
         dtype: the type of matrix products, None for that of the weights.
     """
 
-    name: str
+    name: PrecisionName
     device: str
     dtype: torch.dtype | None
 
@@ -43,6 +43,6 @@ def resolve_precision(wanted: PrecisionName, device: torch.device) -> Precision:
     """
     if wanted == "fp16" and device.type != "cuda":
         raise RecipeError("training.precision: fp16 needs a GPU; choose bf16, float32 or auto")
-    name = wanted if wanted != "auto" else ("bf16" if has_bf16(device) else "float32")
-    dtype = {"float32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
-    return Precision(name=name, device=device.type, dtype=dtype)
+    name: PrecisionName = wanted if wanted != "auto" else ("bf16" if has_bf16(device) else "float32")
+    dtypes: dict[PrecisionName, torch.dtype | None] = {"float32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+    return Precision(name=name, device=device.type, dtype=dtypes[name])

@@ -225,5 +225,10 @@ def test_recipes_are_values(basic: Path) -> None:
 def test_searches_are_overridden_with_and_without_their_name() -> None:
     assert load_search(SearchConfig(), ["search.beam_size=2", "n_best=2"]) == SearchConfig(beam_size=2, n_best=2)
     assert load_search(SearchConfig(beam_size=3), []) == SearchConfig(beam_size=3)
-    with pytest.raises(RecipeError, match=rC + "search.bem_size: no such key; did you mean beam_size\?"):
+    with pytest.raises(RecipeError, match=r"search.bem_size: no such key; did you mean beam_size"):
         load_search(SearchConfig(), ["bem_size=2"])
+
+
+def test_a_kind_that_is_no_word(basic: Path) -> None:
+    assert fault(basic, "model.kind=[a]").startswith(C + 'model.kind: no such kind: ["a"] (the kinds are ')
+    assert fault(basic, "model.kind=.nan") == C + "model.kind: .nan is not a finite number"
