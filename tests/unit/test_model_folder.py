@@ -1,0 +1,157 @@
+"""Model folders: written, read, damaged."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from mtkit.corpus.collate import collate
+from mtkit.errors import DataError, MissingInputError
+from mtkit.model_folder import Description, find_model, read_model, write_model
+from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer_config import TransformerConfig
+from mtkit.recipe import ModelConfig
+from mtkit.search.config import SearchConfig
+from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.weights import weights
+
+KINDS = [
+    TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1),
+    LSTMConfig(d_model=8, d_embedding=8, num_layers=1),
+    AttentionRNNConfig(d_model=8, d_embedding=8, d_attention=8),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    text = folder / "text"
+    text.write_text("".join(f"line {number} of some text\n" for number in range(50)))
+    train_pair([text], [text], folder, TokenizerConfig(vocab_size=130))
+    return TokenizerPair.load(folder)
+
+
+def write(folder: Path, tokenizers: TokenizerPair, config: ModelConfig = KINDS[0], *, seed: int = 0) -> None:
+    torch.manual_seed(seed)
+    model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    description = Description(
+        src_lang="no",
+        tgt_lang="de",
+        longest_source=17,
+        tokenizer=tokenizers.config,
+        model=config,
+        search=SearchConfig(beam_size=3),
+    )
+    write_model(folder, weights(model), description, tokenizers, card="# A card\n")
+
+
+@pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
+def test_what_was_written_is_read(tmp_path: Path, tokenizers: TokenizerPair, config: ModelConfig) -> None:
+    write(tmp_path / "m", tokenizers, config, seed=5)
+    loaded = read_model(tmp_path / "m")
+    torch.manual_seed(5)
+    model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size).eval()
+    batch = collate([[40, 41], [42]], [[43], [44, 45]], [0, 1], tokenizers.src.vocab, tokenizers.tgt.vocab)
+    with torch.no_grad():
+        assert torch.equal(loaded.model.hidden(batch.source, batch.target), model.hidden(batch.source, batch.target))
+    assert not loaded.model.training
+    assert loaded.description.model == config
+    assert loaded.description.search.beam_size == 3
+    assert loaded.description.src_lang == "no"
+    assert loaded.tokenizers.hash() == tokenizers.hash()
+
+
+def test_equal_weights_are_equal_bytes_from_anywhere(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    for name in ("here", "elsewhere"):
+        write(tmp_path / name / "m", tokenizers)
+    files = sorted(path.name for path in (tmp_path / "here" / "m").iterdir())
+    assert files == ["README.md", "config.json", "model.safetensors", "spm.model"]
+    for file in files:
+        content = (tmp_path / "here" / "m" / file).read_bytes()
+        assert content == (tmp_path / "elsewhere" / "m" / file).read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert socket.gethostname().encode() not in content
+
+
+def test_tied_weights_are_stored_once_and_tied_again(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    write(tmp_path / "m", tokenizers)
+    vocab = tokenizers.src.vocab.size
+    with safe_open(tmp_path / "m" / "model.safetensors", "pt") as file:
+        tables = [name for name in file.keys() if file.get_tensor(name).shape[0] == vocab]  # noqa: SIM118
+    assert len(tables) == 1
+    model = read_model(tmp_path / "m").model
+    assert len({p.data_ptr() for p in model.parameters() if p.size(0) == vocab}) == 1
+    assert model.output.weight.data_ptr() in {p.data_ptr() for p in model.parameters()}
+
+
+def test_a_run_folder_is_a_model(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    write(tmp_path / "run" / "model", tokenizers)
+    assert find_model(tmp_path / "run") == tmp_path / "run" / "model"
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingInputError, match="no such folder; MODEL is a model folder or the folder of a finished run"
+    ):
+        read_model(tmp_path / "x")
+    with pytest.raises(MissingInputError, match=r"neither a model folder nor a run folder; it has no config.json"):
+        read_model(tmp_path)
+    (tmp_path / "recipe.yaml").write_text("name: x")
+    with pytest.raises(
+        MissingInputError, match="this run has no model yet, its training is not finished; go on with mtkit"
+    ):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "spm.model"])
+def test_a_file_that_is_missing(tmp_path: Path, tokenizers: TokenizerPair, file: str) -> None:
+    write(tmp_path / "m", tokenizers)
+    (tmp_path / "m" / file).unlink()
+    with pytest.raises(MissingInputError, match=f"{file}: no such file"):
+        read_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("model.safetensors", "model.safetensors: damaged, or not in the safetensors format"),
+        ("spm.model", "spm.model: not a sentencepiece model, or a damaged one"),
+        ("config.json", "config.json: damaged: JSONDecodeError"),
+    ],
+)
+def test_a_file_that_was_cut_off(tmp_path: Path, tokenizers: TokenizerPair, file: str, message: str) -> None:
+    write(tmp_path / "m", tokenizers)
+    path = tmp_path / "m" / file
+    path.write_bytes(path.read_bytes()[:-70])
+    with pytest.raises(DataError, match=message):
+        read_model(tmp_path / "m")
+
+
+def change(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_config_of_another_version(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    write(tmp_path / "m", tokenizers)
+    change(tmp_path / "m", news=1)
+    with pytest.raises(DataError, match=r"news: no such key(.|\n)*the model was written by mtkit"):
+        read_model(tmp_path / "m")
+    change(tmp_path / "m", format=99, mtkit="9.9")
+    with pytest.raises(DataError, match=r"has format 99, written by mtkit 9.9; this mtkit reads format 1"):
+        read_model(tmp_path / "m")
+
+
+def test_weights_of_another_model(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    write(tmp_path / "m", tokenizers)
+    fields = json.loads((tmp_path / "m" / "config.json").read_text())
+    change(tmp_path / "m", model={**fields["model"], "d_ff": 16})
+    with pytest.raises(DataError, match=r"these are not the weights of this model: .* is \[.*\], the model has \["):
+        read_model(tmp_path / "m")
