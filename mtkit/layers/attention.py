@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from mtkit.layers.branch import Branch
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.linear import linear
 from mtkit.layers.position import Position
@@ -33,7 +34,7 @@ def join_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(-2)
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(Branch):
     """Attention of a sequence to itself; queries, keys and values come out of one product.
 
     Vaswani et al. 2017, sec. 3.2.2; multi-query (Shazeer 2019) and grouped-query (Ainslie et al. 2023) attention are
@@ -47,6 +48,10 @@ class SelfAttention(nn.Module):
         self.kernel = kernel
         self.query_key_value = linear(d_model, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
         self.out = linear(heads.num_heads * heads.head_dim, d_model)
+
+    def value_weights(self) -> list[Tensor]:
+        """See Branch."""
+        return [self.query_key_value.weight[-self.heads.num_kv_heads * self.heads.head_dim :], self.out.weight]
 
     def forward(
         self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: KeyValues | None = None
@@ -71,7 +76,7 @@ class SelfAttention(nn.Module):
         return self.out(join_heads(y)), keys
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(Branch):
     """Attention of a sequence to another, whose keys and values are projected once; positions play no part."""
 
     def __init__(self, d_model: int, heads: Heads, *, kernel: nn.Module) -> None:
@@ -81,6 +86,10 @@ class CrossAttention(nn.Module):
         self.query = linear(d_model, heads.num_heads * heads.head_dim)
         self.key_value = linear(d_model, 2 * heads.num_kv_heads * heads.head_dim)
         self.out = linear(heads.num_heads * heads.head_dim, d_model)
+
+    def value_weights(self) -> list[Tensor]:
+        """See Branch."""
+        return [self.key_value.weight.chunk(2)[1], self.out.weight]
 
     def project(self, memory: Tensor, pos: Tensor, real: Tensor) -> KeyValues:
         """Keys and values of memory [B, S, D] at pos [B, S], of which `real` [B, S] is there."""

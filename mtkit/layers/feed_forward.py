@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from mtkit.layers.branch import Branch
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.linear import linear
 
 Activation = Literal["relu", "gelu", "silu"]
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
-class FeedForward(nn.Module):
+class FeedForward(Branch):
     """W2 · act(W1 x + b1) + b2, at every position alone. Vaswani et al. 2017, eq. 2."""
 
     def __init__(self, d_model: int, d_ff: int, *, activation: Activation, dropout: float) -> None:
@@ -25,8 +27,12 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] -> [B, T, D]."""
+    def value_weights(self) -> list[Tensor]:
+        """See Branch."""
+        return [self.inner.weight, self.outer.weight]
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """[B, T, D] -> [B, T, D]; what is real [B, T] makes no difference here."""
         return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import Tensor, nn
 
+from mtkit.layers.depth import Depth
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.norm import LayerNormConfig, NormLayerConfig
 
 
 class Residual(nn.Module):
@@ -25,9 +27,9 @@ class Residual(nn.Module):
 class PostNorm(Residual):
     """x = norm(x + dropout(sublayer(x))). Vaswani et al. 2017, sec. 3.1 and 5.4."""
 
-    def __init__(self, d_model: int, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = norm
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -42,9 +44,9 @@ class PostNorm(Residual):
 class PreNorm(Residual):
     """x = x + dropout(sublayer(norm(x))). Wang et al. 2019, eq. 2. https://arxiv.org/abs/1906.01787"""
 
-    def __init__(self, d_model: int, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = norm
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -53,7 +55,7 @@ class PreNorm(Residual):
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum."""
-        return x + self.dropout(y)
+        return x + self.dropout(y)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +63,18 @@ class PostNormConfig:
     """The norm after the sum, as in the paper; wants warm-up (see PostNorm)."""
 
     kind: Literal["post"] = "post"
+    norm_layer: NormLayerConfig = field(default_factory=LayerNormConfig)
 
-    def build(self, d_model: int, dropout: float) -> Residual:
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """The connection of one sublayer."""
-        return PostNorm(d_model, dropout)
+        return PostNorm(self.norm_layer.build(d_model), dropout)
 
     def final(self, d_model: int) -> nn.Module:
         """What ends a stack: nothing, the last sublayer has normalised."""
         return nn.Identity()
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Leave a layer's weights as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +82,15 @@ class PreNormConfig:
     """The norm before each sublayer, and one at the end of the stack; trains with large rates (see PreNorm)."""
 
     kind: Literal["pre"] = "pre"
+    norm_layer: NormLayerConfig = field(default_factory=LayerNormConfig)
 
-    def build(self, d_model: int, dropout: float) -> Residual:
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """The connection of one sublayer."""
-        return PreNorm(d_model, dropout)
+        return PreNorm(self.norm_layer.build(d_model), dropout)
 
     def final(self, d_model: int) -> nn.Module:
         """What ends a stack: a norm of the stream."""
-        return nn.LayerNorm(d_model)
+        return self.norm_layer.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Leave a layer's weights as they are."""
