@@ -1,0 +1,70 @@
+"""Model T trained by mtkit's own command, for the benchmarks that put it beside a peer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+CORPORA = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora")).absolute()
+RECIPE = """
+name: model-t
+corpus:
+  root: {corpus}
+  src_lang: en
+  tgt_lang: de
+  train: [{{src: train.en.gz, tgt: train.de.gz}}]
+  valid: {{src: val.en.gz, tgt: val.de.gz}}
+tokenizer: {{vocab_size: 8000}}
+model: {{kind: transformer, d_model: 256, d_ff: 1024, num_heads: 4, encoder_layers: 3, decoder_layers: 3,
+  dropout: 0.1, attention_dropout: 0.1}}
+training:
+  max_updates: {updates}
+  validate_every: 1000000
+  checkpoint_every: 1000000
+  log_every: {report_every}
+  batch_tokens: 4096
+  validation: {{sentences: 0}}
+"""
+
+
+def mtkit(*arguments: object, threads: int) -> float:
+    """Run one command; seconds from its start to its end."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "mtkit", *map(str, arguments)], env=environment, capture_output=True)
+    if done.returncode:
+        raise SystemExit(f"mtkit {arguments[0]} failed:\n{done.stderr.decode()[-3000:]}")
+    return time.perf_counter() - begin
+
+
+def train(folder: Path, *, updates: int, report_every: int, threads: int, precision: str) -> list[float]:
+    """Train from the beginning; source and target tokens per second of each report after the first."""
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", updates=updates, report_every=report_every))
+    run = folder / "run"
+    mtkit(
+        *("train", recipe, f"training.precision={precision}", "--run-dir", run, "--fresh"),
+        threads=threads,
+    )
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
+    reports = [event for event in events if event["event"] == "train" and event["update"] > report_every]
+    return [report["tokens_per_second"] for report in reports]
+
+
+def translate(
+    folder: Path, lines: Sequence[str], *, beam_size: int, length: int, compute_type: str, threads: int
+) -> float:
+    """Seconds for raw lines, each decoded to exactly `length` pieces, loading of the model included."""
+    src = folder / "input.txt"
+    src.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return mtkit(
+        *("translate", folder / "run", src, "-o", folder / "output.txt", "--beam-size", beam_size),
+        *("--compute-type", compute_type),
+        *("--set", f"search.min_length={{a: 0, b: {length}}}", "--set", f"search.max_length={{a: 0, b: {length}}}"),
+        threads=threads,
+    )
