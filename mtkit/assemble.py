@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from mtkit.compute_type import ComputeType
+from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.hardware import find_device
 from mtkit.model_folder import Loaded, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import Recipe, load_search
+from mtkit.score import ForcedScore, Given, score_lines
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
@@ -158,11 +161,7 @@ def load_translator(
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    paths = [Path(models)] if isinstance(models, str | Path) else list(models)
-    if not paths:
-        raise UsageError("no model to translate with")
-    loaded = [read_model(path) for path in paths]
-    _check_ensemble(loaded)
+    loaded = _load([Path(models)] if isinstance(models, str | Path) else models)
     options = TranslationOptions(compute_type=compute_type, details=details)
     if device is not None:
         options = replace(options, device=device)
@@ -175,6 +174,33 @@ def load_translator(
         longest_source=min(one.description.longest_source for one in loaded),
         options=options,
     )
+
+
+def load_scorer(
+    models: Sequence[Path],
+    *,
+    compute_type: ComputeType = "auto",
+    device: str | None = None,
+    threads: int | None = None,
+    batch_tokens: int | None = None,
+) -> Callable[[Iterable[tuple[str, Given]]], Iterator[ForcedScore]]:
+    """What scores given translations with a model or an ensemble; arguments and errors as `load_translator`."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded = _load(models)
+    place = find_device(device or "cpu")
+    dtype = resolve_compute_type(compute_type, place)
+    prepared = [prepare(one.model, dtype, place) for one in loaded]
+    score_pairs = partial(score_lines, prepared, loaded[0].tokenizers)
+    return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
+
+
+def _load(paths: Sequence[Path]) -> list[Loaded]:
+    if not paths:
+        raise UsageError("no model to translate with")
+    loaded = [read_model(path) for path in paths]
+    _check_ensemble(loaded)
+    return loaded
 
 
 def _check_ensemble(loaded: Sequence[Loaded]) -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from mtkit.corpus.batch import Batch
+from mtkit.corpus.binarise import check_partners
 from mtkit.corpus.collate import collate
+from mtkit.errors import DataError
 from mtkit.models.model import TranslationModel
 from mtkit.search.top import log_normaliser
-from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.lines import read_lines
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length
 POSITIONS_AT_ONCE = 512  # whose logits exist at one time
+
+Given = str | tuple[str, ...]  # a translation: text, or its pieces as some search chose them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,24 +48,32 @@ class ForcedScore:
         """exp of the mean negative log-probability of a piece; 1 for a blank pair."""
         return math.exp(-self.log_prob / len(self.piece_log_probs)) if self.piece_log_probs else 1.0
 
+    def json(self) -> str:
+        """One line of JSON."""
+        return json.dumps({**asdict(self), "perplexity": self.perplexity}, ensure_ascii=False)
+
 
 def score_lines(
     models: Sequence[TranslationModel],
     tokenizers: TokenizerPair,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[tuple[str, Given]],
     *,
     batch_tokens: int = 8192,
 ) -> Iterator[ForcedScore]:
     """One score for each (source, translation), in order; a blank pair has log-probability 0, as when translating.
 
     Several models are an ensemble, as in search: the mean of their probabilities. The models are taken as they are
-    (see compute_type.prepare).
+    (see compute_type.prepare). Text is scored in the tokenizer's own segmentation; search may have found the same text
+    in other pieces, which can be given as they are.
+
+    Raises:
+        DataError: a piece that the vocabulary lacks.
     """
     stream = enumerate(pairs, start=1)
     while window := list(itertools.islice(stream, WINDOW)):
         src = tokenizers.src.encode([pair[0] for _, pair in window])
-        tgt = tokenizers.tgt.encode([pair[1] for _, pair in window])
-        blank = [not "".join(pair).strip() for _, pair in window]
+        tgt = _target_ids([pair[1] for _, pair in window], tokenizers.tgt)
+        blank = [not src_line.strip() and not "".join(given).strip() for _, (src_line, given) in window]
         places = sorted((i for i in range(len(window)) if not blank[i]), key=lambda i: -_longer(src[i], tgt[i]))
         found: dict[int, list[float]] = {}
         while places:
@@ -72,6 +87,37 @@ def score_lines(
             values = found.get(i, [])
             pieces = tuple(tokenizers.tgt.pieces(tgt[i])) if values else ()
             yield ForcedScore(line=line, log_prob=sum(values), pieces=pieces, piece_log_probs=tuple(values))
+
+
+def read_pairs(src: Path, *, ref: Path | None = None, hyps: Path | None = None) -> Iterator[tuple[str, Given]]:
+    """Sources with their translations: lines of text (`ref`), or what `translate --jsonl` wrote (`hyps`).
+
+    Raises:
+        DataError: unequal numbers of lines, or none; a line is not what it must be.
+        MissingInputError, ReadWriteError: a file cannot be read.
+    """
+    path = ref or hyps
+    if path is None:
+        raise ValueError("neither ref nor hyps")
+    check_partners(src, path)
+    return zip(read_lines(src), read_lines(path) if hyps is None else _pieces_of(path), strict=True)
+
+
+def _pieces_of(path: Path) -> Iterator[tuple[str, ...]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            pieces = tuple(json.loads(line)["pieces"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}:{number}: not a line of mtkit translate --jsonl: {error!r}") from error
+        yield pieces
+
+
+def _target_ids(given: Sequence[Given], tokenizer: Tokenizer) -> list[list[int]]:
+    texts = iter(tokenizer.encode([each for each in given if isinstance(each, str)]))
+    try:
+        return [next(texts) if isinstance(each, str) else tokenizer.piece_ids(each) for each in given]
+    except KeyError as error:
+        raise DataError(f"{error} is no piece of this model's vocabulary; was another model translating?") from error
 
 
 def _longer(src: Sequence[int], tgt: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ from mtkit.cli.fetch import fetch
 from mtkit.cli.plot import plot
 from mtkit.cli.preprocess import preprocess
 from mtkit.cli.run import run
+from mtkit.cli.score import score
 from mtkit.cli.train import train
 from mtkit.cli.train_bpe import train_bpe
 from mtkit.cli.translate import translate
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "preprocess": preprocess,
     "train": train,
     "translate": translate,
+    "score": score,
     "evaluate": evaluate,
     "average": average,
     "plot": plot,

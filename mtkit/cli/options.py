@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,3 +20,25 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start the training over; a
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only print parameters, memory and expected time; needs no corpus.")
 ]
+
+
+class ComputeType(StrEnum):
+    """The kinds of numbers to compute with."""
+
+    auto = "auto"
+    float32 = "float32"
+    bf16 = "bf16"
+    int8 = "int8"
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a run folder.")]
+Ensemble = Annotated[
+    list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="A further model; may be repeated.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="search.KEY=VALUE", help="Another value for the search.")
+]
+BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="Size of a batch.")]
+ComputeTypeOption = Annotated[ComputeType, typer.Option("--compute-type", help="Numbers.")]
+Device = Annotated[str | None, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, ...")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads of a worker.")]

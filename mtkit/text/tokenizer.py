@@ -156,6 +156,15 @@ class Tokenizer:
         names: list[str] = self._processor.id_to_piece(list(ids))
         return [_swap(name) for name in names]
 
+    def piece_ids(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces by the names that `pieces` gives; KeyError if the vocabulary lacks one."""
+        ids: list[int] = self._processor.piece_to_id([_swap(piece) for piece in pieces])
+        unknown = self._processor.id_to_piece(self.vocab.unk)
+        for piece, number in zip(pieces, ids, strict=True):
+            if number == self.vocab.unk and piece != unknown:
+                raise KeyError(piece)
+        return ids
+
     def piece_id(self, piece: str) -> int:
         """The id of a piece such as those of controls.py; KeyError if the vocabulary lacks it."""
         number: int = self._processor.piece_to_id(piece)
