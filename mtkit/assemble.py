@@ -30,14 +30,14 @@ from mtkit.translate import TranslationOptions, Translator
 from mtkit.validator import Part, Validator
 
 
-def training_device() -> torch.device:
+def default_device() -> torch.device:
     """A GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def with_precision(recipe: Recipe) -> Recipe:
     """The recipe with what `training.precision: auto` comes to on this machine."""
-    precision = resolve_precision(recipe.training.precision, training_device())
+    precision = resolve_precision(recipe.training.precision, default_device())
     return replace(recipe, training=replace(recipe.training, precision=precision.name))
 
 
@@ -62,7 +62,7 @@ def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> Translati
     """
     seed_everything(recipe.training.seed)
     try:
-        return recipe.model.build(src_vocab, tgt_vocab).to(training_device())
+        return recipe.model.build(src_vocab, tgt_vocab).to(default_device())
     except ValueError as error:
         raise RecipeError(f"model.{error}") from error
 
@@ -149,7 +149,7 @@ def load_translator(
         search: how translations are looked for; as the first model's folder says unless given.
         search_overrides: `search.KEY=VALUE` each, on top of that.
         compute_type: see TranslationOptions.
-        device: such as cuda:0; cpu unless set.
+        device: such as cuda:0; unless set a GPU if there is one.
         threads: of the CPU; torch's own number unless set.
         batch_tokens: see TranslationOptions.
         details: see TranslationOptions.
@@ -162,9 +162,7 @@ def load_translator(
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load([Path(models)] if isinstance(models, str | Path) else models)
-    options = TranslationOptions(compute_type=compute_type, details=details)
-    if device is not None:
-        options = replace(options, device=device)
+    options = TranslationOptions(compute_type=compute_type, details=details, device=device or str(default_device()))
     if batch_tokens is not None:
         options = replace(options, batch_tokens=batch_tokens)
     return Translator(
@@ -188,7 +186,7 @@ def load_scorer(
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load(models)
-    place = find_device(device or "cpu")
+    place = find_device(device or str(default_device()))
     dtype = resolve_compute_type(compute_type, place)
     prepared = [prepare(one.model, dtype, place) for one in loaded]
     score_pairs = partial(score_lines, prepared, loaded[0].tokenizers)

@@ -1,0 +1,78 @@
+"""Which changes of a recipe a training survives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.pipeline.changes import changed_keys
+from mtkit.recipe import Recipe, load_recipe
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "name: x\nmodel: {kind: lstm}\n"
+        "corpus: {src_lang: en, tgt_lang: de, train: [{src: a, tgt: b}], valid: {src: c, tgt: d}}\n"
+    )
+    return path
+
+
+def changed(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> list[str]:
+    old: Recipe = load_recipe(str(path), before)
+    return changed_keys(old, load_recipe(str(path), [*before, *overrides]))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "name=y",
+        "search.beam_size=1",
+        "search.length_penalty={kind: gnmt, alpha: 1}",
+        "evaluation.metrics=[ter]",
+        "training.validate_every=7",
+        "training.patience=3",
+        "training.max_hours=1",
+        "training.average={checkpoints: 3}",
+        "corpus.test={t: {src: x, tgt: y}}",
+        "corpus.valid=null",
+        "corpus.root=/elsewhere",
+        "corpus.train.0.src=moved",
+    ],
+)
+def test_harmless(path: Path, override: str) -> None:
+    assert changed(path, override) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("training.seed=2", ["training.seed: 1, now 2"]),
+        ("training.clip_norm=null", ["training.clip_norm: 1.0, now null"]),
+        ("training.max_updates=1", ["training.max_updates: 4000, now 1"]),  # the linear schedule ends there
+        ("training.schedule.kind=cosine", ['training.schedule.kind: "linear", now "cosine"']),
+        ("model.kind=transformer", ['model.kind: "lstm", now "transformer"']),
+        ("corpus.src_lang=fr", ['corpus.src_lang: "en", now "fr"']),
+        ("corpus.cleaning.max_length=9", ["corpus.cleaning.max_length: 256, now 9"]),
+        ("corpus.train.0.weight=2", ["corpus.train.0.weight: null, now 2.0"]),
+        ("training.moving_average=null", ["training.moving_average: not there, now null"]),
+    ],
+)
+def test_not_harmless(path: Path, override: str, expected: list[str]) -> None:
+    assert changed(path, override)[-1:] == expected
+
+
+def test_the_end_may_move_where_no_schedule_depends_on_it(path: Path) -> None:
+    assert changed(path, "training.max_updates=9", before=("training.schedule={kind: inverse_sqrt}",)) == []
+
+
+def test_validation_is_not_harmless_where_the_rate_depends_on_it(path: Path) -> None:
+    found = changed(path, "training.validate_every=7", before=("training.schedule={kind: plateau}",))
+    assert found == ["training.validate_every: 500, now 7"]
+
+
+def test_one_more_corpus(path: Path) -> None:
+    found = changed(path, "corpus.train.1={src: e, tgt: f}")
+    assert found == ["corpus.train.1.weight: not there, now null"]
