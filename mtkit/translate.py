@@ -108,7 +108,7 @@ class Translator:
             MtkitError: what reading `lines` raises, after the translations of all lines before.
             DataError: a model gives figures that are not numbers.
         """
-        for window, error in _windows(lines, self.options):
+        for window, error in windows(lines, self.options):
             yield from self._window(window, first)
             first += len(window)
             if error is not None:
@@ -161,7 +161,7 @@ class Translator:
                 segment.texts = [segment.texts[i] for i in order]
 
 
-def _windows(lines: Iterable[str], options: TranslationOptions) -> Iterator[tuple[list[str], MtkitError | None]]:
+def windows(lines: Iterable[str], options: TranslationOptions) -> Iterator[tuple[list[str], MtkitError | None]]:
     """Lines to be sorted together, and with the last of them what ended the reading."""
     most = min(options.window, options.flush_every or options.window)
     window: list[str] = []

@@ -55,10 +55,13 @@ ROOM_OF = {
     "compute_type": "translate",
     "long_lines": "translate",
     "minimum_bayes_risk": "translate",
+    "minimum_bayes_risk": "translate",
     "repetition": "translate",
+    "score": "translate",
     "score": "translate",
     "segment": "translate",
     "translation": "translate",
+    "workers": "translate",
 }
 OPEN_TO_ALL = {"errors", "files", "hardware", "__init__"}  # of mtkit itself only __version__, by the test below
 

@@ -1,0 +1,135 @@
+"""Several processes that translate side by side, each with one thread and a translator of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from mtkit.errors import MtkitError, ReadWriteError
+from mtkit.translate import Translation, TranslationOptions, Translator, windows
+
+CHUNK = 512  # lines given to a worker at a time: enough to be sorted by length, and to share work out evenly
+AHEAD = 3  # chunks for each worker that may be finished before their turn
+
+
+class WorkerPool:
+    """Translates as a Translator does, line for line and in order: `with WorkerPool(make, 4) as pool: ...`.
+
+    A worker ends when its pipe closes, and that happens in whatever way this process ends.
+    """
+
+    def __init__(self, make: Callable[[], Translator], workers: int, *, flush_every: int | None = None) -> None:
+        """Start the processes.
+
+        Args:
+            make: builds the translator in each process; must survive being sent there (a function of a module with
+                arguments bound by functools.partial).
+            workers: number of processes.
+            flush_every: lines after which translations appear, as in TranslationOptions.
+        """
+        self.options = TranslationOptions(window=CHUNK, flush_every=flush_every)
+        context = multiprocessing.get_context("spawn")
+        self._processes: list[BaseProcess] = []
+        self._pipes: list[Connection] = []
+        for _ in range(workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, make), daemon=True)
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._pipes.append(ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes; what they are working on is lost."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.terminate()
+            process.join()
+
+    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """See Translator.translate.
+
+        Raises:
+            ReadWriteError: the operating system ended a worker.
+        """
+        chunks = windows(lines, self.options)
+        idle = deque(self._pipes)
+        busy: dict[Connection, int] = {}
+        done: dict[int, list[Translation]] = {}
+        sent = given = 0  # chunks
+        first, reading = 1, True
+        error: MtkitError | None = None
+        while reading or given < sent:
+            while reading and idle and sent - given < AHEAD * len(self._pipes):
+                window, error = next(chunks, ([], None))
+                reading = bool(window) and error is None
+                if window:
+                    pipe = idle.popleft()
+                    self._send(pipe, (window, first))
+                    busy[pipe], sent, first = sent, sent + 1, first + len(window)
+            ready = set(wait(busy)) if busy else set()
+            for pipe in [pipe for pipe in busy if pipe in ready]:
+                done[busy.pop(pipe)] = self._receive(pipe)
+                idle.append(pipe)
+            while given in done:
+                yield from done.pop(given)
+                given += 1
+        if error is not None:
+            raise error
+
+    def _send(self, pipe: Connection, work: tuple[list[str], int]) -> None:
+        try:
+            pipe.send(work)
+        except OSError as error:
+            raise self._lost(pipe) from error
+
+    def _receive(self, pipe: Connection) -> list[Translation]:
+        try:
+            answer: list[Translation] | tuple[type[MtkitError], str] = pipe.recv()
+        except (EOFError, OSError) as error:
+            raise self._lost(pipe) from error
+        if isinstance(answer, list):
+            return answer
+        kind, message = answer
+        failure = kind.__new__(kind)
+        Exception.__init__(failure, message)
+        raise failure
+
+    def _lost(self, pipe: Connection) -> ReadWriteError:
+        process = self._processes[self._pipes.index(pipe)]
+        process.join(timeout=5)
+        return ReadWriteError(
+            f"a worker process ended with code {process.exitcode} (-9: the memory was used up); use fewer workers"
+        )
+
+
+def _work(pipe: Connection, make: Callable[[], Translator]) -> None:
+    """A worker's life: translate what comes, until nobody is there any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    torch.set_num_threads(1)
+    try:
+        translator = make()
+        while True:
+            window, first = pipe.recv()
+            pipe.send(list(translator.translate(window, first=first)))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+    except MtkitError as error:
+        pipe.send((type(error), str(error)))

@@ -1,0 +1,70 @@
+"""Processes side by side give what one gives."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from mtkit.errors import DataError, ReadWriteError
+from mtkit.models.transformer_config import TransformerConfig
+from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.translate import TranslationOptions, Translator
+from mtkit.workers import WorkerPool
+
+LINES = [f"the {a} sees {b} ." for a in ("dog", "cat", "man") for b in ("a house", "it", "", "red trees")]
+
+
+def make(folder: Path) -> Translator:
+    tokenizers = TokenizerPair.load(folder)
+    torch.manual_seed(0)
+    config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
+    model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size).eval()
+    search = SearchConfig(beam_size=2, max_length=LengthLimit(a=1.0, b=2))
+    return Translator([model], tokenizers, search, options=TranslationOptions(compute_type="float32"))
+
+
+def fail(folder: Path) -> Translator:
+    raise DataError(f"{folder}: damaged")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer")
+    (path / "text").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    train_pair([path / "text"], [path / "text"], path, TokenizerConfig(vocab_size=140))
+    return path
+
+
+def test_workers_give_what_one_translator_gives(folder):
+    lines = [*LINES, "", " ", *LINES[::-1]]
+    with WorkerPool(functools.partial(make, folder), 2, flush_every=3) as pool:
+        found = list(pool.translate(lines))
+        again = list(pool.translate(iter(lines)))
+        assert list(pool.translate([])) == []
+
+        def broken():
+            yield "the dog"
+            raise DataError("text:2: bad")
+
+        stream = pool.translate(broken())
+        assert next(stream).line == 1
+        with pytest.raises(DataError, match="text:2"):
+            next(stream)
+        for process in pool._processes:
+            os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(ReadWriteError, match="code -9"):
+            list(pool.translate(LINES))
+    truth = list(make(folder).translate(lines))
+    assert [(t.line, t.hyp) for t in found] == [(t.line, t.hyp) for t in again] == [(t.line, t.hyp) for t in truth]
+
+
+def test_what_a_worker_raises_is_raised(folder):
+    with WorkerPool(functools.partial(fail, folder), 1) as pool, pytest.raises(DataError, match="damaged"):
+        list(pool.translate(LINES))
