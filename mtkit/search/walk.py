@@ -85,16 +85,17 @@ class _Trail:
     def add(self, path: Tensor, token: Tensor, log_prob: Tensor | None, attention: Tensor | None) -> None:
         """The tokens [rows] chosen for the paths [rows]."""
         mean = None if attention is None else attention.float().mean(1)  # [rows, S]
-        self.steps.append((path, token, log_prob, mean))
+        own = None if log_prob is None else log_prob.cpu()
+        self.steps.append((path.cpu(), token.cpu(), own, None if mean is None else mean.cpu()))
 
     def hypotheses(self, penalty: LengthPenalty) -> list[Hypothesis]:
         """All paths, ended."""
         tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
         log_probs = torch.full((self.num_paths, len(self.steps)), math.nan)
         for t, (paths, token, log_prob, _) in enumerate(self.steps):
-            tokens[paths, t] = token.cpu()
+            tokens[paths, t] = token
             if log_prob is not None:
-                log_probs[paths, t] = log_prob.cpu()
+                log_probs[paths, t] = log_prob
         found = []
         for path, length in enumerate(self.lengths.tolist()):
             pieces = log_probs[path, : length + 1].tolist()
@@ -195,5 +196,5 @@ class _Run:
         return chosen, value.float() - normaliser
 
     def _end(self, path: Tensor, length: int, forced: Tensor) -> None:
-        self.trail.lengths[path] = length
-        self.trail.forced[path] = forced
+        self.trail.lengths[path.cpu()] = length
+        self.trail.forced[path.cpu()] = forced.cpu()
