@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mtkit.layers.position import Position
+from mtkit.layers.heads import Heads
+from mtkit.layers.position import Position, Positions, on_embeddings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +15,6 @@ class NoPositionConfig:
 
     kind: Literal["none"] = "none"
 
-    def build(self, d_model: int, num_heads: int, head_dim: int) -> Position:
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
         """The scheme that does nothing."""
-        return Position()
+        return on_embeddings(Position(), layers)

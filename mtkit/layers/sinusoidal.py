@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from mtkit.layers.position import Position
+from mtkit.layers.heads import Heads
+from mtkit.layers.position import Position, Positions, on_embeddings
 
 
 class Sinusoidal(Position):
@@ -43,6 +44,6 @@ class SinusoidalConfig:
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, d_model: int, num_heads: int, head_dim: int) -> Sinusoidal:
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
         """The scheme for embeddings of width d_model."""
-        return Sinusoidal(d_model)
+        return on_embeddings(Sinusoidal(d_model), layers)

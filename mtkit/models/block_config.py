@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import nn
 
-from mtkit.layers.attention import CrossAttention, Heads, SelfAttention
+from mtkit.layers.attention import CrossAttention, SelfAttention
 from mtkit.layers.deep_norm import DeepNormConfig
 from mtkit.layers.depth import Depth
 from mtkit.layers.feed_forward import DenseConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
+from mtkit.layers.feed_forward_config import FeedForwardConfig
+from mtkit.layers.heads import Heads
 from mtkit.layers.pattern import Pattern, full
-from mtkit.layers.position import Position
+from mtkit.layers.position import Position, Positions
+from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.residual import PostNormConfig, PreNormConfig, Residual
 from mtkit.layers.sandwich import SandwichConfig
-from mtkit.layers.sinusoidal import SinusoidalConfig
 from mtkit.layers.softmax_attention import SoftmaxAttention
 
-PositionConfig = Annotated[SinusoidalConfig | LearnedConfig | NoPositionConfig, Field(discriminator="kind")]
 NormConfig = Annotated[
     PreNormConfig | PostNormConfig | SandwichConfig | DeepNormConfig, Field(discriminator="kind")
 ]
-FeedForwardConfig = DenseConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +40,8 @@ class BlockConfig:
     activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     norm: NormConfig = field(default_factory=PreNormConfig)  # trains with larger rates than the paper's post-norm
     feed_forward: FeedForwardConfig = field(default_factory=DenseConfig)
+    sublayers: Literal["sequential", "parallel"] = "sequential"  # parallel: side by side, one norm a layer (GPT-J)
+    layer_drop: Annotated[float, Field(ge=0, lt=1)] = 0.0  # in training a layer is left out so often (see Stack)
 
     def __post_init__(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -50,6 +50,11 @@ class BlockConfig:
             )
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads: {self.num_kv_heads} does not divide num_heads {self.num_heads}")
+        if self.sublayers == "parallel" and self.norm.kind == "deep":
+            raise ValueError(
+                "sublayers: parallel does not go with norm deep, whose scales are derived for one sublayer after the "
+                "other; set sublayers: sequential or another norm"
+            )
 
     @property
     def heads(self) -> Heads:
@@ -57,9 +62,9 @@ class BlockConfig:
         head_dim = self.head_dim or self.d_model // self.num_heads
         return Heads(self.num_heads, self.num_kv_heads or self.num_heads, head_dim)
 
-    def position(self, config: PositionConfig) -> Position:
-        """A position scheme, shared by the layers of a stack."""
-        return config.build(self.d_model, self.num_heads, self.heads.head_dim)
+    def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> Positions:
+        """The position scheme of a stack."""
+        return config.build(self.d_model, self.heads, layers=layers, causal=causal)
 
     def self_attention(self, position: Position, pattern: Pattern) -> SelfAttention:
         """Attention of a sequence to what `pattern` lets it see of itself."""
@@ -69,13 +74,13 @@ class BlockConfig:
         """Attention to the source; positions play no part."""
         return CrossAttention(self.d_model, self.heads, kernel=self._kernel(Position(), full))
 
-    def feed_forward_layer(self) -> nn.Module:
-        """What every position goes through alone."""
-        return self.feed_forward.build(self.d_model, self.d_ff, self.activation_dropout)
+    def feed_forward_layer(self, number: int) -> nn.Module:
+        """What every position goes through alone in the layer of that number, from 0."""
+        return self.feed_forward.build(self.d_model, self.d_ff, self.activation_dropout, layer=number)
 
-    def joint(self, depth: Depth) -> Residual:
-        """The connection of one sublayer to the residual stream."""
-        return self.norm.build(self.d_model, self.dropout, depth)
+    def joints(self, depth: Depth, count: int) -> tuple[Residual, ...]:
+        """The connections of a layer's sublayers to the residual stream."""
+        return tuple(self.norm.build(self.d_model, self.dropout, depth) for _ in range(count))
 
     def _kernel(self, position: Position, pattern: Pattern) -> SoftmaxAttention:
         return SoftmaxAttention(position=position, pattern=pattern, dropout=self.attention_dropout)

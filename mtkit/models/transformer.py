@@ -14,8 +14,8 @@ from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
+from mtkit.models.stack import Stack
 from mtkit.models.state import Advance, State
-from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
 
 class Embedding(nn.Module):
@@ -35,15 +35,15 @@ class Embedding(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderCache(Rows):
-    """Each decoder layer's keys and values so far, and the position of the next token [rows]."""
+    """What the layer at each place of the decoder remembers of the tokens so far, and the position of the next token [rows]."""
 
-    layers: tuple[KeyValues, ...] | None
+    layers: tuple[Rows, ...] | None
     next_pos: Tensor
 
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """Each decoder layer's keys and values of the source."""
+    """Each decoder layer's keys and values of the source; a layer that stands at several places has them once."""
 
     layers: tuple[KeyValues, ...]
 
@@ -55,8 +55,8 @@ class Transformer(TranslationModel):
         self,
         src_embedding: Embedding,
         tgt_embedding: Embedding,
-        encoder: list[EncoderLayer],
-        decoder: list[DecoderLayer],
+        encoder: Stack,
+        decoder: Stack,
         *,
         encoder_end: nn.Module,
         decoder_end: nn.Module,
@@ -65,27 +65,27 @@ class Transformer(TranslationModel):
         super().__init__()
         self.src_embedding = src_embedding
         self.tgt_embedding = tgt_embedding
-        self.encoder = nn.ModuleList(encoder)
-        self.decoder = nn.ModuleList(decoder)
+        self.encoder = encoder
+        self.decoder = decoder
         self.encoder_end = encoder_end
         self.decoder_end = decoder_end
         self.output = output
         # the layer whose attention is nearest to a word alignment (Garg et al. 2019, sec. 5: the last but one)
-        self.alignment_layer = max(0, len(decoder) - 2)
+        self.alignment_layer = max(0, len(decoder.order) - 2)
 
     def encode(self, source: Source) -> Tensor:
         """Encoder states [B, S, D]."""
         x = self.src_embedding(source.ids, source.pos)
-        for layer in self.encoder:
-            x = layer(x, source.pos, source.real)
+        for number in self.encoder.passes():
+            x = self.encoder[number](x, source.pos, source.real)
         return self.encoder_end(x)  # type: ignore[no-any-return]
 
     def hidden(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the true prefix."""
         memory = self._memory(source)
         x = self.tgt_embedding(target.ids, target.pos)
-        for layer, keys in zip(self.decoder, memory.layers, strict=True):
-            x, _, _ = layer(x, target.pos, keys, real=target.real)
+        for number in self.decoder.passes():
+            x, _, _ = self.decoder[number](x, target.pos, memory.layers[number], real=target.real)
         return self.decoder_end(x)  # type: ignore[no-any-return]
 
     def start(self, source: Source, columns: Tensor | None = None) -> State:
@@ -108,15 +108,15 @@ class Transformer(TranslationModel):
         pos = cache.next_pos.unsqueeze(1)  # [rows, 1]
         x = self.tgt_embedding(token.unsqueeze(1), pos)  # [rows, 1, D]
         layers, attention = [], None
-        for i, layer in enumerate(self.decoder):
-            past = None if cache.layers is None else cache.layers[i]
-            x, keys, weights = layer(x, pos, memory.layers[i], past=past)
-            layers.append(keys)
-            if i == self.alignment_layer:
+        for place, number in enumerate(self.decoder.order):
+            past = None if cache.layers is None else cache.layers[place]
+            x, remembered, weights = self.decoder[number](x, pos, memory.layers[number], past=past)
+            layers.append(remembered)
+            if place == self.alignment_layer:
                 attention = weights.squeeze(2)  # [rows, H, S]
         cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
         return Advance(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
 
     def _memory(self, source: Source) -> Memory:
-        memory = self.encode(source)
-        return Memory(tuple(layer.cross_attention.project(memory, source.pos, source.real) for layer in self.decoder))
+        x, projections = self.encode(source), [layer.cross_attention for layer in self.decoder]
+        return Memory(tuple(attention.project(x, source.pos, source.real) for attention in projections))

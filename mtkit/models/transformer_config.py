@@ -6,15 +6,29 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
+from torch import nn
 
 from mtkit.layers.depth import Depth
 from mtkit.layers.linear import embedding, linear
 from mtkit.layers.pattern import causal, full
 from mtkit.layers.position import Position
+from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.models.block_config import BlockConfig, PositionConfig
+from mtkit.models.block_config import BlockConfig
 from mtkit.models.transformer import Embedding, Transformer
+from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
+from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
+from mtkit.models.stack import Stack
 from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
+
+ENCODER_LAYERS: dict[str, type[EncoderLayer | ParallelEncoderLayer]] = {
+    "sequential": EncoderLayer,
+    "parallel": ParallelEncoderLayer,
+}
+DECODER_LAYERS: dict[str, type[DecoderLayer | ParallelDecoderLayer]] = {
+    "sequential": DecoderLayer,
+    "parallel": ParallelDecoderLayer,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +38,22 @@ class TransformerConfig(BlockConfig):
     kind: Literal["transformer"] = "transformer"
     encoder_layers: Annotated[int, Field(gt=0)] = 3
     decoder_layers: Annotated[int, Field(gt=0)] = 3
+    encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
+    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     tied_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target, softmax; target: the last two
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._orders()
+
+    def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """For each place in the encoder and in the decoder, the number of the layer that stands there."""
+        return (
+            sharing_order("encoder_sharing", self.encoder_sharing, self.encoder_layers),
+            sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers),
+        )
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Transformer:
         """The model for vocabularies of these sizes.
@@ -39,40 +66,37 @@ class TransformerConfig(BlockConfig):
                 f"tied_embeddings: all needs a shared vocabulary, these have {src_vocab} and {tgt_vocab} pieces; "
                 "set tied_embeddings: target or tokenizer.shared: true"
             )
-        src_position, tgt_position = self.position(self.encoder_positions), self.position(self.decoder_positions)
+        src_order, tgt_order = self._orders()
+        src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
+        tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
         tgt_table = embedding(tgt_vocab, self.d_model)
         src_table = tgt_table if self.tied_embeddings == "all" else embedding(src_vocab, self.d_model)
         output = linear(self.d_model, tgt_vocab, bias=False)
         if self.tied_embeddings != "none":
             output.weight = tgt_table.weight
         return Transformer(
-            Embedding(src_table, src_position, self.dropout),
-            Embedding(tgt_table, tgt_position, self.dropout),
-            [self._encoder_layer(src_position) for _ in range(self.encoder_layers)],
-            [self._decoder_layer(tgt_position) for _ in range(self.decoder_layers)],
+            Embedding(src_table, src_positions.embedding, self.dropout),
+            Embedding(tgt_table, tgt_positions.embedding, self.dropout),
+            Stack(lambda number: self._encoder_layer(number, src_positions.layers[number]), src_order, self.layer_drop),
+            Stack(lambda number: self._decoder_layer(number, tgt_positions.layers[number]), tgt_order, self.layer_drop),
             encoder_end=self.norm.final(self.d_model),
             decoder_end=self.norm.final(self.d_model),
             output=output,
         )
 
-    def _encoder_layer(self, position: Position) -> EncoderLayer:
+    def _encoder_layer(self, number: int, position: Position) -> nn.Module:
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
-        layer = EncoderLayer(
-            self.self_attention(position, full),
-            self.feed_forward_layer(),
-            (self.joint(depth), self.joint(depth)),
-        )
+        kind = ENCODER_LAYERS[self.sublayers]
+        attention, feed_forward = self.self_attention(position, full), self.feed_forward_layer(number)
+        layer = kind(attention, feed_forward, self.joints(depth, kind.num_joints))
         self.norm.initialise(layer, depth)
         return layer
 
-    def _decoder_layer(self, position: Position) -> DecoderLayer:
+    def _decoder_layer(self, number: int, position: Position) -> nn.Module:
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
+        kind = DECODER_LAYERS[self.sublayers]
         cross = self.cross_attention()
-        layer = DecoderLayer(
-            self.self_attention(position, causal),
-            cross,
-            self.feed_forward_layer(),
-            (self.joint(depth), self.joint(depth), self.joint(depth)),
-        )
+        attention, feed_forward = self.self_attention(position, causal), self.feed_forward_layer(number)
+        layer = kind(attention, cross, feed_forward, self.joints(depth, kind.num_joints))
         self.norm.initialise(layer, depth)
         return layer

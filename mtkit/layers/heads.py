@@ -1,0 +1,27 @@
+"""How a width is cut into heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How a width of D is cut: H query heads and G key/value heads of width K."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """[B, T, H·K] -> [B, H, T, K]."""
+    return torch.unflatten(x, -1, (num_heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """[B, H, T, K] -> [B, T, H·K]."""
+    return x.transpose(1, 2).flatten(-2)

@@ -1,0 +1,171 @@
+"""Position encodings against the package `transformers`, or against the papers' equations as loops."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.layers.alibi import ALiBi
+from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.heads import Heads, join_heads, split_heads
+from mtkit.layers.key_values import KeyValues
+from mtkit.layers.pattern import causal, full
+from mtkit.layers.position import Position
+from mtkit.layers.rope import LinearScaling, NoScaling, NTKScaling, RoPE, RoPEConfig
+from mtkit.layers.shaw import Shaw
+from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.t5_bias import T5Bias, bucket
+from mtkit.layers.transformer_xl import TransformerXLPosition
+from tests.parity.references import relative_error, shake, transformers_module
+
+D, H, K, B, T = 24, 3, 8, 2, 9
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    q, k, v = torch.randn(3, B, H, T, K)
+    return q, k, v, torch.arange(T).expand(B, -1)
+
+
+def attend(position: Position, pattern=full, kv_heads: int = H) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """What our kernel gives, and what it was given."""
+    q, k, v, pos = inputs()
+    k, v = k[:, :kv_heads], v[:, :kv_heads]
+    kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=0.0)
+    y, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
+    return y, (q, k, v)
+
+
+def test_rope_on_neighbours_is_gptjs():
+    theirs = transformers_module("models.gptj.modeling_gptj")
+    q, _, _, pos = inputs()
+    sin, cos = theirs.create_sinusoidal_positions(T, K).unsqueeze(0).chunk(2, dim=-1)
+    truth = theirs.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
+    assert relative_error(RoPE(K, base=1e4, divisor=1.0, half_split=False).rotate(q, pos), truth) < 1e-5
+
+
+@pytest.mark.parametrize("scaling", [NoScaling(), LinearScaling(factor=4.0), NTKScaling(factor=2.0)])
+def test_half_split_rope_is_llamas(scaling):
+    theirs = transformers_module("models.llama.modeling_llama")
+    rules = transformers_module("modeling_rope_utils").ROPE_INIT_FUNCTIONS
+    rope = {"none": {"rope_type": "default"}, "linear": {"rope_type": "linear", "factor": 4.0}}
+    parameters = rope.get(scaling.kind, {"rope_type": "dynamic", "factor": 1.0}) | {"rope_theta": 500.0}
+    config = theirs.LlamaConfig(
+        hidden_size=D, num_attention_heads=H, max_position_embeddings=64, rope_parameters=parameters
+    )
+    if scaling.kind == "ntk":  # the dynamic rule at twice the length of training is the static one with factor 2
+        frequency, _ = rules["dynamic"](config, torch.device("cpu"), seq_len=128)
+    else:
+        frequency = theirs.LlamaRotaryEmbedding(config).inv_freq
+    q, k, _, pos = inputs()
+    angle = pos.unsqueeze(-1) * frequency.repeat(2)
+    truth, _ = theirs.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
+    ours = RoPEConfig(base=500.0, half_split=True, scaling=scaling)
+    found = ours.build(D, Heads(H, H, K), layers=1, causal=False).layers[0].rotate(q, pos)
+    assert relative_error(found, truth) < 1e-5
+
+
+@pytest.mark.parametrize("heads", [H, 8, 12])
+def test_causal_alibi_is_blooms(heads):
+    theirs = transformers_module("models.bloom.modeling_bloom")
+    q, k, v = torch.randn(3, B, heads, T, K)
+    pos = torch.arange(T).expand(B, -1)
+    kernel = SoftmaxAttention(position=ALiBi(heads), pattern=causal, dropout=0.0)
+    found, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
+    bias = theirs.build_alibi_tensor(torch.ones(B, T), heads, torch.float32).view(B, heads, 1, T)
+    score = q @ k.mT / math.sqrt(K) + bias
+    truth = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1) @ v
+    assert relative_error(found, truth) < 1e-5
+
+
+def test_symmetric_alibi_is_its_definition():
+    found, (q, k, v) = attend(ALiBi(8 if H == 8 else H))
+    truth = torch.zeros_like(q)
+    for h, slope in enumerate([2**-4, 2**-8, 2**-2]):  # two heads of the sequence for 2, then the first for 4
+        for i in range(T):
+            score = torch.stack([q[:, h, i].mul(k[:, h, j]).sum(-1) / K**0.5 - slope * abs(i - j) for j in range(T)])
+            truth[:, h, i] = (score.softmax(0).unsqueeze(-1) * v[:, h].transpose(0, 1)).sum(0)
+    assert relative_error(found, truth) < 1e-5
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_t5_buckets_and_bias_are_theirs(is_causal):
+    theirs = transformers_module("models.t5.modeling_t5")
+    distances = torch.arange(-300, 301)
+    truth = theirs.T5Attention._relative_position_bucket(-distances, bidirectional=not is_causal)
+    assert bucket(distances, 32, max_distance=128, causal=is_causal).equal(truth)
+    config = theirs.T5Config(d_model=D, d_kv=K, num_heads=H, is_decoder=is_causal, dropout_rate=0.0)
+    layer = theirs.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    ours = T5Bias(H, num_buckets=32, max_distance=128, causal=is_causal)
+    shake(ours)
+    layer.relative_attention_bias.load_state_dict(ours.table.state_dict())
+    found, (q, k, v) = attend(ours, causal if is_causal else full)
+    score = q @ k.mT + layer.compute_bias(T, T)  # no scale
+    if is_causal:
+        score = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
+    assert relative_error(found, score.softmax(-1) @ v) < 1e-5
+
+
+@pytest.mark.parametrize("span", [4, 16])
+def test_disentangled_attention_is_debertas(span):
+    theirs = transformers_module("models.deberta.modeling_deberta")
+    config = theirs.DebertaConfig(
+        hidden_size=D, num_attention_heads=H, relative_attention=True, max_relative_positions=span,
+        pos_att_type=["c2p", "p2c"], attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0,
+    )  # fmt: skip
+    layer = theirs.DisentangledSelfAttention(config).eval()
+    ours = DeBERTaConfig(max_distance=span).build(D, Heads(H, H, K), layers=1, causal=False).layers[0]
+    shake(ours)
+    shake(layer)
+    layer.pos_proj.load_state_dict(ours.key.state_dict())
+    layer.pos_q_proj.load_state_dict(ours.query.state_dict())
+    x = torch.randn(B, T, D)
+    relative = theirs.build_relative_position(torch.empty(1, T, K), torch.empty(1, T, K))
+    visible = torch.ones(B, 1, T, T, dtype=torch.bool)
+    truth, _ = layer(x, visible, relative_pos=relative, rel_embeddings=ours.table.weight)
+    q, k, v = split_heads(layer.in_proj(x), H).chunk(3, dim=-1)
+    q, v = q + split_heads(layer.q_bias.view(1, 1, -1), H), v + split_heads(layer.v_bias.view(1, 1, -1), H)
+    pos = torch.arange(T).expand(B, -1)
+    kernel = SoftmaxAttention(position=ours, pattern=full, dropout=0.0)
+    found, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
+    assert relative_error(join_heads(found), truth) < 1e-5
+
+
+@pytest.mark.parametrize("clip", [2, 16])
+def test_shaw_is_the_papers_equations(clip):
+    """Equations 3 and 4, one pair at a time."""
+    ours = Shaw(K, clip)
+    shake(ours)
+    found, (q, k, v) = attend(ours)
+    truth = torch.zeros_like(q)
+    for i in range(T):
+        index = [max(-clip, min(clip, j - i)) + clip for j in range(T)]
+        score = [(q[:, :, i] * (k[:, :, j] + ours.key.weight[n])).sum(-1) / K**0.5 for j, n in enumerate(index)]
+        weight = torch.stack(score).softmax(0)
+        for j, n in enumerate(index):
+            truth[:, :, i] += weight[j].unsqueeze(-1) * (v[:, :, j] + ours.value.weight[n])
+    assert relative_error(found, truth) < 1e-5
+
+
+@pytest.mark.parametrize("kv_heads", [H, 1])
+@pytest.mark.parametrize("pattern", [causal, full])
+def test_transformer_xl_is_the_papers_equation(pattern, kv_heads):
+    """The four terms of section 3.3, one pair at a time."""
+    ours = TransformerXLPosition(D, H, K)
+    shake(ours)
+    found, (q, k, v) = attend(ours, pattern, kv_heads)
+    k, v = k.expand(-1, H, -1, -1), v.expand(-1, H, -1, -1)
+    u, w = ours.content.weight, ours.position.weight
+    truth = torch.zeros_like(q)
+    for i in range(T):
+        scores = []
+        for j in range(i + 1 if pattern is causal else T):
+            angle = (i - j) / 10_000 ** (torch.arange(0, D, 2) / D)
+            sinusoid = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten()
+            relative = (ours.relative.weight @ sinusoid).view(H, K)
+            a, b = (q[:, :, i] * k[:, :, j]).sum(-1), (q[:, :, i] * relative).sum(-1)
+            c, d = (u * k[:, :, j]).sum(-1), (w * relative).sum(-1)
+            scores.append((a + b + c + d) / K**0.5)
+        weight = torch.stack(scores, dim=-1).softmax(-1)  # [B, H, S]
+        truth[:, :, i] = (weight.unsqueeze(2) @ v[:, :, : weight.size(-1)]).squeeze(2)
+    assert relative_error(found, truth) < 1e-5
