@@ -43,6 +43,6 @@ class DenseConfig:
     kind: Literal["dense"] = "dense"
     activation: Activation = "relu"  # as in the paper
 
-    def build(self, d_model: int, d_ff: int, dropout: float) -> FeedForward:
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
         """The layer; `dropout` applies to the inner activations."""
         return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.layers.tape import recording
 from mtkit.models.state import Advance, State, Step
 
 
@@ -33,7 +34,9 @@ class Losses:
 class Objective(Protocol):
     """Turns a model and a micro-batch into losses; it runs inside the model's forward."""
 
-    def __call__(self, model: TranslationModel, batch: Batch) -> Losses: ...
+    def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
+        """The losses of one micro-batch."""
+        ...
 
 
 class TranslationModel(nn.Module, ABC):
@@ -76,5 +79,11 @@ class TranslationModel(nn.Module, ABC):
         return partial(F.linear, weight=weight, bias=bias)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
-        """The one door of training."""
-        return objective(self, batch)
+        """The one door of training; losses that layers have of their own are added, see layers/tape.py."""
+        with recording() as tape:
+            losses = objective(self, batch)
+        spoken = tape.read()
+        if spoken is None:
+            return losses
+        figures = {name: value * losses.tokens for name, value in spoken.figures.items()}
+        return Losses(losses.sum + losses.tokens * spoken.loss, losses.tokens, {**losses.extra, **figures})

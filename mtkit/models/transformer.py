@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Source, Target
+from mtkit.layers.attention import CrossAttention
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
@@ -35,7 +36,7 @@ class Embedding(nn.Module):
 
 @dataclass(frozen=True)
 class DecoderCache(Rows):
-    """What the layer at each place of the decoder remembers of the tokens so far, and the position of the next token [rows]."""
+    """What the layer at each place of the decoder remembers so far, and the position of the next token [rows]."""
 
     layers: tuple[Rows, ...] | None
     next_pos: Tensor
@@ -43,7 +44,7 @@ class DecoderCache(Rows):
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """Each decoder layer's keys and values of the source; a layer that stands at several places has them once."""
+    """Each distinct decoder layer's keys and values of the source."""
 
     layers: tuple[KeyValues, ...]
 
@@ -118,5 +119,6 @@ class Transformer(TranslationModel):
         return Advance(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
 
     def _memory(self, source: Source) -> Memory:
-        x, projections = self.encode(source), [layer.cross_attention for layer in self.decoder]
-        return Memory(tuple(attention.project(x, source.pos, source.real) for attention in projections))
+        x = self.encode(source)
+        attention: list[CrossAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
+        return Memory(tuple(each.project(x, source.pos, source.real) for each in attention))

@@ -15,10 +15,10 @@ from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
 from mtkit.models.block_config import BlockConfig
-from mtkit.models.transformer import Embedding, Transformer
 from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
 from mtkit.models.stack import Stack
+from mtkit.models.transformer import Embedding, Transformer
 from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
 ENCODER_LAYERS: dict[str, type[EncoderLayer | ParallelEncoderLayer]] = {

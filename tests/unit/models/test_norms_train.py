@@ -16,7 +16,7 @@ V, B, L = 12, 8, 3
 
 
 def final_loss(norm, layers, updates, rate):
-    """Nats a token after some updates of saying which piece the source repeats, the rate full from the first update on."""
+    """Nats a token after some updates of saying which piece the source repeats, without warm-up."""
     torch.manual_seed(1)
     config = TransformerConfig(
         d_model=16, d_ff=32, num_heads=2, encoder_layers=layers, decoder_layers=layers, dropout=0.0, norm=norm

@@ -1,0 +1,60 @@
+"""Layers whose sublayers read the same input and are added together."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mtkit.layers.attention import CrossAttention
+from mtkit.layers.key_values import KeyValues
+from mtkit.layers.residual import Residual
+from mtkit.layers.rows import Rows
+from mtkit.models.transformer_layers import attend_to_source
+
+
+class ParallelEncoderLayer(nn.Module):
+    """x = leave(x, attention(h) + feed_forward(h)) with h = enter(x): one norm a layer, and products side by side.
+
+    Wang & Komatsuzaki 2021 (GPT-J); Chowdhery et al. 2022, sec. 2. https://arxiv.org/abs/2204.02311
+    """
+
+    num_joints = 1
+
+    def __init__(self, attention: nn.Module, feed_forward: nn.Module, joints: tuple[Residual, ...]) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        (self.joint,) = joints
+
+    def forward(self, x: Tensor, pos: Tensor, real: Tensor) -> Tensor:
+        """x [B, S, D] -> [B, S, D]."""
+        h = self.joint.enter(x)
+        y, _ = self.attention(h, pos, real=real)
+        return self.joint.leave(x, y + self.feed_forward(h, real))
+
+
+class ParallelDecoderLayer(nn.Module):
+    """As ParallelEncoderLayer, with the attention to the source beside the others."""
+
+    num_joints = 1
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        cross_attention: CrossAttention,
+        feed_forward: nn.Module,
+        joints: tuple[Residual, ...],
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+        (self.joint,) = joints
+
+    def forward(
+        self, x: Tensor, pos: Tensor, memory: KeyValues, *, real: Tensor | None = None, past: Rows | None = None
+    ) -> tuple[Tensor, Rows, Tensor]:
+        """One layer over T new tokens, as DecoderLayer."""
+        h = self.joint.enter(x)
+        y, state = self.attention(h, pos, real=real, past=past)
+        seen, weights = attend_to_source(self.cross_attention, h, pos, memory)
+        return self.joint.leave(x, y + seen + self.feed_forward(h, real)), state, weights
