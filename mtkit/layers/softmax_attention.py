@@ -40,10 +40,16 @@ class Weighing(nn.Module):
         Returns:
             The weighted values [B, H, T, K], zeros where nothing is visible, and the weights [B, H, T, S].
         """
+        weights = self.score(q, q_pos, keys, visible).softmax(-1)  # [B, H, T, S]
+        if visible is not None:
+            weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)
+        return self.mix(self.dropout(weights), q_pos, keys), weights
+
+    def score(self, q: Tensor, q_pos: Tensor, keys: KeyValues, visible: Tensor | None) -> Tensor:
+        """What the softmax is taken of, [B, H, T, S]; the least number where a key is not visible."""
         batch, heads, length, width = q.shape
         groups = keys.k.size(1)
-        rows = heads // groups * length
-        q_grouped = q.reshape(batch, groups, rows, width)  # [B, G, (H/G)T, K]
+        q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
         score = (q_grouped * self.position.scale(width)) @ keys.k.mT  # [B, G, (H/G)T, S]
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
         bias = self.position.bias(q, keys.k, q_pos, keys.pos)
@@ -51,14 +57,16 @@ class Weighing(nn.Module):
             score = score + bias  # [B, H, T, S]
         if visible is not None:
             score = score.masked_fill(~visible, torch.finfo(score.dtype).min)
-        weights = score.softmax(-1)  # [B, H, T, S]
-        if visible is not None:
-            weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)
-        dropped = self.dropout(weights)
-        out = dropped.reshape(batch, groups, rows, keys.length) @ keys.v  # [B, G, (H/G)T, K]
-        out = out.view(batch, heads, length, width)
-        extra = self.position.values(dropped, q_pos, keys.pos)
-        return (out if extra is None else out + extra), weights
+        return score
+
+    def mix(self, weights: Tensor, q_pos: Tensor, keys: KeyValues) -> Tensor:
+        """The values weighed by weights [B, H, T, S]: [B, H, T, K]."""
+        batch, heads, length, _ = weights.shape
+        groups, width = keys.v.size(1), keys.v.size(-1)
+        grouped = weights.reshape(batch, groups, heads // groups * length, keys.length)  # [B, G, (H/G)T, S]
+        out = (grouped @ keys.v).view(batch, heads, length, width)  # [B, H, T, K]
+        extra = self.position.values(weights, q_pos, keys.pos)
+        return out if extra is None else out + extra
 
 
 class SoftmaxAttention(SelfKernel):
