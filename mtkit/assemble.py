@@ -9,17 +9,19 @@ from pathlib import Path
 
 import torch
 
-from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
+from mtkit.compute_type import ComputeType
+from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
-from mtkit.errors import DataError, RecipeError, UsageError
+from mtkit.engine import OwnEngine
+from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
-from mtkit.hardware import find_device
-from mtkit.model_folder import Loaded, read_model
+from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import Recipe, load_search
 from mtkit.score import ForcedScore, Given, score_lines
 from mtkit.search.config import SearchConfig
+from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
 from mtkit.training.learner import Learner, build_learner
@@ -109,13 +111,12 @@ def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, pre
     """What judges a model while it trains."""
     config = recipe.training.validation
     search = replace(recipe.search, beam_size=config.beam_size, n_best=1, method=SearchConfig().method)
-    options = TranslationOptions(
-        compute_type="bf16" if precision.name == "bf16" else "float32", device=precision.device
-    )
+    compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
 
     def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
-        return Translator([model], tokenizers, search, options=options).translate_lines(lines)
+        engine = OwnEngine([model], compute_type=compute_type, device=precision.device)
+        return Translator(engine, tokenizers, search).translate_lines(lines)
 
     def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
         found = score(hyps, [refs], ["bleu"], tokenize=segmentation).bleu
@@ -139,8 +140,8 @@ def load_translator(
     compute_type: ComputeType = "auto",
     device: str | None = None,
     threads: int | None = None,
-    batch_tokens: int | None = None,
-    details: bool = False,
+    options: TranslationOptions | None = None,
+    shortlist: bool = False,
 ) -> Translator:
     """A translator from one or more model folders or finished runs.
 
@@ -148,11 +149,11 @@ def load_translator(
         models: several are an ensemble: they vote on every piece.
         search: how translations are looked for; as the first model's folder says unless given.
         search_overrides: `search.KEY=VALUE` each, on top of that.
-        compute_type: see TranslationOptions.
+        compute_type: auto is bf16 where the processor has instructions for it, else float32.
         device: such as cuda:0; unless set a GPU if there is one.
         threads: of the CPU; torch's own number unless set.
-        batch_tokens: see TranslationOptions.
-        details: see TranslationOptions.
+        options: see TranslationOptions.
+        shortlist: search among the target pieces that the first model's lexicon finds likely.
 
     Raises:
         MissingInputError, DataError: a model is not there or is damaged, or an ensemble's vocabularies differ.
@@ -162,16 +163,26 @@ def load_translator(
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load([Path(models)] if isinstance(models, str | Path) else models)
-    options = TranslationOptions(compute_type=compute_type, details=details, device=device or str(default_device()))
-    if batch_tokens is not None:
-        options = replace(options, batch_tokens=batch_tokens)
+    first = loaded[0]
+    config = load_search(search or first.description.search, search_overrides)
     return Translator(
-        [one.model for one in loaded],
-        loaded[0].tokenizers,
-        load_search(search or loaded[0].description.search, search_overrides),
+        OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device())),
+        first.tokenizers,
+        config,
         longest_source=min(one.description.longest_source for one in loaded),
         options=options,
+        shortlist=_shortlist(first, config) if shortlist else None,
     )
+
+
+def _shortlist(loaded: Loaded, search: SearchConfig) -> Shortlist:
+    path = loaded.folder / LEXICON
+    if not path.is_file():
+        raise MissingInputError(
+            f"{path}: no such file; the model was made without a lexicon and can translate only without --shortlist"
+        )
+    vocab = loaded.tokenizers.tgt.vocab
+    return Shortlist(Lexicon.load(path), [vocab.eos, *([vocab.unk] if search.allow_unknown else [])])
 
 
 def load_scorer(
@@ -186,10 +197,8 @@ def load_scorer(
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load(models)
-    place = find_device(device or str(default_device()))
-    dtype = resolve_compute_type(compute_type, place)
-    prepared = [prepare(one.model, dtype, place) for one in loaded]
-    score_pairs = partial(score_lines, prepared, loaded[0].tokenizers)
+    engine = OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device()))
+    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers)
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
 
 

@@ -4,6 +4,7 @@
 model.safetensors   weights, tied ones once; equal weights are equal bytes
 config.json         versions, languages, tokenizer, model, default search, longest training source
 spm.model           or src.model and tgt.model
+lexicon.safetensors which target pieces a source piece becomes, for the shortlist; not in every model
 README.md           the model card
 ```
 """
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from mtkit import __version__, schema
 from mtkit.errors import DataError, MissingInputError, RecipeError
-from mtkit.files import build_folder, reading, write_json, write_text
+from mtkit.files import build_folder, reading, write_bytes, write_json, write_text
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import ModelConfig, plain, stated
 from mtkit.search.config import SearchConfig
@@ -31,7 +32,7 @@ from mtkit.training.tensor_file import write_tensors
 from mtkit.training.weights import mismatches
 
 FORMAT = 1  # raised when older programs could not read a model any more
-WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+WEIGHTS, CONFIG, CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,13 @@ class Loaded:
 
 
 def write_model(
-    folder: Path, tensors: Mapping[str, Tensor], description: Description, tokenizers: TokenizerPair, *, card: str
+    folder: Path,
+    tensors: Mapping[str, Tensor],
+    description: Description,
+    tokenizers: TokenizerPair,
+    *,
+    card: str,
+    lexicon: Path | None = None,
 ) -> None:
     """Write a model folder; an existing one is replaced when the new one is whole.
 
@@ -72,6 +79,7 @@ def write_model(
         description: all but the weights.
         tokenizers: of both sides.
         card: the text of README.md.
+        lexicon: the file of the corpus's lexicon, which is copied; None: the model has no shortlist.
 
     Raises:
         ReadWriteError: the folder cannot be written.
@@ -81,6 +89,9 @@ def write_model(
         write_json(temporary / CONFIG, {"format": FORMAT, "mtkit": __version__, **plain(description)})
         for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
             tokenizer.save(temporary / name)
+        if lexicon is not None:
+            with reading(lexicon):
+                write_bytes(temporary / LEXICON, lexicon.read_bytes())
         write_text(temporary / CARD, card)
 
 

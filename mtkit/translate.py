@@ -9,17 +9,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
 from mtkit.corpus.collate import collate_source
+from mtkit.engine import Engine
 from mtkit.errors import DataError, MtkitError, UsageError
-from mtkit.hardware import find_device
-from mtkit.models.model import TranslationModel
 from mtkit.repetition import has_loop
 from mtkit.search.config import SearchConfig
-from mtkit.search.ensemble import Ensemble
 from mtkit.search.request import Request, Symbols
-from mtkit.search.stepper import Stepper
 from mtkit.segment import Segment, cut, join, one_line
+from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translation import Translation
 
@@ -31,15 +28,21 @@ LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """How the work is done; none of it changes a translation, but for near-ties under another compute type."""
+    """How the work is done; none of it changes a translation."""
 
-    compute_type: ComputeType = "auto"  # bf16 where the processor has instructions for it
     batch_tokens: int = 12_288  # hypotheses × longest source of a batch
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
     flush_every: int | None = None  # lines after which translations appear; the window unless set
     details: bool = False  # log-probabilities and alignment also where the search does without
-    device: str = "cpu"
+
+    @classmethod
+    def of(
+        cls, *, batch_tokens: int | None = None, flush_every: int | None = None, details: bool = False
+    ) -> TranslationOptions:
+        """These, with the default where something is None."""
+        options = cls(flush_every=flush_every, details=details)
+        return options if batch_tokens is None else replace(options, batch_tokens=batch_tokens)
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):
@@ -58,44 +61,43 @@ def symbols_of(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Symbols:
 
 
 class Translator:
-    """Translates lines with one model or an ensemble.
-
-    Attributes:
-        models: as they are used: on the device, of the compute type.
-        compute_type: what `auto` came to.
-    """
+    """Translates lines with an engine."""
 
     def __init__(
         self,
-        models: Sequence[TranslationModel],
+        engine: Engine,
         tokenizers: TokenizerPair,
         search: SearchConfig,
         *,
         longest_source: int | None = None,
         options: TranslationOptions | None = None,
         rerank: Rerank | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """Take the parts.
 
         Args:
-            models: one, or several over the same vocabularies; none is changed.
-            tokenizers: of both sides.
+            engine: finds the translations of a batch.
+            tokenizers: of both sides, as the engine's models were trained with.
             search: how translations are looked for.
             longest_source: pieces of the longest training source; longer lines are split. None: never.
             options: how the work is done.
             rerank: orders the n best of each line anew, as minimum Bayes risk does.
+            shortlist: chooses the target pieces of each batch; None: all.
         """
         self.options = options or TranslationOptions()
-        self.device = find_device(self.options.device)
-        dtype = resolve_compute_type(self.options.compute_type, self.device)
-        self.compute_type = "bf16" if dtype == torch.bfloat16 else "float32"
-        self.models = [prepare(model, dtype, self.device) for model in models]
-        self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        self.engine = engine
         self.tokenizers = tokenizers
         self.search = search
         self.longest_source = longest_source
         self.rerank = rerank
+        self.shortlist = shortlist
         self.symbols = symbols_of(tokenizers.tgt, allow_unknown=search.allow_unknown)
+
+    @property
+    def compute_type(self) -> str:
+        """The numbers that the engine computes with: what `auto` came to."""
+        return self.engine.compute_type
 
     def translate(self, lines: Iterable[str], *, first: int = 1) -> Iterator[Translation]:
         """Exactly one translation for each line, in order; a blank line (empty or white space) gives a blank one.
@@ -133,19 +135,21 @@ class Translator:
 
     def _search(self, segments: Sequence[Segment], config: SearchConfig) -> None:
         """Find the hypotheses of all segments that have pieces."""
-        details = self.options.details
-        search = config.build(self.symbols, with_log_probs=details, with_attention=details)
+        details, vocab, device = self.options.details, self.tokenizers.src.vocab, self.engine.device
+        find = self.engine.finder(config, self.symbols, details=details)
         for batch in _batches(segments, self.options.batch_tokens / config.rows):
-            source = collate_source([s.ids for s in batch], self.tokenizers.src.vocab).to(self.device)
-            lengths = [len(s.ids) for s in batch]
+            ids = [s.ids for s in batch]
+            source = collate_source(ids, vocab).to(device)
+            columns = None if self.shortlist is None else self.shortlist.columns(ids, vocab.eos).to(device)
             request = Request(
                 source=source,
-                max_length=torch.tensor([config.max_length.of(n) for n in lengths], device=self.device),
-                min_length=torch.tensor([config.min_length.of(n) for n in lengths], device=self.device),
-                lines=torch.tensor([s.number for s in batch], device=self.device),
+                max_length=torch.tensor([config.max_length.of(len(each)) for each in ids], device=device),
+                min_length=torch.tensor([config.min_length.of(len(each)) for each in ids], device=device),
+                lines=torch.tensor([s.number for s in batch], device=device),
                 real=source.real,
+                columns=columns,
             )
-            for segment, found in zip(batch, search(self.stepper, request), strict=True):
+            for segment, found in zip(batch, find(request), strict=True):
                 if any(math.isnan(h.score) for h in found) and (details or config.rows > 1):
                     raise DataError(f"line {segment.line}: the model gives scores that are not numbers; train it again")
                 segment.found = found

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
@@ -63,7 +64,7 @@ class WorkerPool:
             process.terminate()
             process.join()
 
-    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+    def translate(self, lines: Iterable[str], *, first: int = 1) -> Iterator[Translation]:
         """See Translator.translate.
 
         Raises:
@@ -74,7 +75,7 @@ class WorkerPool:
         busy: dict[Connection, int] = {}
         done: dict[int, list[Translation]] = {}
         sent = given = 0  # chunks
-        first, reading = 1, True
+        reading = True
         error: MtkitError | None = None
         while reading or given < sent:
             while reading and idle and sent - given < AHEAD * len(self._pipes):
@@ -118,6 +119,18 @@ class WorkerPool:
         return ReadWriteError(
             f"a worker process ended with code {process.exitcode} (-9: the memory was used up); use fewer workers"
         )
+
+
+@contextmanager
+def translating(
+    make: Callable[[], Translator], workers: int, *, flush_every: int | None = None
+) -> Iterator[Callable[..., Iterator[Translation]]]:
+    """What translates lines as Translator.translate does: one translator here, or several processes side by side."""
+    if workers == 1:
+        yield make().translate
+        return
+    with WorkerPool(make, workers, flush_every=flush_every) as pool:
+        yield pool.translate
 
 
 def _work(pipe: Connection, make: Callable[[], Translator]) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from mtkit.files import flush_to_disk, writing
+from mtkit.files import flush_to_disk, reading, writing
 
 
 @contextmanager
-def output(path: Path | None) -> Iterator[TextIO]:
+def output(path: Path | None, *, resume: bool = False) -> Iterator[TextIO]:
     """A stream for text in UTF-8.
 
     With a path the lines go to FILE.part beside it, which is renamed at the end of the block; after an error it stays,
     with what was done.
+
+    Args:
+        path: the file; None is stdout.
+        resume: go on behind what FILE.part holds (see lines_done).
 
     Raises:
         ReadWriteError: the file cannot be written.
@@ -24,9 +29,9 @@ def output(path: Path | None) -> Iterator[TextIO]:
     if path is None or not (path.is_file() or not path.exists()):
         yield from _directly(path)
         return
-    part = path.with_name(path.name + ".part")
+    part = _part(path)
     with writing(path):
-        stream = part.open("w", encoding="utf-8", newline="\n")
+        stream = part.open("a" if resume else "w", encoding="utf-8", newline="\n")
     try:
         yield stream
     finally:
@@ -36,6 +41,29 @@ def output(path: Path | None) -> Iterator[TextIO]:
         flush_to_disk(part)
         part.replace(path)
         flush_to_disk(path.parent)
+
+
+def lines_done(path: Path) -> int:
+    """Whole lines in FILE.part, 0 if it is not there; a line that was cut off at its end is removed.
+
+    Raises:
+        ReadWriteError: it cannot be read or written.
+    """
+    part = _part(path)
+    if not part.is_file():
+        return 0
+    lines = whole = 0
+    with reading(part), part.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                lines, whole = lines + 1, whole + len(line)
+    with writing(part):
+        os.truncate(part, whole)
+    return lines
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
 
 
 def _directly(path: Path | None) -> Iterator[TextIO]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Device, Ensemble, Model, Settings, Threads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def translate(
@@ -20,34 +17,49 @@ def translate(
     beam_size: Annotated[int | None, typer.Option("--beam-size", min=1, help="1 is greedy.")] = None,
     settings: Settings = None,
     ensemble: Ensemble = None,
+    shortlist: Annotated[bool, typer.Option("--shortlist", help="Only likely target pieces; faster.")] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A JSON object a line: scores, pieces, alignment.")] = False,
+    flush_every: Annotated[
+        int | None, typer.Option("--flush-every", min=1, metavar="N", help="Lines read before translations appear.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="With -o: go on behind the lines of FILE.part.")] = False,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
     device: Device = None,
     threads: Threads = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes side by side.")] = 1,
 ) -> None:
-    """Translate text; one line out for each line in, in order."""
-    from mtkit.assemble import load_translator
-    from mtkit.cli.output import output as open_output
+    """Translate text; one line out for each line in, in order. On a terminal it asks for lines."""
+    from functools import partial
 
-    overrides = [*(settings or []), *([f"search.beam_size={beam_size}"] if beam_size is not None else [])]
-    translator = load_translator(
+    from mtkit.assemble import load_translator
+    from mtkit.cli.input import is_person, lines_of, without_first
+    from mtkit.cli.output import lines_done
+    from mtkit.cli.output import output as open_output
+    from mtkit.errors import UsageError
+    from mtkit.translate import TranslationOptions
+    from mtkit.workers import translating
+
+    if resume and output is None:
+        raise UsageError("translate: --resume goes on with FILE.part and needs -o FILE")
+    flush_every = 1 if is_person(file) else flush_every
+    make = partial(
+        load_translator,
         [model, *(ensemble or [])],
-        search_overrides=overrides,
+        search_overrides=[*(settings or []), *([f"search.beam_size={beam_size}"] if beam_size is not None else [])],
         compute_type=compute_type.value,
         device=device,
         threads=threads,
-        batch_tokens=batch_tokens,
-        details=jsonl,
+        options=TranslationOptions.of(batch_tokens=batch_tokens, flush_every=flush_every, details=jsonl),
+        shortlist=shortlist,
     )
-    with open_output(output) as stream:
-        for translation in translator.translate(_lines(file)):
+    done = lines_done(output) if resume and output is not None else 0
+    lines = lines_of(file) if output is None else without_first(lines_of(file), done, output)
+    with (
+        translating(make, workers, flush_every=flush_every) as translate_lines,
+        open_output(output, resume=resume) as stream,
+    ):
+        for translation in translate_lines(lines, first=done + 1):
             stream.write((translation.json() if jsonl else translation.hyp) + "\n")
-
-
-def _lines(file: Path) -> Iterator[str]:
-    import sys
-
-    from mtkit.text.lines import decode_lines, read_lines
-
-    return decode_lines(sys.stdin.buffer, "stdin") if str(file) == "-" else read_lines(file)
+            if output is None:
+                stream.flush()

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, UsageError
-from mtkit.model_folder import CONFIG, WEIGHTS, Description, find_model, read_description, read_tokenizers, write_model
+from mtkit.model_folder import (
+    CONFIG,
+    LEXICON,
+    WEIGHTS,
+    Description,
+    find_model,
+    read_description,
+    read_tokenizers,
+    write_model,
+)
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import RunFolder
@@ -35,20 +44,20 @@ def average(checkpoints: Sequence[Path], folder: Path) -> None:
         raise UsageError(f"{folder}: is there and is no model folder; choose another name")
     sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
     tensors = average_checkpoints(sources)
-    description, tokenizers = _belongings(sources[0])
+    description, tokenizers, lexicon = _belongings(sources[0])
     card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(folder, tensors, description, tokenizers, card=card)
+    write_model(folder, tensors, description, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
 
 
-def _belongings(source: Path) -> tuple[Description, TokenizerPair]:
-    """What a model folder holds besides weights, for a model folder or a checkpoint of a run."""
+def _belongings(source: Path) -> tuple[Description, TokenizerPair, Path]:
+    """What a model folder holds besides weights, for a model folder or a checkpoint of a run; the lexicon's file."""
     if (source / CONFIG).is_file():
         description = read_description(source)
-        return description, read_tokenizers(source, description.tokenizer)
+        return description, read_tokenizers(source, description.tokenizer), source / LEXICON
     run = RunFolder(source.resolve().parent.parent)
     if not run.recipe.is_file():
         raise MissingInputError(f"{source}: lies in no run folder; {run.recipe} is not there")
     recipe = load_saved(run.recipe)
     tokenizers = TokenizerPair.load(run.tokenizer)
-    stores = Stores([Store(run.train(number)) for number in range(len(recipe.corpus.train))], None)
-    return describe(recipe, tokenizers, stores.longest_source), tokenizers
+    stores = Stores([Store(run.train(number)) for number in range(len(recipe.corpus.train))], None, run.lexicon)
+    return describe(recipe, tokenizers, stores.longest_source), tokenizers, run.lexicon

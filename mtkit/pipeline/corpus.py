@@ -10,7 +10,8 @@ from pathlib import Path
 from mtkit.corpus.binarise import binarise, check_partners
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.config import Files, TrainFiles
-from mtkit.corpus.store import MANIFEST, Store
+from mtkit.corpus.lexicon import learn_lexicon
+from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DataError, MissingInputError
 from mtkit.files import build_folder, hash_file, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
@@ -28,6 +29,7 @@ class Stores:
 
     train: list[Store]
     valid: Store | None
+    lexicon: Path  # the file; see corpus/lexicon.py
 
     @property
     def longest_source(self) -> int:
@@ -128,7 +130,26 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
         run.say(name, "; ".join(report.summary()))
     _remove_others(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])
     train = [Store(run.folder.train(number)) for number in range(len(corpus.train))]
-    return Stores(train, None if corpus.valid is None else Store(run.folder.valid))
+    return Stores(train, None if corpus.valid is None else Store(run.folder.valid), _make_lexicon(run, train))
+
+
+def _make_lexicon(run: Run, train: Sequence[Store]) -> Path:
+    """The lexicon of the training corpus, learned anew if that has changed."""
+    path = run.folder.lexicon
+    stamp = path.with_suffix(".json")
+    wanted = {"made_from": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
+    if path.is_file() and read_json(stamp) == wanted:
+        run.say("lexicon", "unchanged, kept")
+        return path
+    stamp.unlink(missing_ok=True)
+    lexicon = learn_lexicon(train)
+    lexicon.save(path)
+    write_json(stamp, wanted)
+    known = int((lexicon.targets.lengths > 0).sum())
+    run.say(
+        "lexicon", f"{known:,} source pieces with {len(lexicon.targets.flat) / max(1, known):.0f} translations each"
+    )
+    return path
 
 
 def is_current(

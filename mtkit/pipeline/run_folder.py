@@ -47,6 +47,11 @@ class RunFolder:
         return self.path / "corpus" / f"train.{number}"
 
     @property
+    def lexicon(self) -> Path:
+        """The lexicon of the training corpora."""
+        return self.path / "corpus" / "lexicon.safetensors"
+
+    @property
     def checkpoints(self) -> Path:
         """The folder of checkpoints."""
         return self.path / "checkpoints"

@@ -69,7 +69,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
         return Trained(False, sentence, summary)
     description = describe(recipe, tokenizers, stores.longest_source)
     card = model_card(description, {"train": summary}, parameters=sum(p.numel() for p in model.parameters()))
-    write_model(folder.model, result.weights, description, tokenizers, card=card)
+    write_model(folder.model, result.weights, description, tokenizers, card=card, lexicon=stores.lexicon)
     run.update_json(folder.report, {"train": summary})
     run.update_json(folder.stamps, {"train": key})
     return Trained(True, f"training ended after {result.update:,} updates ({result.reason})", summary)

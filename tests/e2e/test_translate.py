@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +169,59 @@ def test_a_damaged_model_is_named(
     (damaged / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:100])
     assert entry.execute(["translate", str(damaged), str(source)]) == 65
     assert "damaged/model.safetensors" in capsys.readouterr().err
+
+
+def test_workers_give_the_same(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert translated(capsys, str(model), str(source), "--workers", "2") == translated(capsys, str(model), str(source))
+
+
+@pytest.mark.parametrize("words", [[], ["--jsonl"]])
+def test_resume_goes_on_where_it_was_interrupted(
+    words: list[str], model: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hyps = translated(capsys, str(model), str(source), *words)
+    output = source.with_name("out.txt")
+    part = output.with_name("out.txt.part")
+    command = ["translate", str(model), str(source), "-o", str(output), "--resume", *words]
+    for content in (None, "", "\n".join([*hyps[:4], hyps[4][:3]]), "".join(f"{hyp}\n" for hyp in hyps)):
+        if content is not None:
+            part.write_text(content, encoding="utf-8")
+        assert entry.execute(command) == 0
+        assert lines_of(output.read_text(encoding="utf-8")) == hyps
+        assert not part.exists()
+    part.write_text("x\n" * 9)
+    assert entry.execute(command) == 65
+    assert "out.txt.part: has 9 lines and the input 6" in capsys.readouterr().err
+    assert entry.execute(["translate", str(model), str(source), "--resume"]) == 2
+    assert "--resume goes on with FILE.part and needs -o FILE" in capsys.readouterr().err
+
+
+def test_a_pipe_streams(model: Path) -> None:
+    command = [sys.executable, "-m", "mtkit", "translate", str(model), "--flush-every", "1"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in LINES[:2]:
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_a_terminal_prompts(model: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mtkit", "translate", str(model)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) as process:
+        os.close(theirs)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in LINES[:2]:
+            os.write(ours, f"{line}\n".encode())
+            assert process.stdout.readline().endswith(b"\n")
+        os.write(ours, b"\x04")  # end of file
+        assert process.wait() == 0
+        assert process.stderr.read() == b"> > > \n"
+    os.close(ours)

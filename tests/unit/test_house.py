@@ -53,6 +53,7 @@ ROOM_OF = {
     "validator": "assemble",
     "alignment": "translate",
     "compute_type": "translate",
+    "engine": "translate",
     "long_lines": "translate",
     "minimum_bayes_risk": "translate",
     "minimum_bayes_risk": "translate",
@@ -60,6 +61,7 @@ ROOM_OF = {
     "score": "translate",
     "score": "translate",
     "segment": "translate",
+    "shortlist": "translate",
     "translation": "translate",
     "workers": "translate",
 }

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mtkit.corpus.collate import collate
+from mtkit.engine import OwnEngine
 from mtkit.errors import DataError, UsageError
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
@@ -71,9 +72,9 @@ def model_of(config, tokenizers: TokenizerPair, seed: int = 0):
 
 def translator(tokenizers, model=None, *, beam_size=3, longest_source=None, options=None, **search) -> Translator:
     config = SearchConfig(beam_size=beam_size, max_length=LengthLimit(a=1.0, b=5), **search)
-    options = options or TranslationOptions(compute_type="float32", details=True)
-    models = [model or transformer(tokenizers)]
-    return Translator(models, tokenizers, config, longest_source=longest_source, options=options)
+    options = options or TranslationOptions(details=True)
+    engine = OwnEngine([model or transformer(tokenizers)], compute_type="float32")
+    return Translator(engine, tokenizers, config, longest_source=longest_source, options=options)
 
 
 MODELS = [
@@ -89,7 +90,7 @@ def test_batches_windows_and_order_change_nothing(tokenizers, config, beam_size)
     model, lines = model_of(config, tokenizers), sentences(12, 8) + ODD
     results = []
     for batch_tokens, window in [(1, 50), (150, 7), (10_000, 100)]:
-        options = TranslationOptions(compute_type="float32", details=True, batch_tokens=batch_tokens, window=window)
+        options = TranslationOptions(details=True, batch_tokens=batch_tokens, window=window)
         results.append(list(translator(tokenizers, model, beam_size=beam_size, options=options).translate(lines)))
     for other in results[1:]:
         assert [t.hyp for t in other] == [t.hyp for t in results[0]]
@@ -110,7 +111,7 @@ def test_other_methods_do_not_depend_on_the_batch(tokenizers, method):
             beam_size=4,
             method=method,
             n_best=2,
-            options=TranslationOptions(compute_type="float32", batch_tokens=size),
+            options=TranslationOptions(batch_tokens=size),
         ).translate_lines(lines)
         for size in (1, 200, 10_000)
     ]
@@ -146,7 +147,7 @@ def test_lines_appear_when_they_are_asked_for(tokenizers):
             read.append(i)
             yield line
 
-    options = TranslationOptions(compute_type="float32", flush_every=2)
+    options = TranslationOptions(flush_every=2)
     stream = translator(tokenizers, options=options).translate(lines())
     next(stream)
     assert read == [0, 1]
@@ -202,16 +203,16 @@ def test_reranking_chooses_among_the_n_best(tokenizers):
 
 def test_the_model_of_the_caller_is_not_changed(tokenizers):
     model = transformer(tokenizers).train()
-    t = translator(tokenizers, model, options=TranslationOptions(compute_type="bf16"))
+    engine = OwnEngine([model], compute_type="bf16")
     assert model.training
     assert {p.dtype for p in model.parameters()} == {torch.float32}
-    assert {p.dtype for p in t.models[0].parameters()} == {torch.bfloat16}
-    assert len(t.translate_lines(sentences(4))) == 4
+    assert {p.dtype for p in engine.models[0].parameters()} == {torch.bfloat16}
+    assert len(Translator(engine, tokenizers, SearchConfig()).translate_lines(sentences(4))) == 4
 
 
 def test_what_is_not_there_is_refused(tokenizers):
     with pytest.raises(UsageError, match="int8"):
-        translator(tokenizers, options=TranslationOptions(compute_type="int8"))
+        OwnEngine([transformer(tokenizers)], compute_type="int8")
     with pytest.raises(UsageError, match="batch_tokens must be at least 1, not 0"):
         TranslationOptions(batch_tokens=0)
     with pytest.raises(ValueError, match="n_best: 9 is more than beam_size 3"):

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.engine import OwnEngine
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate import TranslationOptions, Translator
+from mtkit.translate import Translator
 from mtkit.workers import WorkerPool
 
 LINES = [f"the {a} sees {b} ." for a in ("dog", "cat", "man") for b in ("a house", "it", "", "red trees")]
@@ -27,7 +28,7 @@ def make(folder: Path) -> Translator:
     config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
     model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size).eval()
     search = SearchConfig(beam_size=2, max_length=LengthLimit(a=1.0, b=2))
-    return Translator([model], tokenizers, search, options=TranslationOptions(compute_type="float32"))
+    return Translator(OwnEngine([model], compute_type="float32"), tokenizers, search)
 
 
 def fail(folder: Path) -> Translator:

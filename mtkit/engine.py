@@ -1,0 +1,68 @@
+"""What finds the translations of a batch: our own search over our own models, or another program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import torch
+
+from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
+from mtkit.hardware import find_device
+from mtkit.models.model import TranslationModel
+from mtkit.search.config import SearchConfig
+from mtkit.search.ensemble import Ensemble
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.request import Request, Symbols
+from mtkit.search.stepper import Stepper
+
+Find = Callable[[Request], list[list[Hypothesis]]]  # the n best of each sentence
+
+
+class Engine(Protocol):
+    """How a Translator sees what translates; the source of a request is a `Source` on `device`."""
+
+    @property
+    def compute_type(self) -> str:
+        """The numbers that it computes with."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it wants its requests."""
+
+    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
+        """The search that a configuration describes; `details`: with log-probabilities and attention in any case.
+
+        Raises:
+            UsageError: the engine cannot search in this way.
+        """
+
+
+class OwnEngine:
+    """Models of ours, one or an ensemble over the same vocabularies; none is changed.
+
+    Attributes:
+        models: as they are used: on the device, of the compute type.
+        compute_type: what `auto` came to.
+        device: where they are.
+        stepper: what search sees.
+    """
+
+    def __init__(
+        self, models: Sequence[TranslationModel], *, compute_type: ComputeType = "auto", device: str = "cpu"
+    ) -> None:
+        """Make copies of the models where they are not as wanted.
+
+        Raises:
+            UsageError: this machine has no such device or compute type.
+        """
+        self.device = find_device(device)
+        dtype = resolve_compute_type(compute_type, self.device)
+        self.compute_type = "bf16" if dtype == torch.bfloat16 else "float32"
+        self.models = [prepare(model, dtype, self.device) for model in models]
+        self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+
+    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
+        """See Engine."""
+        return partial(search.build(symbols, with_log_probs=details, with_attention=details), self.stepper)

@@ -1,0 +1,51 @@
+"""The vocabulary shortlist: the target pieces among which a batch's translations are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtkit.corpus.lexicon import Lexicon
+from mtkit.corpus.ragged import Ragged
+
+FREQUENT = 200  # target pieces that are in every shortlist: the most frequent ones
+EXPECTED = 0.01  # times that another one is expected in the translation of the batch, by the lexicon
+
+
+class Shortlist:
+    """Chooses target pieces by what the source pieces of a batch are likely to become.
+
+    L'Hostis, Grangier & Auli 2016, sec. 3.1 (word alignment), https://arxiv.org/abs/1610.00072 , but for the whole
+    batch by expected counts: sum over its source pieces of t(target | source).
+    """
+
+    def __init__(
+        self, lexicon: Lexicon, always: Sequence[int], *, frequent: int = FREQUENT, expected: float = EXPECTED
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            lexicon: of the vocabularies of the model.
+            always: target ids that search cannot do without: the end of sentence, and the unknown piece if allowed.
+            frequent: how many of the most frequent target pieces are always there.
+            expected: the bound for all others; 0 takes the whole vocabulary.
+        """
+        self.lexicon = lexicon
+        self.always = [*always, *lexicon.frequent[:frequent].tolist()]
+        self.expected = expected
+
+    def columns(self, sources: Ragged | Sequence[Sequence[int]], eos: int) -> Tensor:
+        """[C] ascending target ids for a batch of sources, pieces without the end of sentence, which is `eos`."""
+        packed = Ragged.of(sources)
+        pieces, times = np.unique(np.append(packed.flat, [eos] * len(packed)), return_counts=True)
+        lists = self.lexicon.targets
+        found = lists.take(pieces)
+        place = np.repeat(lists.offsets[pieces] - found.offsets[:-1], found.lengths) + np.arange(len(found.flat))
+        weight = self.lexicon.probabilities[place].astype(np.float64) * np.repeat(times, found.lengths)
+        expected = np.bincount(found.flat, weight, minlength=len(self.lexicon.frequent))  # [V]
+        wanted = expected >= self.expected
+        wanted[self.always] = True
+        return torch.from_numpy(np.flatnonzero(wanted))

@@ -1,0 +1,49 @@
+"""--shortlist: preprocess learns a lexicon, the model takes it along, translate uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+
+pytestmark = pytest.mark.usefixtures("_own_signals")
+
+RECIPE = """
+name: toy
+corpus:
+  src_lang: en
+  tgt_lang: de
+  train: [{src: train.en, tgt: train.de}]
+tokenizer: {model_type: char, vocab_size: 122}
+model: {kind: lstm, d_model: 8, num_layers: 1}
+training: {max_updates: 2, batch_tokens: 300, validate_every: 2, checkpoint_every: 2}
+"""
+
+
+def test_from_preprocess_to_translate(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = text.parent
+    for lang in ("en", "de"):
+        (folder / f"train.{lang}").write_text(text.read_text().replace("\n\n", "\n") * 4 + "the dog\n")
+    recipe, run = folder / "toy.yaml", folder / "run"
+    recipe.write_text(RECIPE)
+    words = [str(recipe), "--run-dir", str(run)]
+    assert entry.execute(["preprocess", *words]) == 0
+    lexicon = (run / "corpus" / "lexicon.safetensors").read_bytes()
+    assert "lexicon" in capsys.readouterr().err
+    assert entry.execute(["train", *words]) == 0
+    assert "lexicon: unchanged, kept" in " ".join(capsys.readouterr().err.split())
+    assert (run / "model" / "lexicon.safetensors").read_bytes() == lexicon
+    assert entry.execute(["average", str(run), "-o", str(folder / "mean")]) == 0
+    assert (folder / "mean" / "lexicon.safetensors").read_bytes() == lexicon
+    capsys.readouterr()
+    for options in ([], ["--jsonl"], ["--beam-size", "1"]):
+        assert entry.execute(["translate", str(run), str(text), "--shortlist", *options]) == 0
+        found = capsys.readouterr().out.split("\n")[:-1]
+        assert len(found) == 12
+        assert "--jsonl" not in options or all(json.loads(line)["log_prob"] <= 0 for line in found)
+    (run / "model" / "lexicon.safetensors").unlink()
+    assert entry.execute(["translate", str(run), str(text), "--shortlist"]) == 66
+    assert "the model was made without a lexicon" in capsys.readouterr().err
