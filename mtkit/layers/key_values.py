@@ -80,6 +80,12 @@ class KeyValues(Rows):
             real=real,
         )
 
+    def last(self, count: int) -> KeyValues:
+        """The last `count` places, or all if there are fewer; for reading."""
+        first = max(0, self.length - count)
+        real = None if self.real is None else self.real[:, first:]
+        return KeyValues.of(self.k[:, :, first:], self.v[:, :, first:], self.pos[:, first:], real)
+
     def select(self, rows: Tensor) -> KeyValues:
         """The rows [N], in that order, with room to grow."""
         return replace(

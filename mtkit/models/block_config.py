@@ -8,15 +8,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
-from mtkit.layers.attention import CrossAttention, SelfAttention
+from mtkit.layers.attention import CrossAttention
+from mtkit.layers.attention_config import AttentionConfig, SelfAttentionParts
 from mtkit.layers.deep_norm import DeepNormConfig
 from mtkit.layers.depth import Depth
 from mtkit.layers.feed_forward import DenseConfig
 from mtkit.layers.feed_forward_config import FeedForwardConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.pattern import Pattern, full
+from mtkit.layers.pattern import full
 from mtkit.layers.position import Position, Positions
 from mtkit.layers.position_config import PositionConfig
+from mtkit.layers.query_key_norm import QueryKeyNorm
 from mtkit.layers.residual import PostNormConfig, PreNormConfig, Residual
 from mtkit.layers.sandwich import SandwichConfig
 from mtkit.layers.softmax_attention import SoftmaxAttention
@@ -35,6 +37,7 @@ class BlockConfig:
     num_heads: Annotated[int, Field(gt=0)] = 4
     num_kv_heads: Annotated[int, Field(gt=0)] | None = None  # fewer than num_heads: grouped-query; 1: multi-query
     head_dim: Annotated[int, Field(gt=0)] | None = None  # d_model / num_heads unless set
+    query_key_norm: QueryKeyNorm = "none"  # layer or rms: bounded scores, for large rates and deep stacks
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings and sublayer outputs; the paper's 0.1 is for WMT
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -66,13 +69,22 @@ class BlockConfig:
         """The position scheme of a stack."""
         return config.build(self.d_model, self.heads, layers=layers, causal=causal)
 
-    def self_attention(self, position: Position, pattern: Pattern) -> SelfAttention:
-        """Attention of a sequence to what `pattern` lets it see of itself."""
-        return SelfAttention(self.d_model, self.heads, position=position, kernel=self._kernel(position, pattern))
+    def self_attention(self, config: AttentionConfig, position: Position, *, causal: bool) -> nn.Module:
+        """Attention of a sequence to itself; `causal` in a decoder."""
+        parts = SelfAttentionParts(
+            d_model=self.d_model,
+            heads=self.heads,
+            position=position,
+            causal=causal,
+            dropout=self.attention_dropout,
+            norm=self.query_key_norm,
+        )
+        return config.build(parts)
 
     def cross_attention(self) -> CrossAttention:
         """Attention to the source; positions play no part."""
-        return CrossAttention(self.d_model, self.heads, kernel=self._kernel(Position(), full))
+        kernel = SoftmaxAttention(position=Position(), pattern=full, dropout=self.attention_dropout)
+        return CrossAttention(self.d_model, self.heads, kernel=kernel, norm=self.query_key_norm)
 
     def feed_forward_layer(self, number: int) -> nn.Module:
         """What every position goes through alone in the layer of that number, from 0."""
@@ -81,6 +93,3 @@ class BlockConfig:
     def joints(self, depth: Depth, count: int) -> tuple[Residual, ...]:
         """The connections of a layer's sublayers to the residual stream."""
         return tuple(self.norm.build(self.d_model, self.dropout, depth) for _ in range(count))
-
-    def _kernel(self, position: Position, pattern: Pattern) -> SoftmaxAttention:
-        return SoftmaxAttention(position=position, pattern=pattern, dropout=self.attention_dropout)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from mtkit.layers.attention import CrossAttention
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.residual import Residual
 from mtkit.layers.rows import Rows
-from mtkit.models.transformer_layers import attend_to_source
+from mtkit.models.transformer_layers import R, attend_to_source
 
 
 class ParallelEncoderLayer(nn.Module):
@@ -27,9 +29,14 @@ class ParallelEncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, pos: Tensor, real: Tensor) -> Tensor:
         """x [B, S, D] -> [B, S, D]."""
+        x, _ = self.around(x, real, lambda h: self.attention(h, pos, real=real))
+        return x
+
+    def around(self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]) -> tuple[Tensor, R]:
+        """The layer with attention of some kind [B, T, D] -> ([B, T, D], what else it gives)."""
         h = self.joint.enter(x)
-        y, _ = self.attention(h, pos, real=real)
-        return self.joint.leave(x, y + self.feed_forward(h, real))
+        y, also = attend(h)
+        return self.joint.leave(x, y + self.feed_forward(h, real)), also
 
 
 class ParallelDecoderLayer(nn.Module):

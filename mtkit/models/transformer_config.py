@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
+from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig
+from mtkit.layers.attention_rules import Choice
 from mtkit.layers.depth import Depth
 from mtkit.layers.linear import embedding, linear
-from mtkit.layers.pattern import causal, full
 from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
@@ -40,6 +41,8 @@ class TransformerConfig(BlockConfig):
     decoder_layers: Annotated[int, Field(gt=0)] = 3
     encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
+    encoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
+    decoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     tied_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target, softmax; target: the last two
@@ -47,6 +50,28 @@ class TransformerConfig(BlockConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._orders()
+        for choice in self._choices():
+            choice.check()
+
+    def _choices(self) -> tuple[Choice, Choice]:
+        """What encoder and decoder see, and by which positions."""
+        encoder = Choice(
+            attention_key="encoder_attention",
+            attention=self.encoder_attention,
+            positions_key="encoder_positions",
+            positions=self.encoder_positions,
+            heads=self.heads,
+            causal=False,
+        )
+        decoder = Choice(
+            attention_key="decoder_attention",
+            attention=self.decoder_attention,
+            positions_key="decoder_positions",
+            positions=self.decoder_positions,
+            heads=self.heads,
+            causal=True,
+        )
+        return encoder, decoder
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """For each place in the encoder and in the decoder, the number of the layer that stands there."""
@@ -87,7 +112,8 @@ class TransformerConfig(BlockConfig):
     def _encoder_layer(self, number: int, position: Position) -> nn.Module:
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
         kind = ENCODER_LAYERS[self.sublayers]
-        attention, feed_forward = self.self_attention(position, full), self.feed_forward_layer(number)
+        attention = self.self_attention(self.encoder_attention, position, causal=False)
+        feed_forward = self.feed_forward_layer(number)
         layer = kind(attention, feed_forward, self.joints(depth, kind.num_joints))
         self.norm.initialise(layer, depth)
         return layer
@@ -96,7 +122,8 @@ class TransformerConfig(BlockConfig):
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
         kind = DECODER_LAYERS[self.sublayers]
         cross = self.cross_attention()
-        attention, feed_forward = self.self_attention(position, causal), self.feed_forward_layer(number)
+        attention = self.self_attention(self.decoder_attention, position, causal=True)
+        feed_forward = self.feed_forward_layer(number)
         layer = kind(attention, cross, feed_forward, self.joints(depth, kind.num_joints))
         self.norm.initialise(layer, depth)
         return layer

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
 from torch import Tensor, nn
 
 from mtkit.layers.attention import CrossAttention
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.residual import Residual
 from mtkit.layers.rows import Rows
+
+R = TypeVar("R")
 
 
 class EncoderLayer(nn.Module):
@@ -23,9 +29,15 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, pos: Tensor, real: Tensor) -> Tensor:
         """x [B, S, D] -> [B, S, D]."""
-        y, _ = self.attention(self.attention_joint.enter(x), pos, real=real)
+        x, _ = self.around(x, real, lambda h: self.attention(h, pos, real=real))
+        return x
+
+    def around(self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]) -> tuple[Tensor, R]:
+        """The layer with attention of some kind [B, T, D] -> ([B, T, D], what else it gives)."""
+        y, also = attend(self.attention_joint.enter(x))
         x = self.attention_joint.leave(x, y)
-        return self.feed_forward_joint.leave(x, self.feed_forward(self.feed_forward_joint.enter(x), real))
+        x = self.feed_forward_joint.leave(x, self.feed_forward(self.feed_forward_joint.enter(x), real))
+        return x, also
 
 
 class DecoderLayer(nn.Module):
@@ -81,8 +93,10 @@ def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: 
     Returns:
         [rows, T, D], and the weights over the source [rows, H, T, S].
     """
-    sentences, length = memory.pos.size(0), x.size(1)
-    query = x.reshape(sentences, -1, x.size(-1))  # [B, W·T, D]
-    y, weights = attention(query, pos.reshape(sentences, -1), memory)
-    weights = weights.view(*weights.shape[:2], -1, length, weights.size(-1))  # [B, H, W, T, S]
+    rows, length, width = x.shape
+    sentences = memory.pos.size(0)
+    hypotheses = rows // max(1, sentences)  # W
+    query = x.reshape(sentences, hypotheses * length, width)  # [B, W·T, D]
+    y, weights = attention(query, pos.reshape(sentences, hypotheses * length), memory)
+    weights = torch.unflatten(weights, 2, (hypotheses, length))  # [B, H, W, T, S]
     return y.reshape_as(x), weights.transpose(1, 2).flatten(0, 1)  # [rows, H, T, S]

@@ -1,0 +1,172 @@
+"""Every position encoding and kind of attention inside the whole Transformer."""
+
+import pytest
+import torch
+
+from mtkit.corpus.batch import Source, Target
+from mtkit.layers import block_attention
+from mtkit.layers.alibi import ALiBiConfig
+from mtkit.layers.attention_config import (
+    FullAttentionConfig,
+    LinformerConfig,
+    LongformerConfig,
+    PerformerConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
+from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
+from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.learned import LearnedConfig
+from mtkit.layers.no_position import NoPositionConfig
+from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.shaw import ShawConfig
+from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.layers.t5_bias import T5BiasConfig
+from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models.transformer_config import TransformerConfig
+
+V, B, S, T, W = 23, 3, 9, 7, 2
+POSITIONS = [
+    SinusoidalConfig(),
+    LearnedConfig(max_length=8, stretch=2.0),
+    NoPositionConfig(),
+    RoPEConfig(),
+    ALiBiConfig(),
+    ShawConfig(max_distance=3),
+    T5BiasConfig(num_buckets=8, max_distance=16),
+    TransformerXLConfig(),
+    DeBERTaConfig(max_distance=3),
+]
+ENCODER = [
+    WindowAttentionConfig(width=2),
+    StridedAttentionConfig(stride=3),
+    LongformerConfig(width=2),
+    LinformerConfig(mixtures=4, max_length=20),
+    PerformerConfig(num_features=5),
+]
+DECODER = [WindowAttentionConfig(width=2), StridedAttentionConfig(stride=3), PerformerConfig(num_features=5)]
+EVERY = [
+    *({"encoder_positions": p, "decoder_positions": POSITIONS[i - 1]} for i, p in enumerate(POSITIONS)),
+    *({"encoder_attention": a, "encoder_positions": RoPEConfig(), "decoder_positions": RoPEConfig()} for a in ENCODER),
+    *({"decoder_attention": a, "decoder_positions": RoPEConfig()} for a in DECODER),
+    {"decoder_attention": SSRUConfig()},
+    {"decoder_attention": AverageAttentionConfig()},
+    {"encoder_attention": WindowAttentionConfig(width=2), "encoder_positions": ShawConfig(max_distance=2)},
+    {"decoder_attention": WindowAttentionConfig(width=2), "decoder_positions": DeBERTaConfig(max_distance=2)},
+    {"query_key_norm": "rms", "decoder_positions": RoPEConfig()},
+    {"query_key_norm": "layer", "num_kv_heads": 1},
+    {"num_kv_heads": 1, "head_dim": 6, "decoder_positions": TransformerXLConfig()},
+]  # fmt: skip
+
+
+def name(keys):
+    return "-".join(value if isinstance(value, str) else str(getattr(value, "kind", value)) for value in keys.values())
+
+
+every = pytest.mark.parametrize("keys", EVERY, ids=name)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(block_attention, "SMALLEST_BLOCK", 2)
+
+
+def small(**keys):
+    keys = {"d_model": 16, "d_ff": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.0} | keys
+    model = TransformerConfig(**keys).build(V, V).double().eval()
+    for p in model.parameters():
+        p.data.add_(0.1 * torch.randn_like(p))
+    return model
+
+
+def source(ends=(9, 4, 6)):
+    pos = torch.arange(S).expand(len(ends), -1)
+    ids = torch.randint(V, (len(ends), S), generator=torch.Generator().manual_seed(1))
+    return Source(ids, pos < torch.tensor(ends).unsqueeze(1), pos)
+
+
+def target():
+    pos = torch.arange(T).expand(B, -1)
+    return Target(torch.randint(V, (B, T), generator=torch.Generator().manual_seed(2)), pos >= 0, pos)
+
+
+@every
+def test_steps_of_many_hypotheses_equal_the_whole_sentence(keys):
+    model, tgt = small(**keys), target()
+    hidden = model.hidden(source(), tgt)
+    other = (tgt.ids + 1) % V
+    state = model.start(source()).select_rows(torch.arange(B).repeat_interleave(W))
+    for t in range(T):
+        tokens = torch.stack([tgt.ids[:, t], other[:, t]], 1).flatten()
+        found, state, _ = model.advance(tokens, state)
+        assert torch.allclose(found[::W], hidden[:, t])
+    state = state.keep_sentences(torch.tensor([2, 0]))
+    assert state.num_rows == 2 * W
+
+
+@every
+def test_padding_and_batch_mates_change_nothing(keys):
+    model, tgt = small(**keys), target()
+    truth = model.hidden(source(), tgt)[1:2]
+    alone = Source(*(t[1:2, :4] for t in (source().ids, source().real, source().pos)))
+    left = Source(*(torch.cat([t.new_zeros(1, 3), t], dim=1) for t in (alone.ids, alone.real, alone.pos)))
+    one = Target(tgt.ids[1:2], tgt.real[1:2], tgt.pos[1:2])
+    prefixed = Target(*(torch.cat([t.new_zeros(1, 2), t], dim=1) for t in (one.ids, one.real, one.pos)))
+    assert torch.allclose(model.hidden(alone, one), truth)
+    assert torch.allclose(model.hidden(left, one), truth)
+    assert torch.allclose(model.hidden(alone, prefixed)[:, 2:], truth)
+
+
+@every
+def test_a_batch_of_no_sentences_passes(keys):
+    model = small(**keys)
+    none = torch.zeros(0, 5, dtype=torch.int64)
+    hidden = model.hidden(Source(none, none.bool(), none), Target(none, none.bool(), none))
+    assert hidden.shape == (0, 5, 16)
+
+
+def test_the_default_model_keeps_the_names_of_its_weights():
+    names = set(TransformerConfig(encoder_layers=1, decoder_layers=1).build(V, V).state_dict())
+    attention = {f"{side}.0.attention.{part}" for side in ("encoder", "decoder") for part in ("query_key_value", "out")}
+    cross = {f"decoder.0.cross_attention.{part}" for part in ("query", "key_value", "out")}
+    expected = {f"{layer}.{kind}" for layer in attention | cross for kind in ("weight", "bias")}
+    assert {n for n in names if "attention." in n} == expected
+
+
+BIASES = [ALiBiConfig(), ShawConfig(), T5BiasConfig(), TransformerXLConfig(), DeBERTaConfig()]
+
+
+@pytest.mark.parametrize("attention", [LinformerConfig(), PerformerConfig()], ids=lambda config: config.kind)
+@pytest.mark.parametrize("positions", BIASES, ids=lambda config: config.kind)
+def test_linear_attention_refuses_score_biases(attention, positions):
+    with pytest.raises(ValueError, match=rf"^encoder_positions.kind: {positions.kind} .* {attention.kind} .* use rope"):
+        TransformerConfig(encoder_attention=attention, encoder_positions=positions)
+
+
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"decoder_attention": LinformerConfig()}, r"^decoder_attention.kind: linformer .* encoder only; use full, window"),
+    ({"decoder_attention": LongformerConfig()}, r"^decoder_attention.kind: longformer .* encoder only; use full"),
+    ({"decoder_attention": PerformerConfig(), "decoder_positions": ShawConfig()}, r"^decoder_positions.kind: shaw"),
+    ({"encoder_positions": RoPEConfig(), "head_dim": 7}, r"^encoder_positions.kind: rope .* 7 wide; change num_heads"),
+    ({"decoder_positions": RoPEConfig(), "d_model": 9, "num_heads": 3}, r"^decoder_positions.kind: rope .* 3 wide"),
+    ({"encoder_attention": WindowAttentionConfig(), "encoder_positions": NoPositionConfig()},
+     r"^encoder_positions.kind: with none, window .* use rope"),
+    ({"decoder_attention": StridedAttentionConfig(), "decoder_positions": NoPositionConfig()},
+     r"^decoder_positions.kind: with none, strided"),
+    ({"encoder_attention": SSRUConfig()}, r"^encoder_attention.kind: ssru .* decoder only; use full"),
+    ({"decoder_attention": SSRUConfig(), "decoder_positions": RoPEConfig()},
+     r"^decoder_positions.kind: rope acts inside of attention, .* use sinusoidal"),
+    ({"decoder_attention": AverageAttentionConfig(), "decoder_positions": NoPositionConfig()},
+     r"^decoder_positions.kind: with none, an average knows no order; use sinusoidal"),
+])  # fmt: skip
+def test_what_cannot_work_is_refused_by_key(keys, message):
+    with pytest.raises(ValueError, match=message):
+        TransformerConfig(**keys)
+
+
+def test_configurations_refuse_what_they_alone_can_see():
+    with pytest.raises(ValueError, match=r"^max_distance: 16 leaves nothing"):
+        T5BiasConfig(max_distance=16)
+    with pytest.raises(ValueError, match=r"^first: no token is global"):
+        LongformerConfig(first=False, last=False)
+    assert FullAttentionConfig().kind == "full"
