@@ -19,6 +19,7 @@ from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.files import write_text
 from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.overrides import apply_overrides, merge
@@ -27,7 +28,9 @@ from mtkit.text.tokenizer import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 
-ModelConfig = Annotated[TransformerConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")]
+ModelConfig = Annotated[
+    TransformerConfig | DecoderOnlyConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")
+]
 MOST_BASES = 20  # a chain of `base:` that is longer goes in a circle
 
 

@@ -82,6 +82,13 @@ def test_padding_batch_mates_and_hypotheses_change_nothing(keys):
     assert torch.allclose(logits[::2], model.output(truth[[2, 1], 1]))
 
 
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
+def test_no_sentences_at_all(keys):
+    none = torch.zeros(0, dtype=torch.int64)
+    tgt = Target(*(t[:0] for t in (target().ids, target().real, target().pos)))
+    assert small(**keys).hidden(source().select(none), tgt).shape == (0, T, 12)
+
+
 @pytest.mark.parametrize(
     ("sharing", "layers", "order"),
     [

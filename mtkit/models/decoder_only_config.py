@@ -1,0 +1,91 @@
+"""What a recipe says of a decoder-only translation model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import nn
+
+from mtkit.layers.attention_config import FullAttentionConfig
+from mtkit.layers.attention_rules import Choice
+from mtkit.layers.depth import Depth
+from mtkit.layers.pattern import causal, full
+from mtkit.layers.position import Position
+from mtkit.layers.position_config import PositionConfig
+from mtkit.layers.prefix_attention import PrefixAttention
+from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.models.block_config import BlockConfig
+from mtkit.models.decoder_only import DecoderOnly
+from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
+from mtkit.models.stack import Stack
+from mtkit.models.tables import Tying, tied_tables
+from mtkit.models.transformer import Embedding
+from mtkit.models.transformer_config import ENCODER_LAYERS
+
+PATTERNS = {"causal": causal, "bidirectional": full}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderOnlyConfig(BlockConfig):
+    """One Transformer stack that reads the source and goes on with the target (see DecoderOnly).
+
+    The keys are named as those of the Transformer's decoder.
+    """
+
+    kind: Literal["decoder_only"] = "decoder_only"
+    decoder_layers: Annotated[int, Field(gt=0)] = 6  # as many as encoder and decoder of the Transformer together
+    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
+    decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
+    source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # what a piece of the source sees of it
+    tied_embeddings: Tying = "all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._order()
+        choice = Choice(
+            attention_key="decoder_attention",
+            attention=FullAttentionConfig(),
+            positions_key="decoder_positions",
+            positions=self.decoder_positions,
+            heads=self.heads,
+            causal=True,
+        )
+        choice.check()
+
+    def _order(self) -> tuple[int, ...]:
+        return sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers)
+
+    def build(self, src_vocab: int, tgt_vocab: int) -> DecoderOnly:
+        """The model for vocabularies of these sizes.
+
+        Raises:
+            ValueError: tied_embeddings is "all" and the vocabularies differ.
+        """
+        order = self._order()
+        is_causal = self.source_visibility == "causal"
+        positions = self.positions(self.decoder_positions, layers=max(order) + 1, causal=is_causal)
+        tables = tied_tables(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings)
+        return DecoderOnly(
+            Embedding(tables.src, positions.embedding, self.dropout),
+            Embedding(tables.tgt, positions.embedding, self.dropout),
+            Stack(lambda number: self._layer(number, positions.layers[number]), order, self.layer_drop),
+            end=self.norm.final(self.d_model),
+            output=tables.output,
+        )
+
+    def _layer(self, number: int, position: Position) -> nn.Module:
+        depth = Depth("alone", 0, self.decoder_layers)
+        kind = ENCODER_LAYERS[self.sublayers]
+        attention = PrefixAttention(
+            self.d_model,
+            self.heads,
+            position=position,
+            pattern=PATTERNS[self.source_visibility],
+            dropout=self.attention_dropout,
+            norm=self.query_key_norm,
+        )
+        layer = kind(attention, self.feed_forward_layer(number), self.joints(depth, kind.num_joints))
+        self.norm.initialise(layer, depth)
+        return layer

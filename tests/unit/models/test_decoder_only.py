@@ -1,0 +1,153 @@
+"""Translation by a decoder alone."""
+
+import pytest
+import torch
+
+from mtkit.corpus.batch import Source, Target
+from mtkit.layers.alibi import ALiBiConfig
+from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.experts import ExpertsConfig
+from mtkit.layers.learned import LearnedConfig
+from mtkit.layers.no_position import NoPositionConfig
+from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.shaw import ShawConfig
+from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.layers.t5_bias import T5BiasConfig
+from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models.decoder_only_config import DecoderOnlyConfig
+from mtkit.models.sharing import AllSharedConfig
+
+V, B, S, T = 23, 3, 7, 5
+POSITIONS = [
+    SinusoidalConfig(),
+    LearnedConfig(max_length=16),
+    NoPositionConfig(),
+    RoPEConfig(),
+    ALiBiConfig(),
+    ShawConfig(),
+    T5BiasConfig(),
+    TransformerXLConfig(),
+    DeBERTaConfig(),
+]
+VARIANTS = [
+    {"source_visibility": "causal"},
+    {"sublayers": "parallel"},
+    {"feed_forward": ExpertsConfig(num_experts=2)},
+    {"decoder_sharing": AllSharedConfig()},
+    {"layer_drop": 0.5},
+    {"num_kv_heads": 1, "query_key_norm": "rms"},
+]
+
+
+def small(**keys):
+    torch.manual_seed(4)
+    shape = {"d_model": 12, "d_ff": 16, "num_heads": 3, "decoder_layers": 3, "dropout": 0.0}
+    return DecoderOnlyConfig(**(shape | keys)).build(V, V).double().eval()
+
+
+def source(ends=(7, 4, 5)):
+    pos = torch.arange(S).expand(len(ends), -1)
+    ids = torch.randint(V, (len(ends), S), generator=torch.Generator().manual_seed(1))
+    return Source(ids, pos < torch.tensor(ends).unsqueeze(1), pos)
+
+
+def target():
+    pos = torch.arange(T).expand(B, -1)
+    return Target(torch.randint(V, (B, T), generator=torch.Generator().manual_seed(2)), pos >= 0, pos)
+
+
+def check_steps(model):
+    hidden, state = model.hidden(source(), target()), model.start(source())
+    for t in range(T):
+        logits, state, attention = model.step(target().ids[:, t], state)
+        assert torch.allclose(logits, model.output(hidden[:, t]))
+        assert attention.shape == (B, 3, S)
+        assert (attention.sum(-1) < 1).all() or t == 0
+
+
+@pytest.mark.parametrize("positions", POSITIONS, ids=lambda config: config.kind)
+def test_steps_equal_the_whole_sentence_with_all_positions(positions):
+    check_steps(small(decoder_positions=positions))
+
+
+@pytest.mark.parametrize("keys", VARIANTS, ids=lambda keys: next(iter(keys)))
+def test_steps_equal_the_whole_sentence(keys):
+    check_steps(small(**keys))
+
+
+@pytest.mark.parametrize("keys", VARIANTS, ids=lambda keys: next(iter(keys)))
+def test_padding_and_batch_mates_change_nothing(keys):
+    model = small(**keys)
+    truth = model.hidden(source(), target())[1:2]
+    alone = Source(source().ids[1:2, :4], source().real[1:2, :4], source().pos[1:2, :4])
+    left = Source(*(torch.cat([t.new_zeros(1, 3), t], dim=1) for t in (alone.ids, alone.real, alone.pos)))
+    one = Target(target().ids[1:2], target().real[1:2], target().pos[1:2])
+    shifted = Target(*(torch.cat([t.new_zeros(1, 2), t], dim=1) for t in (one.ids, one.real, one.pos)))
+    assert torch.allclose(model.hidden(alone, one), truth)
+    assert torch.allclose(model.hidden(left, one), truth)
+    assert torch.allclose(model.hidden(alone, shifted)[:, 2:], truth)
+
+
+@pytest.mark.parametrize("positions", POSITIONS, ids=lambda config: config.kind)
+def test_hypotheses_share_one_row_of_the_source(positions):
+    model = small(decoder_positions=positions)
+    hidden = model.hidden(source(), target())
+    _, state, _ = model.step(target().ids[:, 0], model.start(source()))
+    state = state.select_rows(torch.arange(B).repeat_interleave(4))
+    assert state.memory.layers[0].k.size(0) == B
+    other = (target().ids[:, 1] + 1) % V
+    logits, state, attention = model.step(torch.stack([target().ids[:, 1], other, other, other], 1).flatten(), state)
+    assert attention.shape == (4 * B, 3, S)
+    assert torch.allclose(logits[::4], model.output(hidden[:, 1]))
+    assert not torch.allclose(logits[1::4], model.output(hidden[:, 1]))
+    state = state.keep_sentences(torch.tensor([2, 0]))
+    logits, _, _ = model.step(target().ids[[2, 0], 2].repeat_interleave(4), state)
+    assert torch.allclose(logits[::4], model.output(hidden[[2, 0], 2]))
+
+
+def test_a_causal_source_does_not_see_ahead():
+    model, other = small(source_visibility="causal"), source()
+    other.ids[:, -1] = (other.ids[:, -1] + 1) % V
+    states, _ = model.both(source(), target())
+    assert torch.allclose(states[:, :-1], model.both(other, target())[0][:, :-1])
+    states, _ = small().both(source(), target())
+    assert not torch.allclose(states[:, :-1], small().both(other, target())[0][:, :-1])
+
+
+def test_gradients_are_those_of_finite_differences():
+    model = small(decoder_layers=1, d_model=6)
+    weight = model.layers[0].attention.query_key_value.weight
+    src, tgt = source(ends=(2,)), Target(target().ids[:1, :2], target().real[:1, :2], target().pos[:1, :2])
+    src = Source(src.ids[:, :3], src.real[:, :3], src.pos[:, :3])
+
+    def states(change):
+        return torch.func.functional_call(
+            model, {"layers.0.attention.query_key_value.weight": weight + change}, (src, tgt), {}
+        )
+
+    model.forward = model.hidden
+    change = torch.zeros_like(weight, requires_grad=True)
+    assert torch.autograd.gradcheck(states, change)
+
+
+def test_grad_flows_through_steps():
+    model = small().train()
+    state, total = model.start(source()), torch.zeros((), dtype=torch.float64)
+    for t in range(T):
+        hidden, state, _ = model.advance(target().ids[:, t], state)
+        total = total + hidden.pow(2).sum()
+    stepwise = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
+    whole = model.hidden(source(), target()).pow(2).sum()
+    for a, b in zip(stepwise, torch.autograd.grad(whole, list(model.parameters()), allow_unused=True), strict=True):
+        assert (a is None and b is None) or torch.allclose(a, b)
+
+
+def test_no_sentences_at_all():
+    none = torch.zeros(0, dtype=torch.int64)
+    src, tgt = source().select(none), Target(*(t[:0] for t in (target().ids, target().real, target().pos)))
+    assert small().hidden(src, tgt).shape == (0, T, 12)
+
+
+def test_tying_all_needs_one_vocabulary():
+    with pytest.raises(ValueError, match="tied_embeddings: all needs a shared vocabulary"):
+        DecoderOnlyConfig().build(10, 11)
