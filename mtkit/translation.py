@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,5 +53,15 @@ class Translation:
         return asdict(self)
 
     def json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(self.as_dict(), ensure_ascii=False)
+        """One line of JSON; a figure that is not a finite number, which JSON cannot write, is null."""
+        return json.dumps(_finite(self.as_dict()), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value

@@ -18,6 +18,7 @@ import torch
 from mtkit.cli import entry
 from mtkit.model_folder import Description, write_model
 from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -29,7 +30,17 @@ LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder."""
-    folder = tmp_path_factory.mktemp("model")
+    return made(tmp_path_factory.mktemp("lstm"), LSTMConfig(d_model=8, num_layers=1))
+
+
+@pytest.fixture(scope="module")
+def attentive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of a model that has attention over the source."""
+    config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
+    return made(tmp_path_factory.mktemp("transformer"), config)
+
+
+def made(folder: Path, model: LSTMConfig | TransformerConfig) -> Path:
     text = folder / "text"
     text.write_text("".join(f"{line}\n" for line in LINES[:5] * 3))
     config = TokenizerConfig(model_type="char", vocab_size=113)
@@ -37,17 +48,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train_pair([text], [text], folder / "tokenizer", config)
     tokenizers = TokenizerPair.load(folder / "tokenizer")
     torch.manual_seed(1)
-    lstm = LSTMConfig(d_model=8, num_layers=1)
     size = tokenizers.src.vocab.size
     description = Description(
         src_lang="en",
         tgt_lang="de",
         longest_source=40,
         tokenizer=tokenizers.config,
-        model=lstm,
+        model=model,
         search=SearchConfig(beam_size=2),
     )
-    write_model(folder / "model", weights(lstm.build(size, size)), description, tokenizers, card="a toy\n")
+    write_model(folder / "model", weights(model.build(size, size)), description, tokenizers, card="a toy\n")
     return folder / "model"
 
 
@@ -121,10 +131,18 @@ def test_jsonl(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_jsonl_of_greedy_search_has_everything_too(
-    model: Path, source: Path, capsys: pytest.CaptureFixture[str]
+    attentive: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = [json.loads(line) for line in translated(capsys, str(model), str(source), "--jsonl", "--beam-size", "1")]
-    assert all(record["log_prob"] < 0 and record["piece_log_probs"] for record in records if record["hyp"].strip())
+    printed = translated(capsys, str(attentive), str(source), "--jsonl", "--beam-size", "1")
+    for text, line in zip(printed, LINES, strict=True):
+        record = json.loads(text, parse_constant=pytest.fail)
+        if line.strip():
+            assert sum(record["piece_log_probs"]) == pytest.approx(record["log_prob"], abs=1e-4)
+            assert len(record["piece_log_probs"]) == len(record["pieces"]) + 1
+            assert record["log_prob"] < 0
+            assert bool(record["alignment"]) == bool(record["hyp"].split())
+        else:
+            assert record["log_prob"] == 0
 
 
 def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
