@@ -21,6 +21,7 @@ from mtkit.training.checkpoint import (
 from mtkit.training.early_stopping import Scored
 from mtkit.training.learner import Learner
 from mtkit.training.meter import Sums
+from mtkit.training.primitive_cache import bound_primitive_cache
 from mtkit.training.progress import Progress
 from mtkit.training.session import Draws, Session, Surroundings
 from mtkit.training.signals import Signals
@@ -89,6 +90,7 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
 def resume(learner: Learner, around: Surroundings) -> Progress:
     """Give the learner the newest good checkpoint, if there is one, and say how far it had come."""
     folder = around.folder / "checkpoints"
+    bound_primitive_cache()
     torch.use_deterministic_algorithms(around.config.deterministic)
     learner.model.train()
     clear_leftovers(folder)
