@@ -13,9 +13,11 @@ from mtkit.compute_type import ComputeType
 from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
+from mtkit.ctranslate2_engine import CTranslate2Engine, Threads
 from mtkit.engine import OwnEngine
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.exported_model import is_exported, read_belongings
 from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import Recipe, load_search
@@ -25,6 +27,8 @@ from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
 from mtkit.training.learner import Learner, build_learner
+from mtkit.training.objective import Generation, Parts
+from mtkit.training.pieces import TargetPieces
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, mismatches
@@ -96,15 +100,16 @@ def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerP
     )
 
 
-def build_training(recipe: Recipe, model: TranslationModel) -> Learner:
+def build_training(recipe: Recipe, model: TranslationModel, pieces: TargetPieces, generation: Generation) -> Learner:
     """The objective, optimiser and schedule of a recipe around a model.
 
     Raises:
         RecipeError: the precision is not one of this device.
     """
     training = recipe.training
-    objective = training.objective.build(training.decoder_input.build(), training.label_smoothing)
-    return build_learner(model, objective, config=training)
+    decoder_input = training.decoder_input.build(pieces)
+    parts = Parts(decoder_input, smoothing=training.label_smoothing, pieces=pieces, generation=generation)
+    return build_learner(model, training.objective.build(parts), config=training)
 
 
 def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:
@@ -162,7 +167,21 @@ def load_translator(
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    loaded = _load([Path(models)] if isinstance(models, str | Path) else models)
+    paths = [Path(models)] if isinstance(models, str | Path) else models
+    if exported := [path for path in paths if is_exported(path)]:
+        if len(paths) > 1 or shortlist or device not in (None, "cpu"):
+            raise UsageError(f"{exported[0]}: an exported model translates alone, on the CPU and without --shortlist")
+        found = read_belongings(exported[0])
+        return Translator(
+            CTranslate2Engine(
+                found.folder, found.tokenizers, compute_type=compute_type, threads=Threads(each=threads or 0)
+            ),
+            found.tokenizers,
+            load_search(search or found.description.search, search_overrides),
+            longest_source=found.description.longest_source,
+            options=options,
+        )
+    loaded = _load(paths)
     first = loaded[0]
     config = load_search(search or first.description.search, search_overrides)
     return Translator(

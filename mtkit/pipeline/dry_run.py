@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from mtkit.assemble import build_training, build_untrained, with_precision
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.batch import Batch, Source
 from mtkit.corpus.collate import collate
+from mtkit.models.model import TranslationModel
 from mtkit.recipe import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner
+from mtkit.training.objective import RewardName
+from mtkit.training.pieces import TargetPieces
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
@@ -40,9 +44,28 @@ def dry_run(recipe: Recipe) -> str:
     recipe = with_precision(recipe)
     size = recipe.tokenizer.vocab_size
     model = build_untrained(recipe, size, size)
-    learner = build_training(recipe, model)
+    pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
+    learner = build_training(recipe, model, pieces, _MadeUp(size))
     cost = measure(learner, Vocab(size=size, pad=0, unk=1, bos=2, eos=3), recipe.training.batch_tokens)
     return "\n".join(_lines(recipe, learner, cost))
+
+
+@dataclass(frozen=True)
+class _MadeUp:
+    """Translations without a tokenizer, each of SENTENCE tokens."""
+
+    size: int
+
+    def sample(
+        self, model: TranslationModel, source: Source, *, count: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """See Generation."""
+        drawn = torch.randint(4, self.size, (source.ids.size(0), count, SENTENCE - 1)).tolist()
+        return [[[int(piece) for piece in hyp] for hyp in hyps] for hyps in drawn]
+
+    def reward(self, name: RewardName, hyps: Sequence[Sequence[int]], ref: Sequence[int]) -> list[float]:
+        """See Generation."""
+        return [0.5] * len(hyps)
 
 
 def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.assemble import build_loader, build_model, build_training, build_validator
+from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.model_folder import Description, write_model
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
@@ -57,7 +58,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
     if not list_checkpoints(folder.checkpoints):
         run.log.rewind(0)  # what an earlier call said of updates that were lost
     model = build_model(recipe, tokenizers)
-    learner = build_training(recipe, model)
+    generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
+    learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation)
     valid = stores.valid
     validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
     around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)

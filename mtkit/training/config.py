@@ -10,17 +10,34 @@ from pydantic import Field
 
 from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
 from mtkit.training.checkpoint_writer import KeepConfig
+from mtkit.training.confidence_aware import ConfidenceAwareConfig
 from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
 from mtkit.training.early_stopping import Metric
+from mtkit.training.minimum_risk import MinimumRiskConfig
 from mtkit.training.nonfinite import OnNonFinite
 from mtkit.training.objective import CrossEntropyConfig
 from mtkit.training.optimiser import AdamConfig, OptimiserConfig
+from mtkit.training.parallel_sampling import ParallelSamplingConfig
 from mtkit.training.precision import PrecisionName
+from mtkit.training.r_drop import RDropConfig
 from mtkit.training.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
+from mtkit.training.switch_out import SwitchOutConfig
+from mtkit.training.unlikelihood import UnlikelihoodConfig
+from mtkit.training.word_dropout import WordDropoutConfig
 
 Positive = Annotated[int, Field(gt=0)]
-DecoderInputConfig = Annotated[TeacherForcingConfig | ScheduledSamplingConfig, Field(discriminator="kind")]
-ObjectiveConfig = CrossEntropyConfig
+DecoderInputConfig = Annotated[
+    TeacherForcingConfig
+    | ScheduledSamplingConfig
+    | ParallelSamplingConfig
+    | ConfidenceAwareConfig
+    | WordDropoutConfig
+    | SwitchOutConfig,
+    Field(discriminator="kind"),
+]
+ObjectiveConfig = Annotated[
+    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig, Field(discriminator="kind")
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from mtkit.corpus.batch import Batch, Target
 from mtkit.models.model import TranslationModel
+from mtkit.training.aside import aside
+from mtkit.training.choice import Choice, ChoiceName, Temperature, make_choice
+from mtkit.training.pieces import TargetPieces
 from mtkit.training.truth_rate import InverseSigmoidDecayConfig, TruthRateConfig
 
 Coins = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
-Choice = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
 
 
 class DecoderInput(Protocol):
@@ -103,7 +105,7 @@ def compact(target: Target) -> tuple[Tensor, Tensor]:
     return target.ids.gather(1, order)[:, : max(1, longest)], place
 
 
-@torch.no_grad()
+@aside()
 def _next_token(
     true: Tensor, truth: Tensor, *, hidden: Tensor, logits: Callable[[Tensor], Tensor], choice: Choice
 ) -> Tensor:
@@ -122,18 +124,7 @@ def sentence_coins(ids: Tensor, probability: float) -> Tensor:
     return (torch.rand(ids.size(0), 1, device=ids.device) < probability).expand(ids.shape)
 
 
-def choose_best(logits: Tensor) -> Tensor:
-    """The likeliest piece."""
-    return logits.float().argmax(-1)  # bf16 has a slow argmax
-
-
-def choose_sample(logits: Tensor) -> Tensor:
-    """A piece drawn from the model's distribution."""
-    return torch.multinomial(logits.float().softmax(-1), 1).squeeze(1)
-
-
 COINS: dict[str, Coins] = {"token": token_coins, "sentence": sentence_coins}
-CHOICES: dict[str, Choice] = {"argmax": choose_best, "sample": choose_sample}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +133,7 @@ class TeacherForcingConfig:
 
     kind: Literal["teacher_forcing"] = "teacher_forcing"
 
-    def build(self) -> TeacherForcing:
+    def build(self, pieces: TargetPieces) -> TeacherForcing:
         """The decoder input."""
         return TeacherForcing()
 
@@ -154,8 +145,9 @@ class ScheduledSamplingConfig:
     kind: Literal["scheduled_sampling"] = "scheduled_sampling"
     decay: TruthRateConfig = field(default_factory=InverseSigmoidDecayConfig)
     coin: Literal["token", "sentence"] = "token"  # thrown for each; the paper found a coin for each token better
-    choice: Literal["argmax", "sample"] = "sample"  # what is read when the truth is not
+    choice: ChoiceName = "sample"  # what is read when the truth is not
+    temperature: Temperature = 1.0  # of sample and gumbel; below 1 is nearer to argmax
 
-    def build(self) -> ScheduledSampling:
+    def build(self, pieces: TargetPieces) -> ScheduledSampling:
         """The decoder input."""
-        return ScheduledSampling(self.decay.rate, COINS[self.coin], CHOICES[self.choice])
+        return ScheduledSampling(self.decay.rate, COINS[self.coin], make_choice(self.choice, self.temperature))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.batch import Batch, Source
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.training.decoder_input import DecoderInput
 from mtkit.training.loss import label_smoothed_loss
+from mtkit.training.pieces import TargetPieces
+
+RewardName = Literal["bleu", "chrf"]
 
 
 class TrainingObjective(Protocol):
@@ -23,15 +27,46 @@ class TrainingObjective(Protocol):
         ...
 
 
+class Generation(Protocol):
+    """Draws translations and judges them; handed in, as training knows neither search nor text."""
+
+    def sample(
+        self, model: TranslationModel, source: Source, *, count: int, temperature: float
+    ) -> list[list[list[int]]]:
+        """`count` translations of each sentence, drawn from the model: pieces without bos and eos."""
+        ...
+
+    def reward(self, name: RewardName, hyps: Sequence[Sequence[int]], ref: Sequence[int]) -> list[float]:
+        """How good each translation of a sentence is, 0 to 1; pieces without bos and eos."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What objectives are built of, besides their own keys.
+
+    Attributes:
+        decoder_input: what the decoder reads.
+        smoothing: label smoothing, 0 <= smoothing < 1.
+        pieces: of the target side.
+        generation: draws and judges translations.
+    """
+
+    decoder_input: DecoderInput
+    smoothing: float
+    pieces: TargetPieces
+    generation: Generation
+
+
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropyConfig:
     """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
 
-    def build(self, decoder_input: DecoderInput, smoothing: float) -> CrossEntropy:
-        """The objective with that decoder input."""
-        return CrossEntropy(decoder_input, smoothing)
+    def build(self, parts: Parts) -> CrossEntropy:
+        """The objective."""
+        return CrossEntropy(parts.decoder_input, parts.smoothing)
 
 
 class CrossEntropy:

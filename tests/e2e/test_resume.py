@@ -18,7 +18,7 @@ from mtkit.training.learner import build_learner
 from mtkit.training.optimiser import AdamConfig, AdamWConfig
 from mtkit.training.schedule import PlateauConfig
 from tests.e2e.crash_harness import config as crash_config
-from tests.unit.training.toy_training import VOCAB, toy_config, toy_train
+from tests.unit.training.toy_training import VOCAB, parts_of, toy_config, toy_train
 
 ROOT = Path(__file__).parents[2]
 MODELS = {
@@ -31,7 +31,7 @@ MODELS = {
 def learner_of(kind, config):
     torch.manual_seed(config.seed)
     model = MODELS[kind].build(VOCAB, VOCAB)
-    objective = config.objective.build(config.decoder_input.build(), config.label_smoothing)
+    objective = config.objective.build(parts_of(config))
     return build_learner(model, objective, config=config)
 
 

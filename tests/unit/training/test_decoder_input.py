@@ -8,8 +8,8 @@ from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.training.choice import CHOICES, make_choice
 from mtkit.training.decoder_input import (
-    CHOICES,
     COINS,
     ScheduledSampling,
     ScheduledSamplingConfig,
@@ -17,9 +17,11 @@ from mtkit.training.decoder_input import (
     TeacherForcingConfig,
     step_by_step,
 )
+from mtkit.training.pieces import TargetPieces
 from mtkit.training.truth_rate import ExponentialDecayConfig, InverseSigmoidDecayConfig, LinearDecayConfig
 
 VOCAB = 9
+PIECES = TargetPieces(size=VOCAB, first=4, pad=0, unk=1, bos=2, eos=3)
 MODELS = {
     "bahdanau": AttentionRNNConfig(d_model=6, d_embedding=4, d_attention=5, dropout=0.0, decoder_layers=2),
     "lstm": LSTMConfig(d_model=6, d_embedding=4, dropout=0.0),
@@ -96,7 +98,9 @@ def test_evaluation_and_probability_one_read_the_truth():
 @pytest.mark.parametrize("coin", COINS)
 def test_the_same_seed_gives_the_same_states(coin, choice):
     model, batch = make(MODELS["bahdanau"]), make_batch()
-    sampling = ScheduledSamplingConfig(decay=LinearDecayConfig(updates=1, end=0.5), coin=coin, choice=choice).build()
+    sampling = ScheduledSamplingConfig(decay=LinearDecayConfig(updates=1, end=0.5), coin=coin, choice=choice).build(
+        PIECES
+    )
     sampling.set_update(2)
     states = []
     for seed in (3, 3):
@@ -118,8 +122,12 @@ def test_coins_fall_as_often_as_asked():
 def test_samples_follow_the_distribution():
     torch.manual_seed(0)
     probability = torch.tensor([0.1, 0.2, 0.7])
-    drawn = CHOICES["sample"](probability.log().expand(10_000, 3))
-    assert_close(drawn.bincount(minlength=3) / 10_000, probability, atol=0.02, rtol=0)
+    for name in ("sample", "gumbel"):
+        drawn = CHOICES[name](probability.log().expand(10_000, 3))
+        assert_close(drawn.bincount(minlength=3) / 10_000, probability, atol=0.02, rtol=0)
+    cold = make_choice("gumbel", 0.5)(probability.log().expand(10_000, 3))
+    squares = probability.square() / probability.square().sum()
+    assert_close(cold.bincount(minlength=3) / 10_000, squares, atol=0.02, rtol=0)
     assert CHOICES["argmax"](probability.log().expand(4, 3)).tolist() == [2] * 4
 
 
@@ -134,10 +142,10 @@ def test_decays_are_the_papers_formulas():
 
 
 def test_the_probability_is_that_of_the_update():
-    sampling = ScheduledSamplingConfig(decay=LinearDecayConfig(updates=10, end=0.0)).build()
+    sampling = ScheduledSamplingConfig(decay=LinearDecayConfig(updates=10, end=0.0)).build(PIECES)
     assert sampling.probability == 1.0
     sampling.set_update(1)
     assert sampling.probability == 1.0
     sampling.set_update(6)
     assert sampling.probability == pytest.approx(0.5)
-    TeacherForcingConfig().build().set_update(6)
+    TeacherForcingConfig().build(PIECES).set_update(6)

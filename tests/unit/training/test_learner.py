@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.models.model import Losses
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy, CrossEntropyConfig
+from mtkit.training.objective import CrossEntropy
 from mtkit.training.optimiser import SGDConfig
 from mtkit.training.seeding import derive, seed_everything
 from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_batch, toy_config
@@ -71,7 +71,7 @@ def test_clip_bounds_the_norm_of_the_whole_gradient():
 
 def test_cross_entropy_is_torchs():
     model, batch = ToyModel(0.0), toy_batch(1, 5)
-    ours = CrossEntropyConfig().build(TeacherForced(), 0.1)(model, batch)
+    ours = CrossEntropy(TeacherForced(), 0.1)(model, batch)
     torch_own = Float64CrossEntropy()(model, batch)
     torch.testing.assert_close(ours.sum, torch_own.sum)
     assert ours.tokens == torch_own.tokens == int(batch.scored.sum())

@@ -16,7 +16,8 @@ from mtkit.training.early_stopping import Validation
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.log import Log, Silent
 from mtkit.training.loop import TrainingResult, train
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.objective import CrossEntropy, Parts
+from mtkit.training.pieces import TargetPieces
 from mtkit.training.seeding import derive
 from mtkit.training.session import Surroundings
 
@@ -88,6 +89,25 @@ def toy_config(**keys) -> TrainingConfig:
         "moving_average": MovingAverageConfig(decay=0.9),
     }
     return TrainingConfig(**{**defaults, **keys})
+
+
+PIECES = TargetPieces(size=VOCAB, first=4, pad=0, unk=1, bos=2, eos=3)
+
+
+class ToyGeneration:
+    """Random translations of the length of their sources; more of the reference's pieces are better."""
+
+    def sample(self, model, source, *, count, temperature):
+        lengths = source.real.sum(1).tolist()
+        return [[torch.randint(4, PIECES.size, (length,)).tolist() for _ in range(count)] for length in lengths]
+
+    def reward(self, name, hyps, ref):
+        return [len(set(hyp) & set(ref)) / max(len(set(ref)), 1) for hyp in hyps]
+
+
+def parts_of(config: TrainingConfig, pieces: TargetPieces = PIECES) -> Parts:
+    decoder_input = config.decoder_input.build(pieces)
+    return Parts(decoder_input, config.label_smoothing, pieces, ToyGeneration())
 
 
 class TeacherForced:
