@@ -256,6 +256,22 @@ class RunLock:
             lock._close()
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a process works in this folder (see RunLock); asks without waiting and changes nothing."""
+    path = folder / ".lock"
+    if not path.is_file():
+        return False
+    with reading(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 os.register_at_fork(after_in_child=RunLock._forget_in_child)
 
 

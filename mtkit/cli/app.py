@@ -9,6 +9,7 @@ import typer
 
 from mtkit import __version__
 from mtkit.cli.average import average
+from mtkit.cli.checkpoints import checkpoints
 from mtkit.cli.evaluate import evaluate
 from mtkit.cli.fetch import fetch
 from mtkit.cli.plot import plot
@@ -18,6 +19,7 @@ from mtkit.cli.score import score
 from mtkit.cli.train import train
 from mtkit.cli.train_bpe import train_bpe
 from mtkit.cli.translate import translate
+from mtkit.cli.watch import watch
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
@@ -28,6 +30,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "score": score,
     "evaluate": evaluate,
     "average": average,
+    "checkpoints": checkpoints,
+    "watch": watch,
     "plot": plot,
     "fetch": fetch,
 }

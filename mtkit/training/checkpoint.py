@@ -128,7 +128,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     names = [name for name in verify_checkpoint(path) if name.endswith(".safetensors")]
     tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in names}
-    return Checkpoint(tensors=tensors, state=json.loads((path / "state.json").read_bytes()))
+    return Checkpoint(tensors=tensors, state=read_state(path))
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The numbers of a checkpoint that was verified."""
+    return dict(json.loads((path / "state.json").read_bytes()))
 
 
 def newest_good(folder: Path) -> tuple[Checkpoint | None, list[Damage]]:
