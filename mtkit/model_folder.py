@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit import __version__, schema
-from mtkit.errors import DataError, MissingInputError, RecipeError
+from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.files import build_folder, reading, write_bytes, write_json, write_text
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import ModelConfig, plain, stated
@@ -33,6 +33,7 @@ from mtkit.training.weights import mismatches
 
 FORMAT = 1  # raised when older programs could not read a model any more
 WEIGHTS, CONFIG, CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
+EXPORTED = "mtkit.json"  # what an exported model has in place of CONFIG (see exported_model.py)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +87,22 @@ def write_model(
     """
     with build_folder(folder) as temporary:
         write_tensors(temporary / WEIGHTS, tensors)
-        write_json(temporary / CONFIG, {"format": FORMAT, "mtkit": __version__, **plain(description)})
-        for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
-            tokenizer.save(temporary / name)
+        write_description(temporary / CONFIG, description, tokenizers)
         if lexicon is not None:
             with reading(lexicon):
                 write_bytes(temporary / LEXICON, lexicon.read_bytes())
         write_text(temporary / CARD, card)
+
+
+def write_description(path: Path, description: Description, tokenizers: TokenizerPair) -> None:
+    """Write a description, and beside it the sentencepiece models.
+
+    Raises:
+        ReadWriteError: a file cannot be written.
+    """
+    write_json(path, {"format": FORMAT, "mtkit": __version__, **plain(description)})
+    for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
+        tokenizer.save(path.parent / name)
 
 
 def find_model(path: Path) -> Path:
@@ -100,7 +110,10 @@ def find_model(path: Path) -> Path:
 
     Raises:
         MissingInputError: there is none; says what is missing.
+        UsageError: it is the folder of an exported model.
     """
+    if (path / EXPORTED).is_file():
+        raise UsageError(f"{path}: is an exported model; only mtkit translate and mtkit bench take it")
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file():
             return folder
@@ -114,14 +127,14 @@ def find_model(path: Path) -> Path:
     raise MissingInputError(f"{path}: neither a model folder nor a run folder; it has no {CONFIG}")
 
 
-def read_description(folder: Path) -> Description:
-    """Read config.json of a model folder.
+def read_description(folder: Path, name: str = CONFIG) -> Description:
+    """Read config.json of a model folder, or the file of another name that `write_description` wrote.
 
     Raises:
         MissingInputError: it is not there.
         DataError: it is damaged, or of a later version.
     """
-    path = folder / CONFIG
+    path = folder / name
     with reading(path):
         content = path.read_bytes()
     try:

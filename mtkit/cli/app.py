@@ -11,6 +11,7 @@ from mtkit import __version__
 from mtkit.cli.average import average
 from mtkit.cli.checkpoints import checkpoints
 from mtkit.cli.evaluate import evaluate
+from mtkit.cli.export import export
 from mtkit.cli.fetch import fetch
 from mtkit.cli.plot import plot
 from mtkit.cli.preprocess import preprocess
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "average": average,
     "checkpoints": checkpoints,
     "watch": watch,
+    "export": export,
     "plot": plot,
     "fetch": fetch,
 }

@@ -1,0 +1,200 @@
+"""`mtkit export --to ctranslate2`: every Transformer that it can hold translates as ours; the others are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mtkit.cli import entry
+from mtkit.export import agreement
+from mtkit.layers.alibi import ALiBiConfig
+from mtkit.layers.attention_config import LinformerConfig, PerformerConfig
+from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.deep_norm import DeepNormConfig
+from mtkit.layers.experts import ExpertsConfig
+from mtkit.layers.feed_forward import DenseConfig
+from mtkit.layers.gated_feed_forward import GatedConfig
+from mtkit.layers.learned import LearnedConfig
+from mtkit.layers.no_position import NoPositionConfig
+from mtkit.layers.residual import PostNormConfig, PreNormConfig
+from mtkit.layers.rms_norm import RMSNormConfig
+from mtkit.layers.rope import LinearScaling, NTKScaling, RoPEConfig
+from mtkit.layers.sandwich import SandwichConfig
+from mtkit.layers.shaw import ShawConfig
+from mtkit.layers.t5_bias import T5BiasConfig
+from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.sharing import AllSharedConfig
+from mtkit.models.transformer_config import TransformerConfig
+
+pytest.importorskip("ctranslate2")
+pytestmark = pytest.mark.usefixtures("_own_signals")
+Make = Callable[[Any], Path]
+
+
+def transformer(**keys: Any) -> TransformerConfig:
+    sizes = {"d_model": 16, "d_ff": 24, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
+    return TransformerConfig(**(sizes | keys))
+
+
+def both(positions: Any) -> dict[str, Any]:
+    return {"encoder_positions": positions, "decoder_positions": positions}
+
+
+RMS = RMSNormConfig()
+HELD = {
+    "defaults": {},
+    "post-norm": {"norm": PostNormConfig()},
+    "rms": {"norm": PreNormConfig(norm_layer=RMS)},
+    "post-norm rms": {"norm": PostNormConfig(norm_layer=RMS)},
+    "sandwich": {"norm": SandwichConfig()},
+    "deep": {"norm": DeepNormConfig()},
+    "multi-query": {"num_kv_heads": 1},
+    "grouped-query": {"num_kv_heads": 2},
+    "head_dim": {"head_dim": 6},
+    "gelu": {"feed_forward": DenseConfig(activation="gelu")},
+    "silu": {"feed_forward": DenseConfig(activation="silu")},
+    "gated": {"feed_forward": GatedConfig()},
+    "gated with bias": {"feed_forward": GatedConfig(bias=True, activation="gelu")},
+    "learned": both(LearnedConfig(max_length=80)),
+    "stretched": both(LearnedConfig(max_length=50, stretch=2.0)),
+    "no positions": both(NoPositionConfig()),
+    "rope": both(RoPEConfig()),
+    "rope in halves": both(RoPEConfig(half_split=True)),
+    "rope linear": both(RoPEConfig(scaling=LinearScaling())),
+    "rope ntk": both(RoPEConfig(scaling=NTKScaling(factor=4.0))),
+    "rope multi-query": {**both(RoPEConfig()), "num_kv_heads": 1},
+    "rope encoder": {"encoder_positions": RoPEConfig()},
+    "shaw": both(ShawConfig(max_distance=4)),
+    "shaw grouped": {**both(ShawConfig(max_distance=4)), "num_kv_heads": 2},
+    "t5": both(T5BiasConfig(num_buckets=8, max_distance=20)),
+    "t5 grouped": {**both(T5BiasConfig(num_buckets=8, max_distance=20)), "num_kv_heads": 2},
+    "alibi decoder": {"decoder_positions": ALiBiConfig()},
+    "shared layers": {"encoder_sharing": AllSharedConfig(), "decoder_sharing": AllSharedConfig()},
+    "untied": {"tied_embeddings": "none"},
+}
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[list[str], str]:
+    assert entry.execute(words) == code
+    captured = capsys.readouterr()
+    return captured.out.split("\n")[:-1], captured.err
+
+
+@pytest.mark.parametrize("keys", HELD.values(), ids=HELD.keys())
+def test_what_it_can_hold(keys: dict[str, Any], toy_model: Make, text: Path, capsys) -> None:
+    model, folder = str(toy_model(transformer(**keys))), str(text.parent / "exported")
+    out, err = said(capsys, "export", model, "--to", "ctranslate2", "-o", folder, "--check", str(text))
+    assert out == [folder]
+    assert f"12 of 12 lines are translated equally (greedy, float32; {text})" in err
+    options = [str(text), "--compute-type", "float32", "--jsonl", "--beam-size", "1", "--threads", "1"]
+    ours, theirs = (
+        [json.loads(line) for line in said(capsys, "translate", path, *options)[0]] for path in (model, folder)
+    )
+    for own, other in zip(ours, theirs, strict=True):
+        assert own["hyp"] == other["hyp"]
+        assert own["log_prob"] == pytest.approx(other["log_prob"], abs=2e-4 * max(1, abs(own["log_prob"])))
+        assert own["pieces"] == other["pieces"]
+        assert own["flags"] == other["flags"]
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (LSTMConfig(d_model=8), "model.kind: lstm"),
+        (transformer(encoder_positions=ALiBiConfig()), "model.encoder_positions.kind: alibi"),
+        (transformer(decoder_positions=DeBERTaConfig()), "model.decoder_positions.kind: deberta"),
+        (transformer(encoder_positions=TransformerXLConfig()), "model.encoder_positions.kind: transformer_xl"),
+        (transformer(sublayers="parallel"), "model.sublayers: parallel"),
+        (transformer(query_key_norm="rms"), "model.query_key_norm: rms"),
+        (transformer(feed_forward=ExpertsConfig()), "model.feed_forward.kind: experts"),
+        (transformer(encoder_attention=LinformerConfig()), "model.encoder_attention.kind: linformer"),
+        (transformer(encoder_attention=PerformerConfig()), "model.encoder_attention.kind: performer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_it_cannot_hold_is_named(config: Any, key: str, toy_model: Make, tmp_path: Path, capsys) -> None:
+    words = ["export", str(toy_model(config)), "--to", "ctranslate2", "-o", str(tmp_path / "exported")]
+    out, err = said(capsys, *words, code=2)
+    assert out == []
+    assert f"mtkit: error: {key}: CTranslate2 has no" in err
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.fixture
+def exported(toy_model: Make, tmp_path: Path, capsys) -> str:
+    folder = str(tmp_path / "exported")
+    out, err = said(capsys, "export", str(toy_model(transformer())), "--to", "ctranslate2", "-o", folder)
+    assert out == [folder]
+    assert "100 of 100 lines are translated equally (greedy, float32; lines of random pieces" in err
+    return folder
+
+
+def test_an_exported_model_takes_the_options_that_the_engine_has(exported: str, text: Path, capsys) -> None:
+    hyps, _ = said(capsys, "translate", exported, str(text), "--beam-size", "3")
+    assert [not hyp.strip() for hyp in hyps][-2:] == [True, True]
+    out, _ = said(capsys, "translate", exported, str(text), "--beam-size", "3", "--set", "search.n_best=2", "--jsonl")
+    found = [json.loads(line) for line in out]
+    assert [each["hyp"] for each in found] == hyps
+    assert all(len(each["nbest"]) == 2 and each["log_prob"] < 0 for each in found[:10])
+    shorter, _ = said(capsys, "translate", exported, str(text), "--set", "search.max_length={a: 0, b: 3}", "--jsonl")
+    assert all(len(json.loads(line)["pieces"]) <= 3 for line in shorter)
+    drawn = "search.method={kind: sampling, samples: 3, top_k: 5}"
+    assert len(said(capsys, "translate", exported, str(text), "--set", drawn)[0]) == 12
+    assert said(capsys, "translate", exported, str(text), "--workers", "2", "--beam-size", "3")[0] == hyps
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["--set", "search.length_penalty={kind: gnmt, alpha: 0.6}"], "search.length_penalty.kind"),
+        (["--set", "search.coverage_penalty=0.2"], "search.coverage_penalty"),
+        (["--set", "search.method={kind: diverse, groups: 2}", "--set", "search.beam_size=4"], "search.method.kind"),
+        (["--shortlist"], "an exported model translates alone"),
+        (["--device", "cuda"], "an exported model translates alone"),
+        (["--compute-type", "bf16"], "CTranslate2 does not compute with bfloat16 here"),
+    ],
+)
+def test_options_that_it_has_not_are_named(exported: str, text: Path, words: list[str], key: str, capsys) -> None:
+    if "bf16" in words and "bfloat16" in pytest.importorskip("ctranslate2").get_supported_compute_types("cpu"):
+        pytest.skip("this processor has it")
+    _, err = said(capsys, "translate", exported, str(text), *words, code=2)
+    assert f"mtkit: error: {key}" in err.replace(f"{exported}: ", "")
+    assert err.count("\n") == 1
+
+
+def test_faults(toy_model: Make, exported: str, tmp_path: Path, text: Path, capsys, monkeypatch) -> None:
+    model = str(toy_model(transformer()))
+    command = ["export", model, "--to", "ctranslate2", "-o"]
+    assert "is there and is no exported model" in said(capsys, *command, str(tmp_path), code=2)[1]
+    (tmp_path / "empty").touch()
+    words = [*command, str(tmp_path / "new"), "--check", str(tmp_path / "empty")]
+    assert "empty: has no lines to translate" in said(capsys, *words, code=65)[1]
+    assert (
+        "is an exported model; only mtkit translate"
+        in said(capsys, "score", exported, "--src", str(text), "--ref", str(text), code=2)[1]
+    )
+    (tmp_path / "exported" / "model.bin").write_bytes(b"nonsense")
+    assert "exported: CTranslate2 cannot read it" in said(capsys, "translate", exported, str(text), code=65)[1]
+    translations = iter([["a"] * 12, ["a"] * 11 + ["b"]])
+    monkeypatch.setattr(agreement, "_translate", lambda *_: next(translations))
+    _, err = said(capsys, *command, str(tmp_path / "new"), "--check", str(text), code=65)
+    assert "the exported model is not the same: 11 of 12 lines are translated equally" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_lines_are_those_of_the_run(toy_model: Make, tokenizers: Any, text: Path, tmp_path: Path, capsys) -> None:
+    from mtkit.corpus.binarise import binarise
+
+    run = tmp_path / "run"
+    run.mkdir()
+    toy_model(transformer()).rename(run / "model")
+    binarise(text, text, run / "corpus" / "valid", tokenizers, None)
+    _, err = said(capsys, "export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "exported"))
+    assert "12 of 12 lines are translated equally (greedy, float32; the run's valid text)" in err
+    assert torch.is_grad_enabled()
