@@ -26,6 +26,7 @@ from mtkit.overrides import apply_overrides, merge
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig
 from mtkit.training.config import TrainingConfig
+from mtkit.training.source_and_target import SourceAndTargetConfig
 from mtkit.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 
 ModelConfig = Annotated[
@@ -52,6 +53,8 @@ class Recipe:
                 "model.tied_embeddings: all needs one vocabulary for both sides; set it to target, or tokenizer.shared "
                 "to true"
             )
+        self._positions_reach()
+        self._objective_fits()
         needing = {
             "training.patience": self.training.patience is not None,
             "training.average.of": self.training.average is not None and self.training.average.of == "best",
@@ -60,6 +63,30 @@ class Recipe:
         if self.corpus.valid is None and any(needing.values()):
             key = next(key for key, needs in needing.items() if needs)
             raise ValueError(f"{key}: this needs a valid set to judge by; name one as corpus.valid, or change this key")
+
+    def _positions_reach(self) -> None:
+        longest = self.corpus.cleaning.max_length + 1  # the end of sentence
+        for key, most in self.model.most_pieces().items() if isinstance(self.model, TransformerConfig) else ():
+            if most < longest:
+                raise ValueError(
+                    f"model.{key}: there are {most} positions, and sentences may have {longest} pieces with their end; "
+                    "raise it, or lower corpus.cleaning.max_length"
+                )
+
+    def _objective_fits(self) -> None:
+        if not isinstance(self.training.objective, SourceAndTargetConfig):
+            return
+        model = self.model
+        if not (isinstance(model, DecoderOnlyConfig) and model.source_visibility == "causal"):
+            raise ValueError(
+                "training.objective.kind: source_and_target predicts the source from what stands before; it needs "
+                "model.kind decoder_only with source_visibility causal, or take cross_entropy"
+            )
+        if model.tied_embeddings != "all" or self.training.decoder_input.kind != "teacher_forcing":
+            raise ValueError(
+                "training.objective.kind: source_and_target needs model.tied_embeddings all (one projection for both "
+                "sides) and training.decoder_input.kind teacher_forcing"
+            )
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:

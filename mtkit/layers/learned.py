@@ -15,6 +15,11 @@ from mtkit.layers.linear import embedding
 from mtkit.layers.position import Position, Positions, on_embeddings
 
 
+def reach(max_length: int, stretch: float) -> int:
+    """How many positions a table serves."""
+    return int((max_length - 1) * stretch) + 1
+
+
 class Learned(Position):
     """A learned vector for each of the first `max_length` positions, added to the embeddings.
 
@@ -27,11 +32,7 @@ class Learned(Position):
         super().__init__()
         self.table = embedding(max_length, d_model)
         self.stretch = stretch
-
-    @property
-    def reach(self) -> int:
-        """How many positions the table serves."""
-        return int((self.table.num_embeddings - 1) * self.stretch) + 1
+        self.reach = reach(max_length, stretch)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """x [B, T, D] plus the vectors of pos [B, T].
@@ -60,6 +61,11 @@ class LearnedConfig:
     kind: Literal["learned"] = "learned"
     max_length: Annotated[int, Field(gt=0)] = 1024  # longest sentence, in pieces with the end of sentence
     stretch: Annotated[float, Field(ge=1)] = 1.0  # above 1: interpolate, so that input this much longer has positions
+
+    @property
+    def reach(self) -> int:
+        """The longest sentence that has positions, in pieces with the end of sentence."""
+        return reach(self.max_length, self.stretch)
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
         """A table for embeddings of width d_model."""

@@ -7,6 +7,8 @@ from typing import Literal
 
 from torch import nn
 
+from mtkit.layers.rms_norm import RMSNorm
+
 QueryKeyNorm = Literal["none", "layer", "rms"]
 
 # over the K numbers of one head, with a gain shared by the heads; Dehghani et al. 2023, sec. 2.1 (layer norm), after
@@ -14,7 +16,7 @@ QueryKeyNorm = Literal["none", "layer", "rms"]
 MAKERS: dict[QueryKeyNorm, Callable[[int], nn.Module]] = {
     "none": lambda head_dim: nn.Identity(),
     "layer": nn.LayerNorm,
-    "rms": nn.RMSNorm,
+    "rms": lambda head_dim: RMSNorm(head_dim, epsilon=1e-6),
 }
 
 

@@ -57,12 +57,26 @@ class NTKScaling:
 RoPEScaling = Annotated[NoScaling | LinearScaling | NTKScaling, Field(discriminator="kind")]
 
 
+def turn_neighbours(x: Tensor, angle: Tensor) -> Tensor:
+    """Turn the pairs (x_2i, x_2i+1) of x [..., K] by angle [..., K/2]: a product of complex numbers."""
+    exact = torch.promote_types(x.dtype, torch.float32)
+    unit = torch.polar(torch.ones_like(angle), angle)  # [..., K/2]
+    pairs = torch.unflatten(x.to(exact), -1, (-1, 2))  # [..., K/2, 2]
+    return torch.view_as_real(torch.view_as_complex(pairs) * unit).flatten(-2).to(x.dtype)
+
+
+def turn_halves(x: Tensor, angle: Tensor) -> Tensor:
+    """Turn the pairs (x_i, x_i+K/2) of x [..., K] by angle [..., K/2]."""
+    first, second = x.chunk(2, dim=-1)  # [..., K/2]
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+
+
 class RoPE(Position):
     """Pair i of a query or key turns by p · base^(-2i/K), so that a product depends on the distance alone.
 
     Su et al. 2021, eq. 34. https://arxiv.org/abs/2104.09864
-    Pairs are neighbours (x_2i, x_2i+1) as in the paper, or, half-split, (x_i, x_i+K/2). Angles are float32 whatever
-    the type of x.
+    Pairs are neighbours as in the paper, or the two halves. Angles are float32 whatever the type of x.
     """
 
     frequency: Tensor  # [K/2]
@@ -73,17 +87,12 @@ class RoPE(Position):
             raise ValueError(f"head_dim {head_dim} is odd and cannot be cut into pairs")
         exponent = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim  # [K/2]
         self.register_buffer("frequency", base**-exponent / divisor, persistent=False)
-        self.half_split = half_split
+        self.turn = turn_halves if half_split else turn_neighbours
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         """x [B, H, T, K] turned by its positions [B, T]."""
-        angle = (pos.unsqueeze(-1).float() * self.frequency.float()).unsqueeze(1)  # [B, 1, T, K/2]
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        pair = -2 if self.half_split else -1  # the dimension of two, once K is cut into pairs
-        halves = (2, x.size(-1) // 2) if self.half_split else (x.size(-1) // 2, 2)
-        first, second = torch.unflatten(x, -1, halves).unbind(pair)  # [B, H, T, K/2]
-        turned = (first * cos - second * sin, first * sin + second * cos)
-        return torch.stack(turned, dim=pair).flatten(-2)  # [B, H, T, K]
+        angle = pos.unsqueeze(-1).float() * self.frequency.float()  # [B, T, K/2]
+        return self.turn(x, angle.unsqueeze(1))
 
 
 @dataclass(frozen=True, kw_only=True)

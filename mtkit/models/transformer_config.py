@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
-from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig
+from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig, LinformerConfig
 from mtkit.layers.attention_rules import Choice
 from mtkit.layers.depth import Depth
+from mtkit.layers.learned import LearnedConfig
 from mtkit.layers.linear import embedding, linear
 from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
@@ -72,6 +73,16 @@ class TransformerConfig(BlockConfig):
             causal=True,
         )
         return encoder, decoder
+
+    def most_pieces(self) -> dict[str, int]:
+        """The longest sentence, in pieces with the end of sentence, by the key that limits it."""
+        limits = {}
+        for choice in self._choices():
+            if isinstance(choice.positions, LearnedConfig):
+                limits[f"{choice.positions_key}.max_length"] = choice.positions.reach
+            if isinstance(choice.attention, LinformerConfig):
+                limits[f"{choice.attention_key}.max_length"] = choice.attention.max_length
+        return limits
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """For each place in the encoder and in the decoder, the number of the layer that stands there."""

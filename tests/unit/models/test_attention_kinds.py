@@ -170,3 +170,20 @@ def test_configurations_refuse_what_they_alone_can_see():
     with pytest.raises(ValueError, match=r"^first: no token is global"):
         LongformerConfig(first=False, last=False)
     assert FullAttentionConfig().kind == "full"
+
+
+@every
+def test_bf16_autocast_is_near_float32_and_trains(keys):
+    torch.manual_seed(0)
+    model, src, tgt = small(**keys).float(), source(), target()
+    exact = model.hidden(src, tgt)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = model.hidden(src, tgt)
+        found.float().square().mean().backward()
+        state = model.start(src)
+        for t in range(3):
+            hidden, state, _ = model.advance(tgt.ids[:, t], state)
+    scale = exact.detach().abs().mean()
+    assert (found - exact).abs().mean() < 0.05 * scale
+    assert (hidden - exact[:, 2]).abs().mean() < 0.05 * scale
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
