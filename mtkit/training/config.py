@@ -21,6 +21,7 @@ from mtkit.training.parallel_sampling import ParallelSamplingConfig
 from mtkit.training.precision import PrecisionName
 from mtkit.training.r_drop import RDropConfig
 from mtkit.training.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
+from mtkit.training.source_and_target import SourceAndTargetConfig
 from mtkit.training.switch_out import SwitchOutConfig
 from mtkit.training.unlikelihood import UnlikelihoodConfig
 from mtkit.training.word_dropout import WordDropoutConfig
@@ -36,7 +37,8 @@ DecoderInputConfig = Annotated[
     Field(discriminator="kind"),
 ]
 ObjectiveConfig = Annotated[
-    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig, Field(discriminator="kind")
+    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig | SourceAndTargetConfig,
+    Field(discriminator="kind"),
 ]
 
 

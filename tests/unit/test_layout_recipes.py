@@ -1,0 +1,77 @@
+"""Norms, feed-forward layers and layouts in a recipe: what is read, and what is refused by key with the remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import RecipeError
+from mtkit.recipe import load_recipe, load_saved, save_recipe
+
+BASIC = """\
+name: basic
+corpus:
+  src_lang: en
+  tgt_lang: de
+  train: [{src: a.en, tgt: a.de}]
+  test: {t: {src: t.en, tgt: t.de}}
+model:
+  kind: transformer
+  d_model: 16
+  d_ff: 16
+"""
+BOTH = "training.objective={kind: source_and_target}"
+
+
+@pytest.fixture
+def basic(tmp_path: Path) -> Path:
+    path = tmp_path / "basic.yaml"
+    path.write_text(BASIC)
+    return path
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["model.norm={kind: deep}"],
+        ["model.norm={kind: sandwich, norm_layer: {kind: rms}}"],
+        ["model.feed_forward={kind: gated, activation: gelu}", "model.sublayers=parallel"],
+        ["model.feed_forward={kind: experts, num_experts: 2, every: 1, routing: top2, expert: {kind: gated}}"],
+        ["model.encoder_sharing={kind: cycle, distinct: 2}", "model.layer_drop=0.1"],
+        ["model.decoder_attention={kind: ssru}"],
+        ["model.decoder_attention={kind: average, d_ff: 8}"],
+        ["model={kind: decoder_only, d_model: 16, source_visibility: causal}", BOTH],
+    ],
+    ids=lambda overrides: overrides[0],
+)
+def test_a_variant_is_read_built_and_saved(basic: Path, overrides: list[str]) -> None:
+    recipe = load_recipe(str(basic), overrides)
+    recipe.model.build(20, 20)
+    save_recipe(recipe, basic.parent / "saved.yaml")
+    assert load_saved(basic.parent / "saved.yaml") == recipe
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.norm={kind: deep}", "model.sublayers=parallel"], "sublayers: parallel does not go with norm deep"),
+        (["model.decoder_sharing={kind: cycle, distinct: 9}"], "decoder_sharing.distinct: 9 layers cannot be shared"),
+        (["model.decoder_sharing={kind: sequence}"], "distinct: missing"),
+        (["model.feed_forward={kind: experts, num_experts: 1}"], "num_experts"),
+        ([BOTH], "needs model.kind decoder_only with source_visibility causal"),
+        (["model={kind: decoder_only}", BOTH], "needs model.kind decoder_only with source_visibility causal"),
+        (
+            ["model={kind: decoder_only, source_visibility: causal, tied_embeddings: target}", BOTH],
+            "source_and_target needs model.tied_embeddings all",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(basic: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(basic), overrides)
+    assert message in str(caught.value)
+
+
+def test_the_shipped_decoder_only_recipe_has_the_transformers_settings() -> None:
+    ours, theirs = load_recipe("multi30k-decoder-only"), load_recipe("multi30k-transformer")
+    assert (ours.corpus, ours.training, ours.search) == (theirs.corpus, theirs.training, theirs.search)
+    assert ours.model.decoder_layers == theirs.model.encoder_layers + theirs.model.decoder_layers

@@ -1,0 +1,49 @@
+"""The objective of both sides."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.models.decoder_only_config import DecoderOnlyConfig
+from mtkit.models.transformer_config import TransformerConfig
+from mtkit.training.decoder_input import TeacherForcing
+from mtkit.training.objective import CrossEntropy
+from mtkit.training.source_and_target import SourceAndTarget
+
+V, B, S, T = 11, 2, 5, 4
+SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "dropout": 0.0, "decoder_layers": 1}
+
+
+def batch():
+    pos, tgt_pos = torch.arange(S).expand(B, -1), torch.arange(T).expand(B, -1)
+    source = Source(torch.randint(V, (B, S)), pos < torch.tensor([[5], [3]]), pos)
+    target = Target(torch.randint(V, (B, T)), tgt_pos < torch.tensor([[2], [4]]), tgt_pos)
+    return Batch(source, target, torch.randint(V, (B, T)), target.real, torch.arange(B))
+
+
+def test_it_is_the_cross_entropy_of_both_sides():
+    model = DecoderOnlyConfig(**SHAPE, source_visibility="causal").build(V, V).double()
+    given = batch()
+    losses = SourceAndTarget(0.1, 0.25)(model, given)
+    plain = CrossEntropy(TeacherForcing(), 0.1)(model, given)
+    states, _ = model.both(given.source, given.target)
+    read = 0.0
+    for b, length in enumerate((5, 3)):
+        for s in range(length - 1):
+            logits = model.output(states[b, s])
+            read += F.cross_entropy(logits, given.source.ids[b, s + 1], label_smoothing=0.1)
+    assert torch.allclose(losses.sum, plain.sum + 0.25 * read)
+    assert torch.allclose(losses.extra["source_loss"], read)
+    assert losses.tokens == 6
+
+
+def test_gradients_reach_the_whole_model():
+    model = DecoderOnlyConfig(**SHAPE, source_visibility="causal").build(V, V)
+    SourceAndTarget(0.0, 1.0)(model, batch()).sum.backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_another_model_is_refused():
+    with pytest.raises(ValueError, match="needs a decoder-only model, this is a Transformer"):
+        SourceAndTarget(0.0, 1.0)(TransformerConfig(**SHAPE).build(V, V), batch())
