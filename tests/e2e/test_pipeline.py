@@ -129,7 +129,7 @@ def test_what_did_not_change_is_skipped_and_said_so(folder: Path) -> None:
     first, _ = run(folder)
     before = (folder / "run" / "model" / "model.safetensors").stat().st_mtime_ns
     second, heard = run(folder)
-    kept = {"tokenizer", "train.0", "valid", "translate toy"}
+    kept = {"tokenizer", "train.0", "valid", "lexicon", "translate toy"}
     assert {stage for stage, result in heard.results.items() if result == "unchanged, kept"} == kept
     assert heard.results["training"] == "training is finished already, after 4 updates"
     assert "begin" not in heard.names
