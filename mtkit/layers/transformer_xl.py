@@ -19,7 +19,8 @@ class TransformerXLPosition(Position):
     """((q_i + u) · k_j + (q_i + v) · W_R R_(i-j)) / sqrt(K) with sinusoids R and learned biases u and v.
 
     Dai et al. 2019, sec. 3.3, the terms (a) to (d), computed as in appendix B: the product with W_R R once for each
-    distance that occurs. https://arxiv.org/abs/1901.02860 . In an encoder the distance has a sign.
+    distance that occurs. https://arxiv.org/abs/1901.02860 . In an encoder the distance has a sign. Beside landmarks
+    (Longformer, strided) all distances occur for every block of queries, and the cost is that of full attention.
     """
 
     def __init__(self, d_model: int, num_heads: int, head_dim: int) -> None:

@@ -24,6 +24,7 @@ from mtkit.layers.sinusoidal import SinusoidalConfig
 from mtkit.layers.t5_bias import T5BiasConfig
 from mtkit.layers.transformer_xl import TransformerXLConfig
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.training.weights import load_weights, weights
 
 V, B, S, T, W = 23, 3, 9, 7, 2
 POSITIONS = [
@@ -131,6 +132,14 @@ def test_the_default_model_keeps_the_names_of_its_weights():
     cross = {f"decoder.0.cross_attention.{part}" for part in ("query", "key_value", "out")}
     expected = {f"{layer}.{kind}" for layer in attention | cross for kind in ("weight", "bias")}
     assert {n for n in names if "attention." in n} == expected
+
+
+def test_what_was_drawn_is_saved_with_the_weights():
+    """Random features belong to the model: a copy of its weights is the same function."""
+    keys = {"encoder_attention": PerformerConfig(num_features=5), "decoder_attention": PerformerConfig(num_features=5)}
+    one, other = small(**keys), small(**keys)
+    load_weights(other, weights(one))
+    assert other.hidden(source(), target()).equal(one.hidden(source(), target()))
 
 
 BIASES = [ALiBiConfig(), ShawConfig(), T5BiasConfig(), TransformerXLConfig(), DeBERTaConfig()]
