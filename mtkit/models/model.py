@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.tape import recording
 from mtkit.models.state import Advance, State, Step
 
@@ -74,6 +75,8 @@ class TranslationModel(nn.Module, ABC):
         """What turns decoder states into logits: of all target pieces, or of those in `columns` [C]."""
         if columns is None:
             return self.output
+        if isinstance(self.output, Int8Linear):
+            return self.output.narrowed(columns)
         weight = self.output.weight.index_select(0, columns)  # [C, D]
         bias = None if self.output.bias is None else self.output.bias.index_select(0, columns)
         return partial(F.linear, weight=weight, bias=bias)

@@ -165,7 +165,6 @@ def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys:
         (["--ensemble", "nowhere"], 66, "nowhere"),
         (["--device", "toaster"], 2, "device toaster: cannot be used here"),
         (["--device", "cuda:99"], 2, "device cuda:99: cannot be used here"),
-        (["--compute-type", "int8"], 2, "int8"),
     ],
 )
 def test_wrong_settings(

@@ -210,9 +210,18 @@ def test_the_model_of_the_caller_is_not_changed(tokenizers):
     assert len(Translator(engine, tokenizers, SearchConfig()).translate_lines(sentences(4))) == 4
 
 
+def test_int8_translates_and_its_batches_do_not_matter(tokenizers):
+    engine = OwnEngine([transformer(tokenizers)], compute_type="int8")
+    assert engine.compute_type == "int8"
+    lines = sentences(30)
+    alone, together = (
+        Translator(engine, tokenizers, SearchConfig(), options=TranslationOptions(batch_tokens=tokens))
+        for tokens in (40, 4000)
+    )
+    assert alone.translate_lines(lines) == together.translate_lines(lines)
+
+
 def test_what_is_not_there_is_refused(tokenizers):
-    with pytest.raises(UsageError, match="int8"):
-        OwnEngine([transformer(tokenizers)], compute_type="int8")
     with pytest.raises(UsageError, match="batch_tokens must be at least 1, not 0"):
         TranslationOptions(batch_tokens=0)
     with pytest.raises(ValueError, match="n_best: 9 is more than beam_size 3"):

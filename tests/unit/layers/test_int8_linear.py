@@ -1,0 +1,66 @@
+"""Projections by bytes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from mtkit.layers.int8_linear import Int8Linear, quantise
+
+
+def layer(bias: bool = True, d_in: int = 24, d_out: int = 40) -> nn.Linear:
+    torch.manual_seed(1)
+    return nn.Linear(d_in, d_out, bias=bias)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_is_the_product_of_the_rounded_numbers(bias: bool) -> None:
+    given = layer(bias)
+    x = torch.randn(3, 5, 24) * torch.tensor([0.01, 1.0, 100.0]).view(3, 1, 1)
+    x_bytes, x_scale = quantise(x.view(15, 24))
+    w_bytes, w_scale = quantise(given.weight.detach())
+    expected = (x_bytes.double() * x_scale.double()) @ (w_bytes.double() * w_scale.double()).T  # [15, 40]
+    if given.bias is not None:
+        expected = expected + given.bias.double()
+    torch.testing.assert_close(Int8Linear.of(given)(x).double(), expected.view(3, 5, 40), rtol=1e-5, atol=1e-6)
+
+
+def test_is_near_the_exact_product() -> None:
+    given = layer(d_in=256, d_out=64)
+    x = torch.randn(50, 256)
+    exact = x.double() @ given.weight.double().T + given.bias.double()
+    error = Int8Linear.of(given)(x).double() - exact
+    assert error.square().mean().sqrt() < 0.015 * exact.std()
+
+
+def test_rounding_is_to_the_nearest() -> None:
+    x = torch.randn(20, 30)
+    quantised, scale = quantise(x)
+    assert ((quantised * scale - x).abs() <= scale * 0.5001).all()
+    assert (quantised.abs().amax(1) == 127).all()
+
+
+def test_a_row_does_not_depend_on_its_batch() -> None:
+    product = Int8Linear.of(layer())
+    x = torch.randn(9, 24)
+    louder = torch.cat([x, 1000 * torch.randn(4, 24)])
+    assert torch.equal(product(louder)[:9], product(x))
+    assert all(torch.equal(product(x[i : i + 1]), product(x)[i : i + 1]) for i in range(9))
+
+
+def test_zeros_and_nothing() -> None:
+    product = Int8Linear.of(layer())
+    torch.testing.assert_close(product(torch.zeros(2, 24)), product.bias.expand(2, 40))
+    assert product(torch.zeros(0, 24)).shape == (0, 40)
+
+
+def test_narrowed_gives_the_columns_of_the_whole() -> None:
+    product = Int8Linear.of(layer())
+    columns = torch.tensor([7, 0, 39])
+    x = torch.randn(4, 24)
+    assert torch.equal(product.narrowed(columns)(x), product(x)[:, columns])
+
+
+def test_type_of_the_result() -> None:
+    assert Int8Linear.of(layer())(torch.randn(2, 24).bfloat16()).dtype == torch.bfloat16

@@ -1,0 +1,60 @@
+"""What models become for translation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from mtkit.compute_type import prepare, resolve_compute_type
+from mtkit.corpus.batch import Source
+from mtkit.errors import UsageError
+from mtkit.layers.int8_linear import Int8Linear
+from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer_config import TransformerConfig
+
+CPU = torch.device("cpu")
+SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 2}
+CONFIGS = [
+    TransformerConfig(**SMALL),
+    TransformerConfig(**SMALL, encoder_positions=TransformerXLConfig(), decoder_positions=TransformerXLConfig()),
+    AttentionRNNConfig(d_model=32, d_embedding=24, d_attention=16),
+    LSTMConfig(d_model=32, d_embedding=24),
+]
+
+
+def source() -> Source:
+    ids = torch.randint(4, 60, (3, 5), generator=torch.Generator().manual_seed(1))
+    return Source(ids, torch.arange(5) < torch.tensor([[5], [3], [4]]), torch.arange(5).expand(3, 5))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
+def test_int8_is_near_float32(config) -> None:
+    torch.manual_seed(1)
+    model = config.build(60, 60)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    quantised = prepare(model, torch.int8, CPU)
+    assert any(isinstance(module, Int8Linear) for module in quantised.modules())
+    exact = prepare(model, torch.float32, CPU)
+    columns = torch.tensor([3, 50, 7])
+    token = torch.tensor([2, 20, 30])
+    with torch.inference_mode():
+        for chosen in (None, columns):
+            found = [m.step(token, m.start(source(), chosen)).logits for m in (exact, quantised)]
+            assert (found[0] - found[1]).abs().max() < 0.05 * found[0].abs().max()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_small_projections_and_positions_keep_their_precision() -> None:
+    rnn = prepare(CONFIGS[2].build(60, 60), torch.int8, CPU)
+    assert any(type(m) is nn.Linear and m.out_features == 1 for m in rnn.modules())
+    xl = prepare(CONFIGS[1].build(60, 60), torch.int8, CPU)
+    assert any(type(m) is nn.Linear and "position" in name for name, m in xl.named_modules())
+
+
+def test_int8_is_refused_elsewhere() -> None:
+    with pytest.raises(UsageError, match="int8 is for the processor, not for cuda"):
+        resolve_compute_type("int8", torch.device("cuda"))
+    assert resolve_compute_type("int8", CPU) == torch.int8
