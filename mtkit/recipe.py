@@ -53,6 +53,7 @@ class Recipe:
                 "model.tied_embeddings: all needs one vocabulary for both sides; set it to target, or tokenizer.shared "
                 "to true"
             )
+        self._positions_reach()
         self._objective_fits()
         needing = {
             "training.patience": self.training.patience is not None,
@@ -62,6 +63,15 @@ class Recipe:
         if self.corpus.valid is None and any(needing.values()):
             key = next(key for key, needs in needing.items() if needs)
             raise ValueError(f"{key}: this needs a valid set to judge by; name one as corpus.valid, or change this key")
+
+    def _positions_reach(self) -> None:
+        longest = self.corpus.cleaning.max_length + 1  # the end of sentence
+        for key, most in self.model.most_pieces().items() if isinstance(self.model, TransformerConfig) else ():
+            if most < longest:
+                raise ValueError(
+                    f"model.{key}: there are {most} positions, and sentences may have {longest} pieces with their end; "
+                    "raise it, or lower corpus.cleaning.max_length"
+                )
 
     def _objective_fits(self) -> None:
         if not isinstance(self.training.objective, SourceAndTargetConfig):
