@@ -21,7 +21,8 @@ from mtkit.training.pieces import TargetPieces
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
-PER_WEIGHT = {"adam": 8, "adamw": 8, "sgd": 0}  # bytes that an optimiser remembers of each; momentum adds 4
+# bytes that an optimiser remembers of each weight, at most; SGD's momentum adds 4
+PER_WEIGHT = {"adam": 8, "adamw": 8, "adafactor": 0, "lion": 4, "muon": 8, "sgd": 0}
 
 
 @dataclass(frozen=True)

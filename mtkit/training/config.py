@@ -8,15 +8,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mtkit.training.adafactor import AdafactorConfig
 from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.confidence_aware import ConfidenceAwareConfig
 from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
 from mtkit.training.early_stopping import Metric
+from mtkit.training.lion import LionConfig
 from mtkit.training.minimum_risk import MinimumRiskConfig
+from mtkit.training.muon import MuonConfig
 from mtkit.training.nonfinite import OnNonFinite
 from mtkit.training.objective import CrossEntropyConfig
-from mtkit.training.optimiser import AdamConfig, OptimiserConfig
+from mtkit.training.optimiser import AdamConfig, AdamWConfig, SGDConfig
 from mtkit.training.parallel_sampling import ParallelSamplingConfig
 from mtkit.training.precision import PrecisionName
 from mtkit.training.r_drop import RDropConfig
@@ -26,6 +29,9 @@ from mtkit.training.switch_out import SwitchOutConfig
 from mtkit.training.unlikelihood import UnlikelihoodConfig
 from mtkit.training.word_dropout import WordDropoutConfig
 
+OptimiserConfig = Annotated[
+    AdamConfig | AdamWConfig | AdafactorConfig | LionConfig | MuonConfig | SGDConfig, Field(discriminator="kind")
+]
 Positive = Annotated[int, Field(gt=0)]
 DecoderInputConfig = Annotated[
     TeacherForcingConfig

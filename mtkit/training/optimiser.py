@@ -28,7 +28,7 @@ class AdamConfig:
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over all trainable parameters of `model`."""
         return torch.optim.Adam(
-            _remember_rate([{"params": trainable(model)}], self.learning_rate),
+            remember_rate([{"params": trainable(model)}], self.learning_rate),
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
@@ -52,14 +52,8 @@ class AdamWConfig:
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over all trainable parameters of `model`, in two groups."""
-        matrices = [p for p in trainable(model) if p.dim() >= 2]
-        vectors = [p for p in trainable(model) if p.dim() < 2]
-        groups = [
-            {"params": matrices, "weight_decay": self.weight_decay},
-            {"params": vectors, "weight_decay": 0.0},
-        ]
         return torch.optim.AdamW(
-            _remember_rate([group for group in groups if group["params"]], self.learning_rate),
+            decayed_groups(model, self.weight_decay, self.learning_rate),
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
@@ -78,13 +72,10 @@ class SGDConfig:
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over all trainable parameters of `model`."""
         return torch.optim.SGD(
-            _remember_rate([{"params": trainable(model)}], self.learning_rate),
+            remember_rate([{"params": trainable(model)}], self.learning_rate),
             lr=self.learning_rate,
             momentum=self.momentum,
         )
-
-
-OptimiserConfig = Annotated[AdamConfig | AdamWConfig | SGDConfig, Field(discriminator="kind")]
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -92,9 +83,17 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def _remember_rate(groups: list[dict[str, Any]], rate: float) -> list[dict[str, Any]]:
+def remember_rate(groups: list[dict[str, Any]], rate: float) -> list[dict[str, Any]]:
     """A group may bring its own `peak_rate`; the others get `rate`."""
     return [{"peak_rate": rate, **group} for group in groups]
+
+
+def decayed_groups(model: nn.Module, weight_decay: float, rate: float) -> list[dict[str, Any]]:
+    """The trainable parameters in two groups: matrices, on which decay pulls, and vectors."""
+    matrices = [p for p in trainable(model) if p.dim() >= 2]
+    vectors = [p for p in trainable(model) if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return remember_rate([group for group in groups if group["params"]], rate)
 
 
 def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> float:
