@@ -171,14 +171,12 @@ def load_translator(
     if exported := [path for path in paths if is_exported(path)]:
         if len(paths) > 1 or shortlist or device not in (None, "cpu"):
             raise UsageError(f"{exported[0]}: an exported model translates alone, on the CPU and without --shortlist")
-        found = read_belongings(exported[0])
-        return Translator(
-            CTranslate2Engine(
-                found.folder, found.tokenizers, compute_type=compute_type, threads=Threads(each=threads or 0)
-            ),
-            found.tokenizers,
-            load_search(search or found.description.search, search_overrides),
-            longest_source=found.description.longest_source,
+        return load_exported(
+            exported[0],
+            search=search,
+            search_overrides=search_overrides,
+            compute_type=compute_type,
+            threads=Threads(each=threads or 0),
             options=options,
         )
     loaded = _load(paths)
@@ -191,6 +189,26 @@ def load_translator(
         longest_source=min(one.description.longest_source for one in loaded),
         options=options,
         shortlist=_shortlist(first, config) if shortlist else None,
+    )
+
+
+def load_exported(
+    folder: Path,
+    *,
+    search: SearchConfig | None = None,
+    search_overrides: Sequence[str] = (),
+    compute_type: ComputeType = "auto",
+    threads: Threads | None = None,
+    options: TranslationOptions | None = None,
+) -> Translator:
+    """A translator from the folder of an exported model; arguments and errors as `load_translator`."""
+    found = read_belongings(folder)
+    return Translator(
+        CTranslate2Engine(found.folder, found.tokenizers, compute_type=compute_type, threads=threads or Threads()),
+        found.tokenizers,
+        load_search(search or found.description.search, search_overrides),
+        longest_source=found.description.longest_source,
+        options=options,
     )
 
 

@@ -26,10 +26,17 @@ TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16"
 
 @dataclass(frozen=True, kw_only=True)
 class Threads:
-    """How CTranslate2 shares work out: `workers` batches at a time with `each` threads; 0: its own choice."""
+    """How CTranslate2 shares work out.
+
+    Attributes:
+        workers: batches at a time.
+        each: threads of a batch; 0: its own choice.
+        batch_tokens: source pieces of a batch, into which it cuts what it is given; None: as many batches as workers.
+    """
 
     workers: int = 1
     each: int = 0
+    batch_tokens: int | None = None
 
 
 class CTranslate2Engine:
@@ -70,7 +77,7 @@ class CTranslate2Engine:
             raise DataError(f"{folder}: CTranslate2 cannot read it: {error}") from error
         self.compute_type: str = self._translator.compute_type
         self.device = torch.device("cpu")
-        self._workers = threads.workers
+        self._threads = threads
         self._names = [tokenizers.src.pieces(range(tokenizers.src.vocab.size))]
         self._names.append(tokenizers.tgt.pieces(range(tokenizers.tgt.vocab.size)))
         self._ids = {name: number for number, name in enumerate(self._names[1])}
@@ -107,8 +114,10 @@ class CTranslate2Engine:
 
     def translate(self, sources: Sequence[Sequence[str]], **options: Any) -> list[Any]:
         """CTranslate2's results; the sentences are dealt to all workers."""
-        size = math.ceil(len(sources) / self._workers)
-        results: list[Any] = self._translator.translate_batch(sources, max_batch_size=size, **options)
+        size, kind = math.ceil(len(sources) / self._threads.workers), "examples"
+        if self._threads.batch_tokens is not None:
+            size, kind = self._threads.batch_tokens, "tokens"
+        results: list[Any] = self._translator.translate_batch(sources, max_batch_size=size, batch_type=kind, **options)
         return results
 
     def log_probs(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:

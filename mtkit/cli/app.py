@@ -9,6 +9,7 @@ import typer
 
 from mtkit import __version__
 from mtkit.cli.average import average
+from mtkit.cli.bench import bench
 from mtkit.cli.checkpoints import checkpoints
 from mtkit.cli.evaluate import evaluate
 from mtkit.cli.export import export
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "checkpoints": checkpoints,
     "watch": watch,
     "export": export,
+    "bench": bench,
     "plot": plot,
     "fetch": fetch,
 }

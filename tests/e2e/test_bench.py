@@ -1,0 +1,109 @@
+"""`mtkit bench`: a row for each setting, with figures that can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.bench import measure
+from mtkit.bench.grid import Figures, Grid, Setting
+from mtkit.bench.table import bench_table, refusals
+from mtkit.cli import entry
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer_config import TransformerConfig
+
+pytestmark = pytest.mark.usefixtures("_own_signals")
+Make = Callable[[Any], Path]
+SMALL = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes take seconds to start."""
+    monkeypatch.setattr(measure, "_apart", lambda work, setting: work())
+
+
+def test_the_grid_is_every_combination() -> None:
+    grid = Grid(compute_types=["float32", "bf16"], beam_sizes=[1, 5], workers=[1, 2], shortlist=[True, False])
+    assert len({*grid.settings()}) == len(list(grid.settings())) == 16
+    beside = list(Grid(beam_sizes=[1], shortlist=[False, True], peer="ctranslate2").settings())
+    assert [(each.engine, each.shortlist) for each in beside] == [
+        ("mtkit", False),
+        ("ctranslate2", False),
+        ("mtkit", True),
+    ]
+    assert Setting(threads=8, workers=3).threads_each == 2
+    assert Setting(threads=1, workers=3).threads_each == 1
+
+
+def test_the_table() -> None:
+    rows = [
+        Figures(setting=Setting(batch_tokens=1000, threads=2), computed_with="bf16", bleu=31.5, latency_p50=12.34),
+        Figures(setting=Setting(engine="ctranslate2"), refused="no bf16"),
+    ]
+    table = bench_table(rows)
+    assert len(table.rows) == 2
+    columns = {str(column.header): list(column.cells) for column in table.columns}
+    assert columns["BLEU"] == ["31.50", "–"]
+    assert columns["p50 ms"] == ["12.3", "–"]
+    assert columns["batch"] == ["1,000", "default"]
+    assert refusals(rows) == ["ctranslate2: no bf16"]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_row_for_each_setting(toy_model: Make, text: Path, capsys) -> None:
+    pytest.importorskip("ctranslate2")
+    figures = text.parent / "figures.json"
+    words = ["bench", str(toy_model(SMALL)), str(text), "--ref", str(text), "--json", str(figures)]
+    options = ["--compute-type", "float32", "--compute-type", "bf16", "--beam-size", "1", "--shortlist"]
+    assert entry.execute([*words, *options, "--peer", "ctranslate2", "--batch-tokens", "200", "--threads", "1"]) == 0
+    captured = capsys.readouterr()
+    rows = json.loads(figures.read_text())
+    assert captured.err.count("measured") == len(rows) == 6
+    assert [(row["engine"], row["compute_type"], row["shortlist"]) for row in rows] == [
+        ("mtkit", "float32", False),
+        ("ctranslate2", "float32", False),
+        ("mtkit", "float32", True),
+        ("mtkit", "bf16", False),
+        ("ctranslate2", "bf16", False),
+        ("mtkit", "bf16", True),
+    ]
+    for row in (row for row in rows if row["refused"] is None):
+        assert row["sentences_per_second"] == pytest.approx(12 / row["seconds"])
+        assert row["tokens_per_second"] > 0
+        assert 0 < row["latency_p50"] <= row["latency_p95"]
+        assert row["memory"] > 10
+        assert 0 <= row["bleu"] <= 100
+    assert rows[0]["bleu"] == rows[1]["bleu"]
+    assert "made without a lexicon" in rows[2]["refused"]
+    assert "made without a lexicon" in captured.out
+    assert "lines/s" in captured.out
+
+
+@pytest.mark.slow
+def test_processes_of_its_own(toy_model: Make, text: Path, capsys) -> None:
+    command = ["bench", str(toy_model(SMALL)), str(text), "--beam-size", "1", "--workers", "1", "--workers", "2"]
+    assert entry.execute(command) == 0
+    assert capsys.readouterr().err.count("measured") == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "code", "said"),
+    [
+        ("", [], 65, "has no lines; there is nothing to translate"),
+        ("a\n", ["--ref", "REF"], 65, "line has no partner"),
+        ("a\n", ["--peer", "ctranslate2"], 2, "model.kind: lstm: CTranslate2 has no such model"),
+        ("a\n", ["--json", "/nowhere/x", "--beam-size", "1"], 74, "/nowhere/x: cannot be written"),
+    ],
+)
+@pytest.mark.usefixtures("in_this_process")
+def test_faults(content: str, words: list[str], code: int, said: str, toy_model: Make, text: Path, capsys) -> None:
+    source = text.with_name("source")
+    source.write_text(content)
+    options = [str(text) if word == "REF" else word for word in words]
+    assert entry.execute(["bench", str(toy_model(LSTMConfig(d_model=8))), str(source), *options]) == code
+    assert said in capsys.readouterr().err
