@@ -32,6 +32,7 @@ from mtkit.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 ModelConfig = Annotated[
     TransformerConfig | DecoderOnlyConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")
 ]
+_WITH_POSITIONS = TransformerConfig | DecoderOnlyConfig
 MOST_BASES = 20  # a chain of `base:` that is longer goes in a circle
 
 
@@ -66,7 +67,7 @@ class Recipe:
 
     def _positions_reach(self) -> None:
         longest = self.corpus.cleaning.max_length + 1  # the end of sentence
-        for key, most in self.model.most_pieces().items() if isinstance(self.model, TransformerConfig) else ():
+        for key, most in self.model.most_pieces().items() if isinstance(self.model, _WITH_POSITIONS) else ():
             if most < longest:
                 raise ValueError(
                     f"model.{key}: there are {most} positions, and sentences may have {longest} pieces with their end; "

@@ -35,7 +35,9 @@ ROUTINGS: dict[str, Callable[[Tensor], Choice]] = {"switch": switch, "top2": top
 
 
 class Router(nn.Module):
-    """Logits of the experts for each token, always in float32 (Fedus et al. 2022, sec. 2.4, "selective precision").
+    """Logits of the experts for each token, in float32 (Fedus et al. 2022, sec. 2.4, "selective precision").
+
+    In training, where autocast is switched off for it; a model translating with bf16 weights has them here too.
 
     Args:
         d_model: width of a token.
@@ -54,7 +56,8 @@ class Router(nn.Module):
             full = x.to(torch.promote_types(x.dtype, torch.float32))
             if self.training and self.jitter:
                 full = full * torch.empty_like(full).uniform_(1 - self.jitter, 1 + self.jitter)
-            return self.logits(full)  # type: ignore[no-any-return]
+            dtype = self.logits.weight.dtype if isinstance(self.logits, nn.Linear) else full.dtype
+            return self.logits(full.to(dtype)).to(full.dtype)  # type: ignore[no-any-return]
 
 
 def balance_loss(prob: Tensor, first: Tensor) -> Tensor:

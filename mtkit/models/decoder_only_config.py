@@ -11,6 +11,7 @@ from torch import nn
 from mtkit.layers.attention_config import FullAttentionConfig
 from mtkit.layers.attention_rules import Choice
 from mtkit.layers.depth import Depth
+from mtkit.layers.learned import LearnedConfig
 from mtkit.layers.pattern import causal, full
 from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
@@ -53,6 +54,12 @@ class DecoderOnlyConfig(BlockConfig):
             causal=True,
         )
         choice.check()
+
+    def most_pieces(self) -> dict[str, int]:
+        """The longest sentence, in pieces with its end, by the key that limits it; both sides share the positions."""
+        if not isinstance(self.decoder_positions, LearnedConfig):
+            return {}
+        return {"decoder_positions.max_length": self.decoder_positions.reach // 2}
 
     def _order(self) -> tuple[int, ...]:
         return sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers)

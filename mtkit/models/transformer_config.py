@@ -12,7 +12,6 @@ from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig, 
 from mtkit.layers.attention_rules import Choice
 from mtkit.layers.depth import Depth
 from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.linear import embedding, linear
 from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
@@ -20,6 +19,7 @@ from mtkit.models.block_config import BlockConfig
 from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
 from mtkit.models.stack import Stack
+from mtkit.models.tables import Tying, tied_tables
 from mtkit.models.transformer import Embedding, Transformer
 from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
@@ -46,7 +46,7 @@ class TransformerConfig(BlockConfig):
     decoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    tied_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target, softmax; target: the last two
+    tied_embeddings: Tying = "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,27 +97,18 @@ class TransformerConfig(BlockConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
-        if self.tied_embeddings == "all" and src_vocab != tgt_vocab:
-            raise ValueError(
-                f"tied_embeddings: all needs a shared vocabulary, these have {src_vocab} and {tgt_vocab} pieces; "
-                "set tied_embeddings: target or tokenizer.shared: true"
-            )
         src_order, tgt_order = self._orders()
         src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
         tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
-        tgt_table = embedding(tgt_vocab, self.d_model)
-        src_table = tgt_table if self.tied_embeddings == "all" else embedding(src_vocab, self.d_model)
-        output = linear(self.d_model, tgt_vocab, bias=False)
-        if self.tied_embeddings != "none":
-            output.weight = tgt_table.weight
+        tables = tied_tables(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings)
         return Transformer(
-            Embedding(src_table, src_positions.embedding, self.dropout),
-            Embedding(tgt_table, tgt_positions.embedding, self.dropout),
+            Embedding(tables.src, src_positions.embedding, self.dropout),
+            Embedding(tables.tgt, tgt_positions.embedding, self.dropout),
             Stack(lambda number: self._encoder_layer(number, src_positions.layers[number]), src_order, self.layer_drop),
             Stack(lambda number: self._decoder_layer(number, tgt_positions.layers[number]), tgt_order, self.layer_drop),
             encoder_end=self.norm.final(self.d_model),
             decoder_end=self.norm.final(self.d_model),
-            output=output,
+            output=tables.output,
         )
 
     def _encoder_layer(self, number: int, position: Position) -> nn.Module:

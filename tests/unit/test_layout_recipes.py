@@ -57,6 +57,10 @@ def test_a_variant_is_read_built_and_saved(basic: Path, overrides: list[str]) ->
         (["model.decoder_sharing={kind: cycle, distinct: 9}"], "decoder_sharing.distinct: 9 layers cannot be shared"),
         (["model.decoder_sharing={kind: sequence}"], "distinct: missing"),
         (["model.feed_forward={kind: experts, num_experts: 1}"], "num_experts"),
+        (
+            ["model={kind: decoder_only, decoder_positions: {kind: learned, max_length: 300}}"],
+            "model.decoder_positions.max_length: there are 150 positions",
+        ),
         ([BOTH], "needs model.kind decoder_only with source_visibility causal"),
         (["model={kind: decoder_only}", BOTH], "needs model.kind decoder_only with source_visibility causal"),
         (

@@ -142,6 +142,16 @@ def test_grad_flows_through_steps():
         assert (a is None and b is None) or torch.allclose(a, b)
 
 
+@pytest.mark.parametrize("positions", POSITIONS, ids=lambda config: config.kind)
+def test_with_weights_in_bf16(positions):
+    model = small(decoder_positions=positions).float()
+    truth = model.hidden(source(), target())
+    found = model.bfloat16().hidden(source(), target())
+    assert found.dtype == torch.bfloat16
+    error = (found.float() - truth).norm(dim=-1) / truth.norm(dim=-1)
+    assert float(error.detach().median()) < 0.05
+
+
 def test_no_sentences_at_all():
     none = torch.zeros(0, dtype=torch.int64)
     src, tgt = source().select(none), Target(*(t[:0] for t in (target().ids, target().real, target().pos)))

@@ -4,10 +4,13 @@ import pytest
 import torch
 
 from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
 from mtkit.layers.deep_norm import DeepNormConfig
 from mtkit.layers.experts import ExpertsConfig
 from mtkit.layers.gated_feed_forward import GatedConfig
 from mtkit.layers.residual import PostNormConfig
+from mtkit.layers.rms_norm import RMSNormConfig
+from mtkit.layers.sandwich import SandwichConfig
 from mtkit.models.sharing import (
     AllSharedConfig,
     CycleConfig,
@@ -29,6 +32,10 @@ VARIANTS = {
     "top2": {"feed_forward": ExpertsConfig(num_experts=3, routing="top2", every=1, expert=GatedConfig())},
     "universal": {"encoder_sharing": AllSharedConfig(), "decoder_sharing": AllSharedConfig()},
     "cycle": {"decoder_sharing": ReversedCycleConfig(distinct=2), "encoder_sharing": CycleConfig(distinct=1)},
+    "sandwich-rms": {"norm": SandwichConfig(norm_layer=RMSNormConfig())},
+    "deep": {"norm": DeepNormConfig()},
+    "ssru": {"decoder_attention": SSRUConfig()},
+    "average": {"decoder_attention": AverageAttentionConfig(d_ff=8)},
     "layer-drop": {"layer_drop": 0.5},
 }
 
@@ -80,6 +87,16 @@ def test_padding_batch_mates_and_hypotheses_change_nothing(keys):
     state = state.select_rows(torch.arange(B).repeat_interleave(2)).keep_sentences(torch.tensor([2, 1]))
     logits, _, _ = model.step(target().ids[[2, 2, 1, 1], 1], state)
     assert torch.allclose(logits[::2], model.output(truth[[2, 1], 1]))
+
+
+@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
+def test_with_weights_in_bf16(keys):
+    model = small(**keys)
+    truth = model.float().hidden(source(), target())
+    found = model.bfloat16().hidden(source(), target())
+    assert found.dtype == torch.bfloat16
+    error = (found.float() - truth).norm(dim=-1) / truth.norm(dim=-1)
+    assert float(error.detach().median()) < 0.05
 
 
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
