@@ -77,7 +77,8 @@ class Learner:
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def clip(self) -> Tensor:
-        """Bound the norm of the whole gradient; gives the norm before, a scalar tensor."""
+        """Add the gradients of all ranks and bound the norm of the whole; gives the norm before, a scalar tensor."""
+        self.ranks.add_gradients(self.model)
         self.scaler.unscale_(self.optimiser)
         gradients = [p.grad for p in trainable(self.model) if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)

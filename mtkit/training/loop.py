@@ -11,13 +11,17 @@ from torch import Tensor
 
 from mtkit.training.average import average_checkpoints
 from mtkit.training.checkpoint import (
+    Checkpoint,
+    Damage,
     DamagedError,
     checkpoint_path,
     clear_leftovers,
     list_checkpoints,
     newest_good,
+    read_checkpoint,
     verify_checkpoint,
 )
+from mtkit.training.distributed import Ranks
 from mtkit.training.early_stopping import Scored
 from mtkit.training.learner import Learner
 from mtkit.training.meter import Sums
@@ -39,7 +43,8 @@ class TrainingResult:
         best: the best validation, its value lower for better; None if there was none.
         seconds: of all updates together, validation and saving left out.
         tokens_per_second: real source and target tokens.
-        weights: of the final model, on the CPU: averaged, else the best, else the last; empty if not finished.
+        weights: of the final model, on the CPU: averaged, else the best, else the last; empty if not finished, and on
+            all ranks but the first.
     """
 
     finished: bool
@@ -75,6 +80,7 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
             for losses in learner.losses(drawn.batches, update):  # forward
                 learner.backward(losses.sum / tokens)
                 sums.add(losses)
+            session.agree(sums)
             norm = learner.clip()
             if not math.isfinite(sums.mean() + float(norm)):
                 session.refuse(drawn, sums, norm)
@@ -93,8 +99,7 @@ def resume(learner: Learner, around: Surroundings) -> Progress:
     bound_primitive_cache()
     torch.use_deterministic_algorithms(around.config.deterministic)
     learner.model.train()
-    clear_leftovers(folder)
-    checkpoint, damages = newest_good(folder)
+    checkpoint, damages = newest_of_all(folder, learner.ranks)
     progress = Progress()
     if checkpoint is not None:
         learner.load(checkpoint.tensors)
@@ -117,6 +122,19 @@ def resume(learner: Learner, around: Surroundings) -> Progress:
     return progress
 
 
+def newest_of_all(folder: Path, ranks: Ranks) -> tuple[Checkpoint | None, list[Damage]]:
+    """The newest good checkpoint, chosen by the first rank, which also clears away what is left over or damaged."""
+    found: tuple[Checkpoint | None, list[Damage]] = (None, [])
+    if ranks.is_first:
+        clear_leftovers(folder)
+        found = newest_good(folder)
+    update = found[0].state["progress"]["update"] if found[0] is not None else -1
+    chosen = int(ranks.from_first([update])[0])
+    if ranks.is_first or chosen < 0:
+        return found
+    return read_checkpoint(checkpoint_path(folder, chosen)), []
+
+
 def conclude(session: Session) -> TrainingResult:
     """The result of a training that has come to its end, or to the end of its time."""
     progress, reason = session.progress, session.ending() or ""
@@ -130,7 +148,7 @@ def conclude(session: Session) -> TrainingResult:
         best=best,
         seconds=progress.seconds,
         tokens_per_second=tokens / max(progress.seconds, 1e-9),
-        weights=final_weights(session) if finished else {},
+        weights=final_weights(session) if finished and session.ranks.is_first else {},
     )
     session.around.log.event(
         "end",

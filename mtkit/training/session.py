@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
 
 from mtkit.corpus.loader import Position, Update
@@ -64,10 +65,12 @@ class Session:
         self.around = around
         self.config = around.config
         self.progress = progress
+        self.ranks = learner.ranks
         self.signals = signals
         self._parts = ExitStack()
         self._called = Stopwatch()
         self._is_late = False
+        self._names: list[str] | None = None
         self.watch = Stopwatch(progress.seconds)
         self.meter = Meter(self.watch)
         self.writer = CheckpointWriter(around.folder / "checkpoints", is_wanted=self._is_wanted)
@@ -87,13 +90,27 @@ class Session:
         while not self.ending():
             yield next(updates)
 
+    def agree(self, sums: Sums) -> None:
+        """Have all ranks know the same of this update: its losses, whether a signal came, and whether time is up."""
+        hours = self.config.max_hours
+        is_late = hours is not None and self._called.seconds >= hours * 3600
+        if self.ranks.world_size > 1:
+            if self._names is None:  # rank 0 is never without a micro-batch
+                self._names = self.ranks.text_from_first("\n".join(sums.by_name)).split("\n")
+            own = [float(sums.by_name[name]) if sums.by_name else 0.0 for name in self._names]
+            rows = self.ranks.gather([float(is_late), self.signals.received or 0, sums.tokens, *own])
+            totals = [sum(column) for column in zip(*rows, strict=True)]
+            is_late = totals[0] > 0
+            self.signals.received = int(max(row[1] for row in rows)) or None
+            sums.tokens = round(totals[2])
+            sums.by_name = dict(zip(self._names, map(torch.tensor, totals[3:]), strict=True))
+        self._is_late = is_late
+
     def apply(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
         """Count an update that has been applied."""
         self.writer.check()
         self.progress = self.progress.applied(drawn)
         self.meter.add(drawn, sums, norm)
-        hours = self.config.max_hours
-        self._is_late = hours is not None and self._called.seconds >= hours * 3600
 
     def refuse(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
         """Leave out an update that is not finite: keep the evidence, and stop if the recipe says so.
@@ -106,7 +123,7 @@ class Session:
             self.progress = replace(self.progress, position=drawn.position)
             return
         samples = [int(sample) for batch in drawn.batches for sample in batch.samples]
-        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}"
+        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}{self._suffix()}"
         facts = {"loss": str(loss), "grad_norm": str(float(norm)), "seed": self.config.seed, "samples": samples}
         write_evidence(Evidence(drawn.batches, {"update": update, **facts}), path)
         self.around.log.event("nonfinite", update, path=str(path), **facts)
@@ -140,7 +157,7 @@ class Session:
         is_due = update % self.config.validate_every == 0 or update == self.config.max_updates
         if self.around.validate is None or not is_due or self.progress.validated == update:
             return
-        judged = self._judge(self.around.validate, update)
+        judged = self._share(self._judge(self.around.validate, update) if self.ranks.is_first else None)
         if judged is None:
             raise self._interrupted()
         validation, seconds = judged
@@ -167,6 +184,24 @@ class Session:
         finally:
             model.train()
 
+    def _share(self, judged: tuple[Validation, float] | None) -> tuple[Validation, float] | None:
+        """What the first rank found, on all of them; with a signal that cut it off."""
+        if self.ranks.world_size == 1:
+            return judged
+        own = [0.0, self.signals.received or 0, 0.0, 0.0, 0.0]
+        if judged is not None:
+            validation, seconds = judged
+            own = [1.0, 0, validation.nll, math.nan if validation.bleu is None else validation.bleu, seconds]
+        is_there, signal, nll, bleu, seconds = self.ranks.from_first(own)
+        if not is_there:
+            self.signals.received = int(signal)
+            return None
+        sample = judged[0].sample if judged is not None else None
+        return Validation(nll, None if math.isnan(bleu) else bleu, sample), seconds
+
+    def _suffix(self) -> str:
+        return "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
+
     def save(self) -> None:
         """Save a checkpoint, when it is due, when the model is among the best, or when training ends here.
 
@@ -185,7 +220,8 @@ class Session:
         with self.watch.paused():
             self.progress = replace(self.progress, seconds=self.watch.seconds)
             state = {"progress": self.progress.to_json(), **self.learner.numbers()}
-            self.writer.submit(self.progress.update, Checkpoint(self.learner.tensors(), state))
+            if self.ranks.is_first:
+                self.writer.submit(self.progress.update, Checkpoint(self.learner.tensors(), state))
         path = checkpoint_path(self.writer.folder, self.progress.update)
         self.around.log.event("checkpoint", self.progress.update, path=str(path))
 
@@ -193,6 +229,7 @@ class Session:
         number = self.signals.received or 0
         self._submit()
         self.writer.wait()
+        self.ranks.wait()
         self.around.log.event("interrupted", self.progress.update, signal=number)
         return Interrupted(
             number, f"interrupted after update {self.progress.update}; the same command goes on from there"
