@@ -86,8 +86,8 @@ class CrossAttention(Branch):
         """See Branch."""
         return [self.key_value.weight.chunk(2)[1], self.out.weight]
 
-    def project(self, memory: Tensor, pos: Tensor, real: Tensor) -> KeyValues:
-        """Keys and values of memory [B, S, D] at pos [B, S], of which `real` [B, S] is there."""
+    def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KeyValues:
+        """Keys and values of memory [B, S, D] at pos [B, S], of which `real` [B, S] is there (None: all)."""
         k, v = split_heads(self.key_value(memory), 2 * self.heads.num_kv_heads).chunk(2, dim=1)  # [B, G, S, K]
         return KeyValues.of(self.key_norm(k), v, pos, real)
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from mtkit.layers.rows import Rows
 
-FIRST_CAPACITY = 16  # places that a cache begins with; doubled when full, so that appending costs O(1) on average
+LEAST_ROOM = 8  # places that a buffer gets beyond what is used, or ROOM of these: appending costs O(1) on average
+ROOM = 0.25  # more makes every selection of rows dearer: it copies the whole capacity, in one stretch for each row
 
 
 class Buffer:
@@ -29,7 +30,7 @@ def grown(buffer: Buffer, length: int, new: Tensor) -> Buffer:
     if new.requires_grad or buffer.data.requires_grad:
         return Buffer(torch.cat([buffer.data[:, :, :length], new], dim=2), total)
     if buffer.used != length or buffer.data.size(2) < total:
-        capacity = max(FIRST_CAPACITY, 2 * total)
+        capacity = total + max(LEAST_ROOM, int(ROOM * total))
         data = new.new_empty(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
         data[:, :, :length] = buffer.data[:, :, :length]
         buffer = Buffer(data, length)
@@ -86,6 +87,10 @@ class KeyValues(Rows):
         real = None if self.real is None else self.real[:, first:]
         return KeyValues.of(self.k[:, :, first:], self.v[:, :, first:], self.pos[:, first:], real)
 
+    def settled(self) -> KeyValues:
+        """The same, laid out for products with many queries one after another; strided ones are copied in each."""
+        return KeyValues.of(self.k.contiguous(), self.v.contiguous(), self.pos, self.real)
+
     def select(self, rows: Tensor) -> KeyValues:
         """The rows [N], in that order, with room to grow."""
         return replace(
@@ -100,7 +105,4 @@ class KeyValues(Rows):
 def _gather(buffer: Buffer, length: int, rows: Tensor) -> Buffer:
     if buffer.data.requires_grad:
         return Buffer(buffer.data[:, :, :length].index_select(0, rows), length)
-    _, groups, capacity, width = buffer.data.shape
-    data = buffer.data.new_empty(rows.numel(), groups, capacity, width)  # [N, G, capacity, K]
-    torch.index_select(buffer.data[:, :, :length], 0, rows, out=data[:, :, :length])
-    return Buffer(data, length)
+    return Buffer(buffer.data.index_select(0, rows), length)

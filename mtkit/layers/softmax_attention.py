@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.kernel import SelfKernel, with_new
 from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import Pattern
+from mtkit.layers.pattern import Pattern, causal
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
 
@@ -92,5 +92,10 @@ class SoftmaxAttention(SelfKernel):
     def attend(self, q: Tensor, new: KeyValues, past: Rows | None) -> tuple[Tensor, Rows]:
         """See SelfKernel; all keys and values are remembered."""
         keys = with_new(past, new)
-        y, _ = self(q, new.pos, keys)
+        y, _ = self.weigh(q, new.pos, keys, self._visible(new, past, keys))
         return y, keys
+
+    def _visible(self, new: KeyValues, past: Rows | None, keys: KeyValues) -> Tensor | None:
+        if past is not None and new.length == 1 and keys.real is None and self.pattern is causal:
+            return None  # the newest token comes after all others
+        return visibility(self.pattern, new.pos, keys)

@@ -83,7 +83,7 @@ class Transformer(TranslationModel):
 
     def hidden(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the true prefix."""
-        memory = self._memory(source)
+        memory = self._memory(source, source.real)
         x = self.tgt_embedding(target.ids, target.pos)
         for number in self.decoder.passes():
             x, _, _ = self.decoder[number](x, target.pos, memory.layers[number], real=target.real)
@@ -93,8 +93,9 @@ class Transformer(TranslationModel):
         """Encode B sentences; nothing is decoded yet."""
         rows = source.ids.size(0)
         next_pos = torch.zeros(rows, dtype=torch.int64, device=source.ids.device)
+        real = None if bool(source.real.all()) else source.real
         return State(
-            memory=self._memory(source),
+            memory=Memory(tuple(keys.settled() for keys in self._memory(source, real).layers)),
             cache=DecoderCache(layers=None, next_pos=next_pos),
             num_sentences=rows,
             num_rows=rows,
@@ -118,7 +119,7 @@ class Transformer(TranslationModel):
         cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
         return Advance(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
 
-    def _memory(self, source: Source) -> Memory:
+    def _memory(self, source: Source, real: Tensor | None) -> Memory:
         x = self.encode(source)
         attention: list[CrossAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
-        return Memory(tuple(each.project(x, source.pos, source.real) for each in attention))
+        return Memory(tuple(each.project(x, source.pos, real) for each in attention))
