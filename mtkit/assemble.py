@@ -26,6 +26,7 @@ from mtkit.search.config import SearchConfig
 from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
+from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.objective import Generation, Parts
 from mtkit.training.pieces import TargetPieces
@@ -82,8 +83,8 @@ def _begin_from(path: Path, model: TranslationModel) -> None:
     load_weights(model, tensors)
 
 
-def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair) -> Loader:
-    """The training data of a recipe.
+def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair, *, ranks: Ranks = ALONE) -> Loader:
+    """The training data of a recipe, as far as this process computes it.
 
     Raises:
         RecipeError, DataError: as `Loader`.
@@ -97,10 +98,14 @@ def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerP
         batch_tokens=training.batch_tokens,
         micro_batches=training.micro_batches,
         sampling=recipe.tokenizer.sampling,
+        rank=ranks.rank,
+        world_size=ranks.world_size,
     )
 
 
-def build_training(recipe: Recipe, model: TranslationModel, pieces: TargetPieces, generation: Generation) -> Learner:
+def build_training(
+    recipe: Recipe, model: TranslationModel, pieces: TargetPieces, generation: Generation, *, ranks: Ranks = ALONE
+) -> Learner:
     """The objective, optimiser and schedule of a recipe around a model.
 
     Raises:
@@ -109,7 +114,7 @@ def build_training(recipe: Recipe, model: TranslationModel, pieces: TargetPieces
     training = recipe.training
     decoder_input = training.decoder_input.build(pieces)
     parts = Parts(decoder_input, smoothing=training.label_smoothing, pieces=pieces, generation=generation)
-    return build_learner(model, training.objective.build(parts), config=training)
+    return build_learner(model, training.objective.build(parts), config=training, ranks=ranks)
 
 
 def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:

@@ -10,11 +10,13 @@ from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.model_folder import find_model
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
+from mtkit.pipeline.following import follow
 from mtkit.pipeline.pictures import draw_pictures
 from mtkit.pipeline.run_folder import Run, RunFolder, open_run, read_json
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
 from mtkit.pipeline.training import Trained, train_model
 from mtkit.recipe import Recipe, load_saved
+from mtkit.training.distributed import Ranks, joined
 from mtkit.training.log import Display
 
 
@@ -36,6 +38,8 @@ class Report:
 def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None) -> Report:
     """The whole route: tokenizer, corpus, training, translation of the test sets, scores, pictures.
 
+    Of several processes (see `training.distributed`) the first does all of it, and the others train beside it.
+
     Args:
         recipe: says everything.
         run_dir: where everything goes; `runs/NAME` in the current directory unless given.
@@ -45,14 +49,17 @@ def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, dis
     Raises:
         MtkitError: one of its kinds, see errors.py.
     """
-    check_inputs(recipe)
-    with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
-        trained = _train(held)
-        if not trained.finished:
-            return _report(held, [trained.sentence])
-        scores = evaluate_tests(held)
-        draw_pictures(held)
-        return _report(held, [trained.sentence, "", *summary_lines(held, scores)])
+    with joined() as ranks:
+        if not ranks.is_first:
+            return Report(follow(recipe, run_dir, ranks), [], {})
+        check_inputs(recipe)
+        with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
+            trained = _train(held, ranks)
+            if not trained.finished:
+                return _report(held, [trained.sentence])
+            scores = evaluate_tests(held)
+            draw_pictures(held)
+            return _report(held, [trained.sentence, "", *summary_lines(held, scores)])
 
 
 def train_tokenizer(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
@@ -81,16 +88,21 @@ def train(
     recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None
 ) -> Report:
     """Train, or go on where the run was interrupted; ends by writing `model/`. Arguments and errors as `run`."""
-    check_inputs(recipe)
-    with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
-        trained = _train(held)
-        model = [f"model: {held.folder.model}"] if trained.finished else []
-        return _report(held, [trained.sentence, *model])
+    with joined() as ranks:
+        if not ranks.is_first:
+            return Report(follow(recipe, run_dir, ranks), [], {})
+        check_inputs(recipe)
+        with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
+            trained = _train(held, ranks)
+            model = [f"model: {held.folder.model}"] if trained.finished else []
+            return _report(held, [trained.sentence, *model])
 
 
-def _train(held: Run) -> Trained:
+def _train(held: Run, ranks: Ranks) -> Trained:
     tokenizers = make_tokenizer(held)
-    return train_model(held, tokenizers, make_corpus(held, tokenizers))
+    stores = make_corpus(held, tokenizers)
+    ranks.wait()  # the others read what was made
+    return train_model(held, tokenizers, stores, ranks)
 
 
 def evaluate_run(run_dir: Path, *, display: Display | None = None) -> Report:

@@ -16,6 +16,7 @@ from mtkit.pipeline.run_folder import Run, read_json
 from mtkit.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoint import list_checkpoints
+from mtkit.training.distributed import Ranks
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.session import Surroundings
 
@@ -41,8 +42,10 @@ def describe(recipe: Recipe, tokenizers: TokenizerPair, longest_source: int) -> 
     )
 
 
-def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
+def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Ranks) -> Trained:
     """Train to the end of the recipe and write the model folder; go on where an earlier call was interrupted.
+
+    Of several processes only the first writes the model.
 
     Raises:
         RecipeError: parts of the recipe do not fit each other.
@@ -59,22 +62,25 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Trained:
         run.log.rewind(0)  # what an earlier call said of updates that were lost
     model = build_model(recipe, tokenizers)
     generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
-    learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation)
+    learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
     valid = stores.valid
     validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
     around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)
-    result = train(learner, build_loader(recipe, stores.train, tokenizers), around)
+    result = train(learner, build_loader(recipe, stores.train, tokenizers, ranks=ranks), around)
     summary = _summary(result, recipe)
     if not result.finished:
         most = recipe.training.max_updates
         sentence = f"not finished: {result.update:,} of {most:,} updates; the same command goes on from there"
         return Trained(False, sentence, summary)
+    sentence = f"training ended after {result.update:,} updates ({result.reason})"
+    if not ranks.is_first:
+        return Trained(True, sentence, summary)
     description = describe(recipe, tokenizers, stores.longest_source)
     card = model_card(description, {"train": summary}, parameters=sum(p.numel() for p in model.parameters()))
     write_model(folder.model, result.weights, description, tokenizers, card=card, lexicon=stores.lexicon)
     run.update_json(folder.report, {"train": summary})
     run.update_json(folder.stamps, {"train": key})
-    return Trained(True, f"training ended after {result.update:,} updates ({result.reason})", summary)
+    return Trained(True, sentence, summary)
 
 
 def _key(recipe: Recipe) -> str:

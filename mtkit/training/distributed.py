@@ -97,7 +97,8 @@ def joined() -> Iterator[Ranks]:
 
     A process that dies, stops or leaves the block by an error ends all the others, see Heartbeat.
     """
-    if "WORLD_SIZE" not in os.environ or os.environ["WORLD_SIZE"] == "1":
+    stated = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    if not stated or os.environ["WORLD_SIZE"] == "1":
         yield ALONE
         return
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
