@@ -12,8 +12,8 @@ import torch
 def aside() -> Iterator[None]:
     """A block without gradient in the midst of a forward pass.
 
-    Autocast remembers weights that it has cast, so that a pass with gradient would be given those cast without; in
-    this block it does not.
+    Autocast remembers weights that it has cast; older versions of torch (not 2.13) would hand those cast here, without
+    gradient, to the pass that learns. In this block nothing is remembered.
     """
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
