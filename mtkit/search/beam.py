@@ -16,7 +16,7 @@ from mtkit.search.pool import Ended, Pool
 from mtkit.search.request import Columns, Request, Symbols
 from mtkit.search.selection import Best, Candidates, Selection
 from mtkit.search.stepper import State, Stepper
-from mtkit.search.top import log_normaliser, top_columns
+from mtkit.search.top import log_normaliser, top_columns, with_columns
 
 LEAVE = 8  # finished sentences leave when they are at least one in so many: leaving copies the others' memory
 
@@ -58,11 +58,6 @@ class BeamSearch:
         """The n best hypotheses of each sentence, best first; at least one each."""
         return _Run(self, stepper, request).run()
 
-    @property
-    def width(self) -> int:
-        """Hypotheses of one group."""
-        return self.beam_size // self.selection.groups
-
 
 class _Run:
     """One search: what does not change during it, and the pool."""
@@ -71,13 +66,15 @@ class _Run:
         self.search = search
         self.stepper = stepper
         self.request = request
-        self.groups = search.selection.groups
+        self.selection = request.selection or search.selection
+        self.groups = self.selection.groups
+        self.width = search.beam_size // self.groups  # hypotheses of one beam
         self.constraints = (*search.constraints, *request.constraints)
         self.narrow = Columns(search.symbols, request.columns)
         self.columns = Columns(search.symbols, None) if self.constraints else self.narrow
         self.max_length = request.max_length.repeat_interleave(self.groups)  # [beams]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(self.groups)
-        self.pool = Pool(self.max_length.numel(), min(search.n_best, search.width))
+        self.pool = Pool(self.max_length.numel(), min(search.n_best, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
         """Extend all beams by one token, until every sentence is done."""
@@ -95,7 +92,7 @@ class _Run:
             if self.search.coverage is not None:
                 covered = self.search.coverage.add(covered, step.attention)
             candidates = self._expand(step.logits, live)
-            place = self.search.selection.choose(candidates, live, self.search.width)  # [N, W']
+            place = self.selection.choose(candidates, live, self.width)  # [N, W']
             choice, parent = candidates.take(place)
             done = self._end(candidates, choice, live, covered)  # [N]
             choice = choice._replace(log_prob=choice.log_prob.masked_fill(done.unsqueeze(1), float("-inf")))
@@ -121,7 +118,10 @@ class _Run:
         end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
         logits[:, columns.eos] = float("-inf")
         logits[:, columns.banned] = float("-inf")
-        top = top_columns(logits, self.search.selection.per_row(self.search.width))
+        top = top_columns(logits, self.selection.per_row(self.width))
+        wanted = self.selection.wanted(live)
+        if wanted is not None:
+            top = with_columns(top, logits, wanted)
         own_top = own.gather(1, top.column).float() if self.constraints else top.value  # [rows, K]
         shape = (live.num_beams, width, -1)
         total = live.log_prob.unsqueeze(2) + (top.value - normaliser).view(shape)  # [N, W, K]
@@ -140,7 +140,7 @@ class _Run:
         end, beam = candidates.end_log_prob, live.beam
         better = (choice.log_prob.unsqueeze(1) > end.unsqueeze(2)).sum(2)  # [N, W]
         better += (end.unsqueeze(1) > end.unsqueeze(2)).sum(2)
-        ends = (better < search.width) & (end > float("-inf"))  # [N, W]
+        ends = (better < self.width) & (end > float("-inf"))  # [N, W]
         dead = (choice.log_prob == float("-inf")).all(1)  # [N]
         forced = (dead & ~ends.any(1) & (pool.count[beam.cpu()] == 0).to(beam.device)).unsqueeze(1)  # [N, 1]
         ends |= forced & (live.log_prob != float("-inf"))
@@ -158,7 +158,7 @@ class _Run:
         shortest = torch.full_like(longest, live.length + 2)
         bound = search.penalty.bound(choice.log_prob.amax(1), shortest, longest + 1).cpu()
         beam = beam.cpu()
-        enough = (pool.count[beam] >= search.patience * search.width) | (bound <= pool.worst[beam])
+        enough = (pool.count[beam] >= search.patience * self.width) | (bound <= pool.worst[beam])
         done = (dead | enough.to(dead.device)).view(-1, self.groups)
         return done.all(1).repeat_interleave(self.groups)  # groups look at each other as long as one goes on
 

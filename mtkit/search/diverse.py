@@ -28,6 +28,10 @@ class Diverse:
         """At most `width` pieces of each earlier group can be made worse, so that the best `width` are among these."""
         return width * self.groups
 
+    def wanted(self, live: Live) -> Tensor | None:
+        """See Selection."""
+        return None
+
     def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
         """See Selection."""
         beams, live_width, per_row = candidates.log_prob.shape

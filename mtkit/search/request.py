@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.search.constraint import Constraint
+from mtkit.search.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Request:
         lines: [B] int64, a number for each sentence that does not depend on its batch (seeds of sampling).
         real: [B, S] where the source holds tokens; only a coverage penalty asks for it.
         constraints: those of these sentences (a prefix, phrases), applied after the search's own.
+        selection: takes the place of the search's own where a beam is searched; of one group.
         columns: [C] the ids to which the output is narrowed (a shortlist, with `eos` in it), or None.
     """
 
@@ -42,6 +44,7 @@ class Request:
     real: Tensor | None = None
     constraints: tuple[Constraint, ...] = ()
     columns: Tensor | None = None
+    selection: Selection | None = None
 
     @classmethod
     def of(cls, source: Any, max_length: Tensor, *, columns: Tensor | None = None) -> Request:

@@ -36,6 +36,9 @@ class Selection(Protocol):
     def per_row(self, width: int) -> int:
         """How many candidates of each hypothesis it wants to see when `width` are to be chosen for a beam."""
 
+    def wanted(self, live: Live) -> Tensor | None:
+        """Ids [rows, E] that must be among the candidates, however improbable; less than 0: none. None: none at all."""
+
     def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
         """Places [N, W'] in the flattened [N, W·K], best first; W' = `width`, or W·K if that is less."""
 
@@ -49,6 +52,10 @@ class Best:
     def per_row(self, width: int) -> int:
         """See Selection."""
         return width
+
+    def wanted(self, live: Live) -> Tensor | None:
+        """See Selection."""
+        return None
 
     def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
         """See Selection."""

@@ -44,6 +44,15 @@ def top_columns(logits: Tensor, count: int) -> Top:
     return Top(value, column.gather(1, place))
 
 
+def with_columns(top: Top, logits: Tensor, wanted: Tensor) -> Top:
+    """`top` of `logits` and behind it the columns `wanted` [rows, E], -inf where they are there already or below 0."""
+    column = torch.cat([top.column, wanted.clamp(min=0)], dim=1)  # [rows, K + E]
+    known = torch.cat([top.column, wanted], dim=1)
+    again = (wanted.unsqueeze(2) == known.unsqueeze(1)).tril(top.column.size(1) - 1).any(2)  # [rows, E]
+    value = logits.gather(1, column[:, top.column.size(1) :]).float().masked_fill(again | (wanted < 0), float("-inf"))
+    return Top(torch.cat([top.value, value], dim=1), column)
+
+
 def log_normaliser(logits: Tensor) -> Tensor:
     """log sum exp of each row of `logits` [rows, V], in float32 [rows]."""
     if logits.is_cuda:
