@@ -14,12 +14,13 @@ from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
 from mtkit.ctranslate2_engine import CTranslate2Engine, Threads
-from mtkit.engine import OwnEngine
+from mtkit.engine import Engine, OwnEngine
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.exported_model import is_exported, read_belongings
 from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
+from mtkit.onnx_engine import ENCODER, OnnxEngine
 from mtkit.recipe import Recipe, load_search
 from mtkit.score import ForcedScore, Given, score_lines
 from mtkit.search.config import SearchConfig
@@ -208,8 +209,14 @@ def load_exported(
 ) -> Translator:
     """A translator from the folder of an exported model; arguments and errors as `load_translator`."""
     found = read_belongings(folder)
+    threads = threads or Threads()
+    engine: Engine
+    if (folder / ENCODER).is_file():
+        engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.each)
+    else:
+        engine = CTranslate2Engine(folder, found.tokenizers, compute_type=compute_type, threads=threads)
     return Translator(
-        CTranslate2Engine(found.folder, found.tokenizers, compute_type=compute_type, threads=threads or Threads()),
+        engine,
         found.tokenizers,
         load_search(search or found.description.search, search_overrides),
         longest_source=found.description.longest_source,

@@ -1,7 +1,7 @@
 """The folder of a model that another engine runs: its own files, and what mtkit needs to translate with it.
 
 ```
-model.bin, config.json, ...   CTranslate2's
+model.bin, config.json, ...   CTranslate2's, or encoder.onnx and decoder.onnx
 mtkit.json                    as config.json of a model folder
 spm.model                     or src.model and tgt.model
 ```

@@ -15,6 +15,7 @@ class Target(StrEnum):
     """Whose model it becomes."""
 
     ctranslate2 = "ctranslate2"
+    onnx = "onnx"
 
 
 def export(
@@ -33,6 +34,8 @@ def export(
 
     from mtkit.cli.printing import print_lines
     from mtkit.export.ctranslate2 import export_ctranslate2
+    from mtkit.export.onnx import export_onnx
 
-    sys.stderr.write(export_ctranslate2(model, output, check_file=check) + "\n")
+    write = {Target.ctranslate2: export_ctranslate2, Target.onnx: export_onnx}[to]
+    sys.stderr.write(write(model, output, check_file=check) + "\n")
     print_lines([str(output)])

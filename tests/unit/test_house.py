@@ -60,6 +60,7 @@ ROOM_OF = {
     "long_lines": "translate",
     "minimum_bayes_risk": "translate",
     "minimum_bayes_risk": "translate",
+    "onnx_engine": "translate",
     "repetition": "translate",
     "score": "translate",
     "score": "translate",

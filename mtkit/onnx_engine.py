@@ -1,0 +1,134 @@
+"""Exported encoder and decoder step, run by onnxruntime under our own search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mtkit.compute_type import ComputeType
+from mtkit.corpus.batch import Source
+from mtkit.engine import Find
+from mtkit.errors import DataError, MissingExtraError, UsageError
+from mtkit.search.config import SearchConfig
+from mtkit.search.request import Symbols
+
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
+PAST = ("past_keys", "past_values")  # [L, B, W, G, T, K]
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """See State; `columns` are the shortlist, if there is one."""
+
+    memory: tuple[Tensor, Tensor]  # keys and values [L, B, G, S, K]
+    real: Tensor  # [B, S]
+    past: tuple[Tensor, Tensor]  # keys and values [L, B·W, G, T, K]
+    columns: Tensor | None
+
+    @property
+    def num_sentences(self) -> int:
+        """B."""
+        return self.real.size(0)
+
+    @property
+    def num_rows(self) -> int:
+        """B·W."""
+        return self.past[0].size(1)
+
+    def select_rows(self, rows: Tensor) -> OnnxState:
+        """See State."""
+        keys, values = (each.index_select(1, rows) for each in self.past)
+        return replace(self, past=(keys, values))
+
+    def keep_sentences(self, sentences: Tensor) -> OnnxState:
+        """See State."""
+        width = self.num_rows // self.num_sentences
+        rows = (sentences.unsqueeze(1) * width + torch.arange(width)).flatten()
+        keys, values = (each.index_select(1, sentences) for each in self.memory)
+        return replace(self.select_rows(rows), memory=(keys, values), real=self.real.index_select(0, sentences))
+
+
+class OnnxStep(NamedTuple):
+    """See search.stepper.Step."""
+
+    logits: Tensor
+    state: OnnxState
+    attention: Tensor | None
+
+
+class OnnxStepper:
+    """See Stepper."""
+
+    def __init__(self, encoder: Any, decoder: Any) -> None:
+        """Take two onnxruntime sessions."""
+        self._encoder, self._decoder = encoder, decoder
+
+    def start(self, source: Source, columns: Tensor | None = None) -> OnnxState:
+        """See Stepper."""
+        keys, values = _run(self._encoder, {"ids": source.ids, "real": source.real})
+        empty = keys.new_zeros(keys.size(0), keys.size(1), keys.size(2), 0, keys.size(4))  # [L, B, G, 0, K]
+        return OnnxState((keys, values), source.real, (empty, empty), columns)
+
+    def step(self, token: Tensor, state: OnnxState) -> OnnxStep:
+        """See Stepper."""
+        sentences = state.num_sentences
+        width = state.num_rows // max(1, sentences)
+        inputs = {
+            "token": token.view(sentences, width),
+            "real": state.real,
+            **dict(zip(MEMORY, state.memory, strict=True)),
+            **{name: torch.unflatten(each, 1, (sentences, width)) for name, each in zip(PAST, state.past, strict=True)},
+        }
+        logits, attention, keys, values = _run(self._decoder, inputs)
+        if state.columns is not None:
+            logits = logits.index_select(1, state.columns)
+        return OnnxStep(logits, replace(state, past=(keys.flatten(1, 2), values.flatten(1, 2))), attention)
+
+
+class OnnxEngine:
+    """An exported model; see Engine."""
+
+    def __init__(self, folder: Path, *, compute_type: ComputeType = "auto", threads: int = 0) -> None:
+        """Load the model; `threads` 0 is onnxruntime's own choice.
+
+        Raises:
+            MissingExtraError: onnxruntime is not installed.
+            UsageError: other numbers than float32 are wanted.
+            DataError: the files cannot be read.
+        """
+        try:
+            import onnxruntime
+            from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, InvalidProtobuf, NoSuchFile
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("onnx", "onnxruntime") from error
+        if compute_type not in ("auto", "float32"):
+            raise UsageError(f"compute type {compute_type}: a model exported to ONNX computes with float32")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        try:
+            sessions = [
+                onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
+                for name in (ENCODER, DECODER)
+            ]
+        except (Fail, InvalidGraph, InvalidProtobuf, NoSuchFile) as error:
+            raise DataError(f"{folder}: onnxruntime cannot read it: {error}") from error
+        self.stepper = OnnxStepper(*sessions)
+        self.compute_type = "float32"
+        self.device = torch.device("cpu")
+
+    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
+        """See Engine; every search of ours is there."""
+        return partial(search.build(symbols, with_log_probs=details, with_attention=details), self.stepper)
+
+
+def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
+    known = {each.name for each in session.get_inputs()}  # what a model does not use is no input
+    found = session.run(None, {name: each.contiguous().numpy() for name, each in inputs.items() if name in known})
+    return [torch.from_numpy(each) for each in found]

@@ -1,0 +1,80 @@
+"""`mtkit export --to onnx`: encoder and decoder step, run by onnxruntime under our own search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.layers.attention_config import WindowAttentionConfig
+from mtkit.layers.learned import LearnedConfig
+from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.shaw import ShawConfig
+from mtkit.layers.t5_bias import T5BiasConfig
+from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models.lstm import LSTMConfig
+from mtkit.models.transformer_config import TransformerConfig
+
+pytestmark = pytest.mark.usefixtures("_own_signals")
+Make = Callable[[Any], Path]
+
+
+def transformer(**keys: Any) -> TransformerConfig:
+    return TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1, **keys)
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[list[str], str]:
+    assert entry.execute(words) == code
+    captured = capsys.readouterr()
+    return captured.out.split("\n")[:-1], captured.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"encoder_positions": LearnedConfig(max_length=80), "decoder_positions": LearnedConfig(max_length=80)},
+        {"encoder_positions": RoPEConfig(), "decoder_positions": RoPEConfig(), "num_kv_heads": 1},
+        {"encoder_positions": ShawConfig(), "decoder_positions": T5BiasConfig()},
+    ],
+    ids=["sinusoidal", "learned", "rope", "shaw and t5"],
+)
+def test_it_translates_as_ours(keys: dict[str, Any], toy_model: Make, text: Path, capsys) -> None:
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name)
+    model, folder = str(toy_model(transformer(**keys))), str(text.parent / "exported")
+    out, err = said(capsys, "export", model, "--to", "onnx", "-o", folder, "--check", str(text))
+    assert out == [folder]
+    assert err == f"12 of 12 lines are translated equally (greedy, float32; {text})\n"
+    for beam_size in ("1", "3"):
+        options = [str(text), "--compute-type", "float32", "--jsonl", "--beam-size", beam_size]
+        ours, theirs = (
+            [json.loads(line) for line in said(capsys, "translate", path, *options)[0]] for path in (model, folder)
+        )
+        for own, other in zip(ours, theirs, strict=True):
+            assert own["hyp"] == other["hyp"]
+            assert own["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4 * max(1, abs(own["log_prob"])))
+            assert own["alignment"] == other["alignment"]
+    assert "computes with float32" in said(capsys, "translate", folder, str(text), "--compute-type", "bf16", code=2)[1]
+    (Path(folder) / "decoder.onnx").write_bytes(b"nonsense")
+    assert "onnxruntime cannot read it" in said(capsys, "translate", folder, str(text), code=65)[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (LSTMConfig(d_model=8), "model.kind: lstm"),
+        (transformer(decoder_positions=TransformerXLConfig()), "model.decoder_positions.kind: transformer_xl"),
+        (transformer(encoder_attention=WindowAttentionConfig()), "model.encoder_attention.kind: window"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_exported_is_named(config: Any, key: str, toy_model: Make, tmp_path: Path, capsys) -> None:
+    words = ["export", str(toy_model(config)), "--to", "onnx", "-o", str(tmp_path / "exported")]
+    assert f"mtkit: error: {key}: " in said(capsys, *words, code=2)[1]
+    assert not (tmp_path / "exported").exists()
