@@ -17,7 +17,9 @@ from mtkit.ctranslate2_engine import CTranslate2Engine, Threads
 from mtkit.engine import Engine, OwnEngine
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.evaluation.sentence import likeness
 from mtkit.exported_model import is_exported, read_belongings
+from mtkit.minimum_bayes_risk import minimum_bayes_risk
 from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.onnx_engine import ENCODER, OnnxEngine
@@ -34,7 +36,7 @@ from mtkit.training.pieces import TargetPieces
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, mismatches
-from mtkit.translate import TranslationOptions, Translator
+from mtkit.translate import Rerank, TranslationOptions, Translator
 from mtkit.validator import Part, Validator
 
 
@@ -121,7 +123,7 @@ def build_training(
 def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:
     """What judges a model while it trains."""
     config = recipe.training.validation
-    search = replace(recipe.search, beam_size=config.beam_size, n_best=1, method=SearchConfig().method)
+    search = replace(recipe.search, beam_size=config.beam_size, n_best=1, rerank=None, method=SearchConfig().method)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
 
@@ -194,6 +196,7 @@ def load_translator(
         config,
         longest_source=min(one.description.longest_source for one in loaded),
         options=options,
+        rerank=_rerank(config),
         shortlist=_shortlist(first, config) if shortlist else None,
     )
 
@@ -215,13 +218,19 @@ def load_exported(
         engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.each)
     else:
         engine = CTranslate2Engine(folder, found.tokenizers, compute_type=compute_type, threads=threads)
+    config = load_search(search or found.description.search, search_overrides)
     return Translator(
         engine,
         found.tokenizers,
-        load_search(search or found.description.search, search_overrides),
+        config,
         longest_source=found.description.longest_source,
         options=options,
+        rerank=_rerank(config),
     )
+
+
+def _rerank(search: SearchConfig) -> Rerank | None:
+    return None if search.rerank is None else minimum_bayes_risk(likeness(search.rerank.metric))
 
 
 def _shortlist(loaded: Loaded, search: SearchConfig) -> Shortlist:

@@ -101,7 +101,7 @@ class CTranslate2Engine:
             "return_attention": details,
             "max_input_length": 0,
         }
-        return _Finder(self, options, search.penalty(), details, search.n_best)
+        return _Finder(self, options, search.penalty(), details, search.candidates)
 
     def sources(self, source: Source) -> list[list[str]]:
         """The pieces of each sentence by name, without the end of sentence, which the model adds itself."""
@@ -213,7 +213,7 @@ def _options(search: SearchConfig) -> dict[str, Any]:
         raise UsageError(f"{key}: CTranslate2 has no option for this value; leave it out, or use mtkit's own model")
     options: dict[str, Any] = {
         "beam_size": search.beam_size,
-        "num_hypotheses": search.n_best,
+        "num_hypotheses": search.candidates,
         "patience": search.patience,
         "length_penalty": penalty.alpha if isinstance(penalty, Average) else 0.0,
         "no_repeat_ngram_size": search.no_repeat_ngram,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from mtkit.alignment import SPACE_MARK, links_of, word_pairs
+from mtkit.demands import Line, PieceDemands, in_pieces, text_of
 from mtkit.long_lines import split_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
@@ -28,15 +29,33 @@ class Segment:
     space: str  # white space of the line before it
     ids: list[int]
     flags: tuple[str, ...] = ()
+    demands: PieceDemands | None = None
     found: list[Hypothesis] = field(default_factory=list)  # best first
     texts: list[str] = field(default_factory=list)  # of `found`
 
+    def keep_allowed(self, tokenizer: Tokenizer) -> bool:
+        """Drop hypotheses with something excluded in them. If none is left, demand more, drop none, and say False."""
+        if self.demands is None:
+            return True
+        breaches = [self.demands.breaches(h.tokens, tokenizer) for h in self.found]
+        kept = [h for h, breach in zip(self.found, breaches, strict=True) if not breach]
+        if kept or not self.found:
+            self.found = kept
+            return True
+        spelled = [stretch for breach in breaches for stretch in breach]
+        self.demands = replace(self.demands, exclude=tuple(dict.fromkeys((*self.demands.exclude, *spelled))))
+        return False
 
-def cut(lines: Sequence[str], first: int, tokenizer: Tokenizer, longest: int | None) -> Iterator[Segment]:
+
+def cut(given: Sequence[Line], first: int, tokenizers: TokenizerPair, longest: int | None) -> Iterator[Segment]:
     """The segments of the lines, which are numbered from `first`; a blank line has none.
 
-    A line of more than `longest` pieces becomes several (see long_lines.py).
+    A line of more than `longest` pieces becomes several (see long_lines.py), unless there are demands on it.
+
+    Raises:
+        DataError: as `in_pieces`.
     """
+    tokenizer, lines = tokenizers.src, [text_of(line) for line in given]
     spoken = [i for i, line in enumerate(lines) if line and not line.isspace()]
 
     def lengths(texts: Sequence[str]) -> list[int]:
@@ -44,8 +63,10 @@ def cut(lines: Sequence[str], first: int, tokenizer: Tokenizer, longest: int | N
 
     for i, ids in zip(spoken, tokenizer.encode([lines[i] for i in spoken]), strict=True):
         number = (first + i) * _PARTS
-        if longest is None or len(ids) <= longest:
-            yield Segment(first + i, number, "", ids, _unknown(ids, tokenizer))
+        line = given[i]
+        demands = None if isinstance(line, str) else in_pieces(line, first + i, tokenizers.tgt)
+        if longest is None or len(ids) <= longest or demands is not None:
+            yield Segment(first + i, number, "", ids, _unknown(ids, tokenizer), demands)
             continue
         parts = split_line(lines[i], lengths, longest)
         for k, (part, piece_ids) in enumerate(zip(parts, tokenizer.encode([p.text for p in parts]), strict=True)):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from mtkit.corpus.collate import collate_source
+from mtkit.demands import Line, constrain, text_of
 from mtkit.engine import Engine
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.repetition import has_loop
@@ -24,6 +25,7 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols
 
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
+TRIES = 20  # searches without the spellings of an excluded text that were found before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,16 +101,17 @@ class Translator:
         """The numbers that the engine computes with: what `auto` came to."""
         return self.engine.compute_type
 
-    def translate(self, lines: Iterable[str], *, first: int = 1) -> Iterator[Translation]:
+    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
         """Exactly one translation for each line, in order; a blank line (empty or white space) gives a blank one.
 
         Args:
-            lines: any text; what follows a line is not waited for longer than `flush_every` says.
+            lines: any text, with demands on its translation or without; what follows a line is not waited for longer
+                than `flush_every` says.
             first: the number of the first line.
 
         Raises:
             MtkitError: what reading `lines` raises, after the translations of all lines before.
-            DataError: a model gives figures that are not numbers.
+            DataError: a model gives figures that are not numbers; demands that cannot be met.
         """
         for window, error in windows(lines, self.options):
             yield from self._window(window, first)
@@ -116,15 +119,18 @@ class Translator:
             if error is not None:
                 raise error
 
-    def translate_lines(self, lines: Iterable[str]) -> list[str]:
+    def translate_lines(self, lines: Iterable[Line]) -> list[str]:
         """The texts alone."""
         return [translation.hyp for translation in self.translate(lines)]
 
-    def _window(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
-        segments = list(cut(lines, first, self.tokenizers.src, self.longest_source))
+    def _window(self, lines: Sequence[Line], first: int) -> Iterator[Translation]:
+        segments = list(cut(lines, first, self.tokenizers, self.longest_source))
         self._search(segments, self.search)
+        self._keep_out(segments, self.search)
         again = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
-        self._search(again, replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM))
+        no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
+        self._search(again, no_loops)
+        self._keep_out(again, no_loops)
         for segment in again:
             segment.flags = (*segment.flags, "repetition")
         self._write(segments)
@@ -149,10 +155,22 @@ class Translator:
                 real=source.real,
                 columns=columns,
             )
+            if any(s.demands for s in batch):
+                request = constrain(request, [s.demands for s in batch], self.symbols)
             for segment, found in zip(batch, find(request), strict=True):
                 if any(math.isnan(h.score) for h in found) and (details or config.rows > 1):
                     raise DataError(f"line {segment.line}: the model gives scores that are not numbers; train it again")
                 segment.found = found
+
+    def _keep_out(self, segments: Sequence[Segment], config: SearchConfig) -> None:
+        """Search again, with what was found forbidden, where all that was found has something excluded in it."""
+        waiting = [s for s in segments if s.demands is not None]
+        for _ in range(TRIES):
+            waiting = [s for s in waiting if not s.keep_allowed(self.tokenizers.tgt)]
+            if not waiting:
+                return
+            self._search(waiting, config)
+        raise DataError(f"line {waiting[0].line}: no translation was found without what is excluded")
 
     def _write(self, segments: Sequence[Segment]) -> None:
         """Ids -> text for all hypotheses, in the order that `rerank` wants."""
@@ -163,17 +181,18 @@ class Translator:
                 order = self.rerank(segment.texts)
                 segment.found = [segment.found[i] for i in order]
                 segment.texts = [segment.texts[i] for i in order]
+            del segment.found[self.search.n_best :], segment.texts[self.search.n_best :]
 
 
-def windows(lines: Iterable[str], options: TranslationOptions) -> Iterator[tuple[list[str], MtkitError | None]]:
+def windows(lines: Iterable[Line], options: TranslationOptions) -> Iterator[tuple[list[Line], MtkitError | None]]:
     """Lines to be sorted together, and with the last of them what ended the reading."""
     most = min(options.window, options.flush_every or options.window)
-    window: list[str] = []
+    window: list[Line] = []
     characters = 0
     try:
         for line in lines:
             window.append(line)
-            characters += len(line)
+            characters += len(text_of(line))
             if len(window) == most or characters >= options.window_characters:
                 yield window, None
                 window, characters = [], 0

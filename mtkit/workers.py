@@ -14,6 +14,7 @@ from typing import Self
 
 import torch
 
+from mtkit.demands import Line
 from mtkit.errors import MtkitError, ReadWriteError
 from mtkit.translate import Translation, TranslationOptions, Translator, windows
 
@@ -64,7 +65,7 @@ class WorkerPool:
             process.terminate()
             process.join()
 
-    def translate(self, lines: Iterable[str], *, first: int = 1) -> Iterator[Translation]:
+    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
         """See Translator.translate.
 
         Raises:
@@ -95,7 +96,7 @@ class WorkerPool:
         if error is not None:
             raise error
 
-    def _send(self, pipe: Connection, work: tuple[list[str], int]) -> None:
+    def _send(self, pipe: Connection, work: tuple[list[Line], int]) -> None:
         try:
             pipe.send(work)
         except OSError as error:

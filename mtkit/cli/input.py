@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mtkit.demands import Line
 from mtkit.errors import DataError
 from mtkit.text.lines import decode_lines, read_lines
 
@@ -30,7 +31,7 @@ def lines_of(file: Path) -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, "stdin") if str(file) == "-" else read_lines(file)
 
 
-def without_first(lines: Iterator[str], count: int, done: Path) -> Iterator[str]:
+def without_first(lines: Iterator[Line], count: int, done: Path) -> Iterator[Line]:
     """The lines after the first `count`, which were translated to `done` before.
 
     Raises:

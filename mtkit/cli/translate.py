@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Device, Ensemble, Model, Settings, Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.demands import Line
 
 
 def translate(
@@ -19,6 +24,10 @@ def translate(
     ensemble: Ensemble = None,
     shortlist: Annotated[bool, typer.Option("--shortlist", help="Only likely target pieces; faster.")] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A JSON object a line: scores, pieces, alignment.")] = False,
+    constraints: Annotated[
+        Path | None,
+        typer.Option("--constraints", metavar="FILE", help="JSON for each line, with prefix, include, exclude."),
+    ] = None,
     flush_every: Annotated[
         int | None, typer.Option("--flush-every", min=1, metavar="N", help="Lines read before translations appear.")
     ] = None,
@@ -36,6 +45,7 @@ def translate(
     from mtkit.cli.input import is_person, lines_of, without_first
     from mtkit.cli.output import lines_done
     from mtkit.cli.output import output as open_output
+    from mtkit.demands import with_constraints
     from mtkit.errors import UsageError
     from mtkit.translate import TranslationOptions
     from mtkit.workers import translating
@@ -54,7 +64,11 @@ def translate(
         shortlist=shortlist,
     )
     done = lines_done(output) if resume and output is not None else 0
-    lines = lines_of(file) if output is None else without_first(lines_of(file), done, output)
+    lines: Iterator[Line] = iter(lines_of(file))
+    if constraints is not None:
+        lines = with_constraints(lines_of(file), constraints)
+    if output is not None:
+        lines = without_first(lines, done, output)
     with (
         translating(make, workers, flush_every=flush_every) as translate_lines,
         open_output(output, resume=resume) as stream,

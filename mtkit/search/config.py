@@ -47,6 +47,14 @@ MethodConfig = BeamConfig | DiverseConfig | SamplingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
+class MinimumBayesRiskConfig:
+    """Of all that the search finds, what is most like the rest comes first (see minimum_bayes_risk.py)."""
+
+    kind: Literal["mbr"] = "mbr"
+    metric: Literal["chrf", "bleu"] = "chrf"  # likeness of two translations; chrf is finer on single sentences
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchConfig:
     """How translations are looked for. A number as `length_penalty` means {kind: average, alpha: that number}."""
 
@@ -61,12 +69,15 @@ class SearchConfig:
     repetition_penalty: Annotated[float, Field(ge=1)] = 1.0  # log-probabilities of used pieces times this; 1: off
     allow_unknown: bool = False  # may the unknown piece be generated?
     method: MethodConfig = field(default_factory=BeamConfig)
+    rerank: MinimumBayesRiskConfig | None = None  # another order of the hypotheses of a line, best first
 
     def __post_init__(self) -> None:
         paths = self.method.samples if isinstance(self.method, SamplingConfig) else self.beam_size
         if self.n_best > paths:
             name = "method.samples" if isinstance(self.method, SamplingConfig) else "beam_size"
             raise ValueError(f"n_best: {self.n_best} is more than {name} {paths}; raise that or lower this")
+        if self.rerank is not None and paths == 1:
+            raise ValueError("rerank: there is one hypothesis and nothing to choose; raise beam_size or method.samples")
         if isinstance(self.method, DiverseConfig) and self.beam_size % self.method.groups:
             raise ValueError(f"method.groups: {self.method.groups} does not divide beam_size {self.beam_size}")
 
@@ -74,6 +85,11 @@ class SearchConfig:
     def rows(self) -> int:
         """Hypotheses of a sentence that are in the batch at once."""
         return self.method.samples if isinstance(self.method, SamplingConfig) else self.beam_size
+
+    @property
+    def candidates(self) -> int:
+        """Hypotheses of a sentence that the search gives: the n best, or all if they are to be ranked anew."""
+        return self.n_best if self.rerank is None else self.rows
 
     def penalty(self) -> LengthPenalty:
         """The length penalty."""
@@ -103,7 +119,7 @@ class SearchConfig:
             walk = Walk(
                 symbols=symbols,
                 penalty=self.penalty(),
-                n_best=self.n_best,
+                n_best=self.candidates,
                 constraints=self.constraints(),
                 with_log_probs=with_log_probs or self.rows > 1,
                 with_attention=with_attention,
@@ -114,7 +130,7 @@ class SearchConfig:
             selection = Diverse(self.method.groups, self.method.strength)
         return BeamSearch(
             beam_size=self.beam_size,
-            n_best=self.n_best,
+            n_best=self.candidates,
             symbols=symbols,
             penalty=self.penalty(),
             patience=self.patience,

@@ -145,6 +145,21 @@ def test_jsonl_of_greedy_search_has_everything_too(
             assert record["log_prob"] == 0
 
 
+def test_constraints_and_another_order(
+    attentive: Path, source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "constraints.jsonl"
+    path.write_text('{"prefix": "the d"}\n\n\n{"include": ["dog"], "exclude": ["a"]}\n\n\n')
+    words = ["--constraints", str(path), "--set", "search.rerank={kind: mbr}", "--set", "search.max_length.b=20"]
+    hyps = translated(capsys, str(attentive), str(source), *words)
+    assert hyps[0].startswith("the d")
+    assert "dog" in hyps[3]
+    assert "a" not in hyps[3]
+    path.write_text("{}\n")
+    assert entry.execute(["translate", str(attentive), str(source), "--constraints", str(path)]) == 65
+    assert "constraints.jsonl: ends at line 1" in capsys.readouterr().err
+
+
 def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source.write_bytes(source.read_bytes() + b"caf\xe9\n")
     output = source.with_name("out.txt")

@@ -57,6 +57,7 @@ ROOM_OF = {
     "ctranslate2_engine": "translate",
     "engine": "translate",
     "exported_model": "assemble",
+    "demands": "translate",
     "long_lines": "translate",
     "minimum_bayes_risk": "translate",
     "minimum_bayes_risk": "translate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.score import forced_log_probs, score_lines
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.config import LengthLimit, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.diverse import DiverseConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
@@ -208,6 +209,25 @@ def test_the_model_of_the_caller_is_not_changed(tokenizers):
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert {p.dtype for p in engine.models[0].parameters()} == {torch.bfloat16}
     assert len(Translator(engine, tokenizers, SearchConfig()).translate_lines(sentences(4))) == 4
+
+
+def test_rerank_sees_all_and_gives_the_n_best(tokenizers):
+    seen = []
+
+    def backwards(texts):
+        seen.append(len(texts))
+        return list(reversed(range(len(texts))))
+
+    config = SearchConfig(beam_size=4, n_best=2, rerank=MinimumBayesRiskConfig(), max_length=LengthLimit(a=1.0, b=5))
+    engine = OwnEngine([transformer(tokenizers)], compute_type="float32")
+    lines = sentences(6)
+    ranked = list(Translator(engine, tokenizers, config, rerank=backwards).translate(lines))
+    plain = list(Translator(engine, tokenizers, replace(config, rerank=None, n_best=4)).translate(lines))
+    assert seen == [4] * 6
+    for a, b in zip(plain, ranked, strict=True):
+        assert [n.hyp for n in b.nbest] == [a.nbest[3].hyp, a.nbest[2].hyp]
+    with pytest.raises(ValueError, match="rerank: there is one hypothesis"):
+        replace(config, beam_size=1, n_best=1)
 
 
 def test_int8_translates_and_its_batches_do_not_matter(tokenizers):
