@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
     from mtkit.pipeline import Report, evaluate_run, run, train
-    from mtkit.recipe import Recipe, load_recipe
-    from mtkit.translate import Translation, Translator
+    from mtkit.recipe.recipe import Recipe, load_recipe
+    from mtkit.translate.translator import Translation, Translator
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "MtkitError": "mtkit.errors:MtkitError",
-    "Recipe": "mtkit.recipe:Recipe",
+    "Recipe": "mtkit.recipe.recipe:Recipe",
     "Report": "mtkit.pipeline:Report",
     "Scores": "mtkit.evaluation.score:Scores",
-    "Translation": "mtkit.translate:Translation",
-    "Translator": "mtkit.translate:Translator",
+    "Translation": "mtkit.translate.translator:Translation",
+    "Translator": "mtkit.translate.translator:Translator",
     "evaluate": "mtkit.evaluation.score:score",
     "evaluate_run": "mtkit.pipeline:evaluate_run",
     "load_model": "mtkit.assemble:load_translator",
-    "load_recipe": "mtkit.recipe:load_recipe",
+    "load_recipe": "mtkit.recipe.recipe:load_recipe",
     "run": "mtkit.pipeline:run",
     "train": "mtkit.pipeline:train",
 }

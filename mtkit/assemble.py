@@ -9,24 +9,17 @@ from pathlib import Path
 
 import torch
 
-from mtkit.compute_type import ComputeType
 from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
 from mtkit.corpus.store import Store
-from mtkit.ctranslate2_engine import CTranslate2Engine, Threads
-from mtkit.engine import Engine, OwnEngine
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.evaluation.sentence import likeness
 from mtkit.exported_model import is_exported, read_belongings
-from mtkit.minimum_bayes_risk import minimum_bayes_risk
 from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
-from mtkit.onnx_engine import ENCODER, OnnxEngine
-from mtkit.recipe import Recipe, load_search
-from mtkit.score import ForcedScore, Given, score_lines
+from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
-from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
 from mtkit.training.distributed import ALONE, Ranks
@@ -36,7 +29,14 @@ from mtkit.training.pieces import TargetPieces
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, mismatches
-from mtkit.translate import Rerank, TranslationOptions, Translator
+from mtkit.translate.compute_type import ComputeType
+from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads
+from mtkit.translate.engine import Engine, OwnEngine
+from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
+from mtkit.translate.onnx_engine import ENCODER, OnnxEngine
+from mtkit.translate.score import ForcedScore, Given, score_lines
+from mtkit.translate.shortlist import Shortlist
+from mtkit.translate.translator import Rerank, TranslationOptions, Translator
 from mtkit.validator import Part, Validator
 
 

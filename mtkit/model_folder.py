@@ -21,11 +21,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from mtkit import __version__, schema
+from mtkit import __version__
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.files import build_folder, reading, write_bytes, write_json, write_text
 from mtkit.models.model import TranslationModel
-from mtkit.recipe import ModelConfig, plain, stated
+from mtkit.recipe import schema
+from mtkit.recipe.recipe import ModelConfig, plain, stated
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, model_names
 from mtkit.training.tensor_file import write_tensors

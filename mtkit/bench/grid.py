@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from mtkit.compute_type import ComputeType
+from mtkit.translate.compute_type import ComputeType
 
 EngineName = Literal["mtkit", "ctranslate2"]
 

@@ -21,13 +21,13 @@ import numpy as np
 from mtkit.assemble import load_exported, load_translator
 from mtkit.bench.grid import EngineName, Figures, Grid, Setting
 from mtkit.corpus.binarise import check_partners
-from mtkit.ctranslate2_engine import Threads
 from mtkit.errors import DataError, MissingInputError, TrainingError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.text.lines import read_lines
-from mtkit.translate import TranslationOptions, Translator
-from mtkit.translation import Translation
-from mtkit.workers import translating
+from mtkit.translate.ctranslate2_engine import Threads
+from mtkit.translate.translation import Translation
+from mtkit.translate.translator import TranslationOptions, Translator
+from mtkit.translate.workers import translating
 
 WARM_UP = 32  # lines translated before the clock starts
 SINGLE = 50  # lines translated one by one for the latency

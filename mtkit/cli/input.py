@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mtkit.demands import Line
 from mtkit.errors import DataError
 from mtkit.text.lines import decode_lines, read_lines
+from mtkit.translate.demands import Line
 
 PROMPT = "> "
 

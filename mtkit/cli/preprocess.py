@@ -10,7 +10,7 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
     from mtkit import pipeline
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines
-    from mtkit.recipe import load_recipe
+    from mtkit.recipe.recipe import load_recipe
 
     checked = load_recipe(recipe, overrides or [])
     with display() as shown:

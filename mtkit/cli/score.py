@@ -28,7 +28,7 @@ def score(
     from mtkit.assemble import load_scorer
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
-    from mtkit.score import read_pairs
+    from mtkit.translate.score import read_pairs
 
     if (ref is None) == (hyps is None):
         raise UsageError("score: takes either --ref FILE or --hyps FILE")

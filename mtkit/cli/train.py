@@ -16,7 +16,7 @@ def train(
     from mtkit import pipeline
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines
-    from mtkit.recipe import load_recipe
+    from mtkit.recipe.recipe import load_recipe
 
     checked = load_recipe(recipe, overrides or [])
     if dry_run:

@@ -51,7 +51,7 @@ def _of_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -> None:
     from mtkit import pipeline
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines
-    from mtkit.recipe import load_recipe
+    from mtkit.recipe.recipe import load_recipe
 
     checked = load_recipe(recipe, overrides)
     with display() as shown:

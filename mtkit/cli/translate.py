@@ -12,7 +12,7 @@ from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Devic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.demands import Line
+    from mtkit.translate.demands import Line
 
 
 def translate(
@@ -45,10 +45,10 @@ def translate(
     from mtkit.cli.input import is_person, lines_of, without_first
     from mtkit.cli.output import lines_done
     from mtkit.cli.output import output as open_output
-    from mtkit.demands import with_constraints
     from mtkit.errors import UsageError
-    from mtkit.translate import TranslationOptions
-    from mtkit.workers import translating
+    from mtkit.translate.demands import with_constraints
+    from mtkit.translate.translator import TranslationOptions
+    from mtkit.translate.workers import translating
 
     if resume and output is None:
         raise UsageError("translate: --resume goes on with FILE.part and needs -o FILE")

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtkit.corpus.store import MANIFEST, Store
-from mtkit.engine import Engine, OwnEngine
 from mtkit.errors import DataError
 from mtkit.model_folder import Loaded
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import read_lines
-from mtkit.translate import Translator
+from mtkit.translate.engine import Engine, OwnEngine
+from mtkit.translate.translator import Translator
 
 LINES = 100
 LEAST = 0.99  # share of the lines that must come out equal

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.ctranslate2_engine import CTranslate2Engine, Threads
 from mtkit.errors import UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.export.ctranslate2_rules import check
@@ -13,6 +12,7 @@ from mtkit.exported_model import is_exported, write_belongings
 from mtkit.files import build_folder, writing
 from mtkit.model_folder import read_model
 from mtkit.models.transformer import Transformer
+from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads
 
 LEAST_POSITIONS = 1024  # tabulated for a model whose own positions have no end
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from mtkit.errors import UsageError
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.recipe import ModelConfig
+from mtkit.recipe.recipe import ModelConfig
 
 # keys whose every value the export knows, or that do not matter once a model is trained
 FREE = {

@@ -26,8 +26,8 @@ from mtkit.model_folder import read_model
 from mtkit.models.state import State
 from mtkit.models.transformer import DecoderCache, Memory, Transformer
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.onnx_engine import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
-from mtkit.recipe import ModelConfig
+from mtkit.recipe.recipe import ModelConfig
+from mtkit.translate.onnx_engine import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
 
 REFUSED = {
     "feed_forward": {"experts"},

@@ -67,9 +67,7 @@ class _Product(torch.autograd.Function):
     """One step's x W^T + b + add."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: Tensor | None, uses: Uses
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: Tensor | None, uses: Uses) -> Tensor:
         ctx.uses, ctx.step, ctx.add_dtype = uses, uses.open(), None if add is None else add.dtype
         ctx.x_dtype = x.dtype
         x = x.to(weight.dtype)

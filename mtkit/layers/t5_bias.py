@@ -85,7 +85,5 @@ class T5BiasConfig:
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
         """One table for all layers, as in the paper."""
-        scheme = T5Bias(
-            heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal
-        )
+        scheme = T5Bias(heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal)
         return shared(scheme, layers)

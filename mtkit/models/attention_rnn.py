@@ -215,9 +215,7 @@ class AttentionRNNConfig:
     def _encoder(self) -> BidirectionalEncoder:
         widths = [self.d_embedding] + [2 * self.d_model] * (self.encoder_layers - 1)
         layers = [
-            BidirectionalLayer(
-                self.encoder_cell.build(d_in, self.d_model), self.encoder_cell.build(d_in, self.d_model)
-            )
+            BidirectionalLayer(self.encoder_cell.build(d_in, self.d_model), self.encoder_cell.build(d_in, self.d_model))
             for d_in in widths
         ]
         return BidirectionalEncoder(layers, Dropout(self.dropout))

@@ -23,9 +23,7 @@ from mtkit.layers.residual import PostNormConfig, PreNormConfig, Residual
 from mtkit.layers.sandwich import SandwichConfig
 from mtkit.layers.softmax_attention import SoftmaxAttention
 
-NormConfig = Annotated[
-    PreNormConfig | PostNormConfig | SandwichConfig | DeepNormConfig, Field(discriminator="kind")
-]
+NormConfig = Annotated[PreNormConfig | PostNormConfig | SandwichConfig | DeepNormConfig, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True)

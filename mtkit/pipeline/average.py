@@ -21,7 +21,7 @@ from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.training import describe
-from mtkit.recipe import load_saved
+from mtkit.recipe.recipe import load_saved
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import average_checkpoints
 

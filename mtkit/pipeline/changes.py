@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mtkit.recipe import Recipe, plain
+from mtkit.recipe.recipe import Recipe, plain
 from mtkit.training.config import harmless_keys
 
 # files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time

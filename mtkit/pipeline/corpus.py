@@ -16,7 +16,7 @@ from mtkit.errors import DataError, MissingInputError
 from mtkit.files import build_folder, hash_file, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
 from mtkit.pipeline.run_folder import Json, Run, read_json
-from mtkit.recipe import Recipe, plain
+from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 

@@ -13,7 +13,7 @@ from mtkit.assemble import build_training, build_untrained, with_precision
 from mtkit.corpus.batch import Batch, Source
 from mtkit.corpus.collate import collate
 from mtkit.models.model import TranslationModel
-from mtkit.recipe import Recipe
+from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner
 from mtkit.training.objective import RewardName

@@ -10,7 +10,7 @@ from mtkit.corpus.store import Store
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.run_folder import Run, RunFolder, run_folder_path
 from mtkit.pipeline.training import train_model
-from mtkit.recipe import Recipe, load_saved
+from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.distributed import Ranks
 from mtkit.training.log import Log, Silent

@@ -15,7 +15,7 @@ from mtkit.plot.curves import plot_curves
 from mtkit.plot.picture import is_installed
 from mtkit.search.request import Request
 from mtkit.text.lines import read_lines
-from mtkit.translate import symbols_of
+from mtkit.translate.translator import symbols_of
 
 LENGTH_SHOWN = range(6, 16)  # words of a sentence whose map can be read at a glance
 

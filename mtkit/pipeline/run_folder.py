@@ -14,7 +14,7 @@ from mtkit.assemble import with_precision
 from mtkit.errors import DataError, RecipeError
 from mtkit.files import RunLock, hash_file, reading, write_json, writing
 from mtkit.pipeline.changes import changed_keys
-from mtkit.recipe import Recipe, load_saved, save_recipe
+from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.log import Display, Log, Silent
 

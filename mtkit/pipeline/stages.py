@@ -15,7 +15,7 @@ from mtkit.pipeline.pictures import draw_pictures
 from mtkit.pipeline.run_folder import Run, RunFolder, open_run, read_json
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
 from mtkit.pipeline.training import Trained, train_model
-from mtkit.recipe import Recipe, load_saved
+from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.training.distributed import Ranks, joined
 from mtkit.training.log import Display
 

@@ -15,10 +15,10 @@ from mtkit.files import hash_file, write_text
 from mtkit.model_folder import CARD, WEIGHTS, read_description
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Json, Run, read_json
-from mtkit.recipe import plain
+from mtkit.recipe.recipe import plain
 from mtkit.text.lines import read_lines
 from mtkit.training.tensor_file import read_tensors
-from mtkit.translate import Translator
+from mtkit.translate.translator import Translator
 
 SAMPLES = 6
 

@@ -13,7 +13,7 @@ from mtkit.model_folder import Description, write_model
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Run, read_json
-from mtkit.recipe import Recipe, plain
+from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.distributed import Ranks

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mtkit.model_folder import Description, write_model
-from mtkit.recipe import ModelConfig
+from mtkit.recipe.recipe import ModelConfig
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

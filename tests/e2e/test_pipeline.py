@@ -14,7 +14,7 @@ from mtkit.assemble import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.files import RunLock
 from mtkit.pipeline import Report
-from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import Recipe, load_recipe
 
 WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
 RECIPE = """\

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit import pipeline
-from mtkit.recipe import load_recipe
+from mtkit.recipe.recipe import load_recipe
 from tests.e2e.test_pipeline import MODELS, RECIPE, sentences, write_pair
 
 ROOT = Path(__file__).parents[2]

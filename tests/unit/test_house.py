@@ -44,31 +44,11 @@ TABLE: dict[str, set[str]] = {
 }
 # files beside the packages that belong to a room
 ROOM_OF = {
-    "schema": "recipe",
-    "yaml_reader": "recipe",
-    "overrides": "recipe",
-    "type_hints": "recipe",
     "known_corpora": "fetch",
     "generation": "assemble",
     "model_folder": "assemble",
     "validator": "assemble",
-    "alignment": "translate",
-    "compute_type": "translate",
-    "ctranslate2_engine": "translate",
-    "engine": "translate",
     "exported_model": "assemble",
-    "demands": "translate",
-    "long_lines": "translate",
-    "minimum_bayes_risk": "translate",
-    "minimum_bayes_risk": "translate",
-    "onnx_engine": "translate",
-    "repetition": "translate",
-    "score": "translate",
-    "score": "translate",
-    "segment": "translate",
-    "shortlist": "translate",
-    "translation": "translate",
-    "workers": "translate",
 }
 OPEN_TO_ALL = {"errors", "files", "hardware", "__init__"}  # of mtkit itself only __version__, by the test below
 

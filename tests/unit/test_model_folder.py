@@ -16,7 +16,7 @@ from mtkit.model_folder import Description, find_model, read_model, write_model
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.recipe import ModelConfig
+from mtkit.recipe.recipe import ModelConfig
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.pipeline.changes import changed_keys
-from mtkit.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import Recipe, load_recipe
 
 
 @pytest.fixture

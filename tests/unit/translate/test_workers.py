@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.engine import OwnEngine
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate import Translator
-from mtkit.workers import WorkerPool
+from mtkit.translate.engine import OwnEngine
+from mtkit.translate.translator import Translator
+from mtkit.translate.workers import WorkerPool
 
 LINES = [f"the {a} sees {b} ." for a in ("dog", "cat", "man") for b in ("a house", "it", "", "red trees")]
 

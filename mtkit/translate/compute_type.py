@@ -47,4 +47,3 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
     if dtype == torch.int8:
         quantise_projections(model)
     return model
-

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.errors import RecipeError
-from mtkit.yaml_reader import COMMAND_LINE, Origin, Stated, read_value
+from mtkit.recipe.yaml_reader import COMMAND_LINE, Origin, Stated, read_value
 
 
 def merge(base: Stated, top: Stated) -> Stated:

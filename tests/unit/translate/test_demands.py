@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.demands import ConstrainedLine, with_constraints
-from mtkit.engine import OwnEngine
 from mtkit.errors import DataError
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate import TranslationOptions, Translator
+from mtkit.translate.demands import ConstrainedLine, with_constraints
+from mtkit.translate.engine import OwnEngine
+from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = ["the", "a", "dog", "cat", "man", "woman", "sees", "finds", "big", "red", "house", "and"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.overrides import apply_overrides, merge
-from mtkit.yaml_reader import Stated, read_yaml
+from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.yaml_reader import Stated, read_yaml
 
 HERE = Path("/here")
 

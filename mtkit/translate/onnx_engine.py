@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.compute_type import ComputeType
 from mtkit.corpus.batch import Source
-from mtkit.engine import Find
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.request import Symbols
+from mtkit.translate.compute_type import ComputeType
+from mtkit.translate.engine import Find
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import torch
 
-from mtkit.compute_type import NAMES, ComputeType, prepare, resolve_compute_type
 from mtkit.hardware import find_device
 from mtkit.models.model import TranslationModel
 from mtkit.search.config import SearchConfig
@@ -16,6 +15,7 @@ from mtkit.search.ensemble import Ensemble
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.request import Request, Symbols
 from mtkit.search.stepper import Stepper
+from mtkit.translate.compute_type import NAMES, ComputeType, prepare, resolve_compute_type
 
 Find = Callable[[Request], list[list[Hypothesis]]]  # the n best of each sentence
 

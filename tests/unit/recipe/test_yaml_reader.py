@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import ReadWriteError, RecipeError
-from mtkit.yaml_reader import read_value, read_yaml, read_yaml_file
+from mtkit.recipe.yaml_reader import read_value, read_yaml, read_yaml_file
 
 HERE = Path("/folder")
 

@@ -13,17 +13,17 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.lexicon import Lexicon, learn_lexicon
 from mtkit.corpus.ragged import Ragged
 from mtkit.corpus.store import Store
-from mtkit.engine import OwnEngine
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
-from mtkit.shortlist import Shortlist
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate import TranslationOptions, Translator
+from mtkit.translate.engine import OwnEngine
+from mtkit.translate.shortlist import Shortlist
+from mtkit.translate.translator import TranslationOptions, Translator
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 COVERED = 0.98  # share of the references' pieces that the shortlists of held-out sentences hold
 TRAINED, HELD_OUT = 1500, 200  # sentence pairs
 

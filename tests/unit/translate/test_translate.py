@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from mtkit.corpus.collate import collate
-from mtkit.engine import OwnEngine
 from mtkit.errors import DataError, UsageError
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.score import forced_log_probs, score_lines
 from mtkit.search.config import LengthLimit, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.diverse import DiverseConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate import TranslationOptions, Translator
+from mtkit.translate.engine import OwnEngine
+from mtkit.translate.score import forced_log_probs, score_lines
+from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = [
     "the",

@@ -14,9 +14,9 @@ from typing import Self
 
 import torch
 
-from mtkit.demands import Line
 from mtkit.errors import MtkitError, ReadWriteError
-from mtkit.translate import Translation, TranslationOptions, Translator, windows
+from mtkit.translate.demands import Line
+from mtkit.translate.translator import Translation, TranslationOptions, Translator, windows
 
 CHUNK = 512  # lines given to a worker at a time: enough to be sorted by length, and to share work out evenly
 AHEAD = 3  # chunks for each worker that may be finished before their turn

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe, shipped_recipes
+from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe, shipped_recipes
 from mtkit.search.config import SearchConfig
 
 BASIC = """\
@@ -78,9 +78,9 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("name=a/b", C + "name: 'a/b': must match pattern"),
         ("tokenizer.shared=1", C + "tokenizer.shared: 1 is not true or false"),
         ("tokenizer.model_type=bqe", C + "tokenizer.model_type: 'bqe' is not bpe or unigram or word or char; did you"),
-        ("model=lstm", C + "model: 'lstm' is not a mapping with kind: transformer, decoder_only, lstm, attention_rnn; write {kind:"),
+        ("model=lstm", C + "model: 'lstm' is not a mapping with kind: transformer, decoder_only, lstm, attention_rnn;"),
         ("model={}", C + "model.kind: missing; the kinds are transformer, decoder_only, lstm, attention_rnn"),
-        ("model.kind=lstn", C + "model.kind: no such kind: 'lstn'; did you mean lstm? (the kinds are transformer, decoder_only, lst"),
+        ("model.kind=lstn", C + "model.kind: no such kind: 'lstn'; did you mean lstm? (the kinds are transformer, "),
         ("training.schedule=3", C + "training.schedule: 3 is not a mapping with kind: inverse_sqrt, "),
         ("corpus.train=[]", C + "corpus.train: must have at least 1 item, not 0"),
         ("corpus.train.0=a", C + "corpus.train.0: 'a' is not a mapping of keys"),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from mtkit.alignment import SPACE_MARK, links_of, word_pairs
-from mtkit.demands import Line, PieceDemands, in_pieces, text_of
-from mtkit.long_lines import split_line
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translation import Alternative, Translation
+from mtkit.translate.alignment import SPACE_MARK, links_of, word_pairs
+from mtkit.translate.demands import Line, PieceDemands, in_pieces, text_of
+from mtkit.translate.long_lines import split_line
+from mtkit.translate.translation import Alternative, Translation
 
 _BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _PARTS = 1 << 24  # parts that a line may have, for numbering them

@@ -10,9 +10,7 @@ from typing import Any
 
 import torch
 
-from mtkit.compute_type import ComputeType
 from mtkit.corpus.batch import Source
-from mtkit.engine import Find
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import BeamConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis
@@ -20,6 +18,8 @@ from mtkit.search.length_penalty import Average, LengthPenalty
 from mtkit.search.request import Request, Symbols
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.compute_type import ComputeType
+from mtkit.translate.engine import Find
 
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
-from mtkit import schema
 from mtkit.corpus.config import CorpusConfig
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
@@ -22,12 +21,13 @@ from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.overrides import apply_overrides, merge
+from mtkit.recipe import schema
+from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.source_and_target import SourceAndTargetConfig
-from mtkit.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 
 ModelConfig = Annotated[
     TransformerConfig | DecoderOnlyConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")

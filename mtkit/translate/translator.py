@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 import torch
 
 from mtkit.corpus.collate import collate_source
-from mtkit.demands import Line, constrain, text_of
-from mtkit.engine import Engine
 from mtkit.errors import DataError, MtkitError, UsageError
-from mtkit.repetition import has_loop
 from mtkit.search.config import SearchConfig
 from mtkit.search.request import Request, Symbols
-from mtkit.segment import Segment, cut, join, one_line
-from mtkit.shortlist import Shortlist
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translation import Translation
+from mtkit.translate.demands import Line, constrain, text_of
+from mtkit.translate.engine import Engine
+from mtkit.translate.repetition import has_loop
+from mtkit.translate.segment import Segment, cut, join, one_line
+from mtkit.translate.shortlist import Shortlist
+from mtkit.translate.translation import Translation
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols_of"]
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.compute_type import prepare, resolve_compute_type
 from mtkit.corpus.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
@@ -14,6 +13,7 @@ from mtkit.layers.transformer_xl import TransformerXLConfig
 from mtkit.models.attention_rnn import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.translate.compute_type import prepare, resolve_compute_type
 
 CPU = torch.device("cpu")
 SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 2}

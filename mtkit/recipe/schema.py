@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from mtkit.errors import RecipeError
-from mtkit.type_hints import bare, describe, fields_of, kind_of, take_apart
-from mtkit.yaml_reader import Faulty, Origin, Stated
+from mtkit.recipe.type_hints import bare, describe, fields_of, kind_of, take_apart
+from mtkit.recipe.yaml_reader import Faulty, Origin, Stated
 
 MOST_FAULTS = 10  # an error is at most 12 lines
 

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.alignment import links_of, word_pairs, words_of
-from mtkit.long_lines import split_line
-from mtkit.minimum_bayes_risk import minimum_bayes_risk
-from mtkit.repetition import has_loop
+from mtkit.translate.alignment import links_of, word_pairs, words_of
+from mtkit.translate.long_lines import split_line
+from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
+from mtkit.translate.repetition import has_loop
 
 
 def characters(texts):
