@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 LARGEST = 127  # of a signed byte, used symmetrically
+AT_ONCE = 1 << 20  # sums that exist at one time; more are fetched anew from the system in every call
 LEAST = 1e-30  # absolute maximum of a row of zeros, so that nothing is divided by zero
 
 
@@ -40,11 +41,14 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D_in] -> [..., D_out], of the type of x."""
-        quantised, scale = quantise(x.reshape(-1, x.size(-1)).float())
-        sums = torch._int_mm(quantised, self.inner)  # [N, D_out] int32
-        y = sums.float().mul_(scale).mul_(self.scale)  # [N, D_out]
+        flat = x.reshape(-1, x.size(-1)).float()  # [N, D_in]
+        y = flat.new_empty(flat.size(0), self.scale.numel())  # [N, D_out]
+        rows = max(1, AT_ONCE // y.size(1))
+        for part, out in zip(torch.split(flat, rows), torch.split(y, rows), strict=True):
+            quantised, scale = quantise(part)
+            torch.mul(torch._int_mm(quantised, self.inner), scale, out=out).mul_(self.scale)
         if self.bias is not None:
-            y = y.add_(self.bias)
+            y += self.bias
         return y.view(*x.shape[:-1], y.size(1)).to(x.dtype)
 
 
