@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,12 +27,14 @@ def output(path: Path | None, *, resume: bool = False) -> Iterator[TextIO]:
     Raises:
         ReadWriteError: the file cannot be written.
     """
-    if path is None or not (path.is_file() or not path.exists()):
+    if path is None or _is_stream(path):
         yield from _directly(path)
         return
-    part = _part(path)
+    path, part = Path(os.path.realpath(path)), _part(path)
     with writing(path):
         stream = part.open("a" if resume else "w", encoding="utf-8", newline="\n")
+        if path.exists():
+            shutil.copymode(path, part)  # a private file stays private
     try:
         yield stream
     finally:
@@ -63,7 +66,15 @@ def lines_done(path: Path) -> int:
 
 
 def _part(path: Path) -> Path:
+    """FILE.part, beside the file itself if the path is a link to it."""
+    path = Path(os.path.realpath(path))
     return path.with_name(path.name + ".part")
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether this is a device or a pipe, or a name of an open stream such as /dev/stdout, which leads to a file."""
+    names = os.path.abspath(path)
+    return names.startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file())
 
 
 def _directly(path: Path | None) -> Iterator[TextIO]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from mtkit.files import build_folder, hash_file, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
 from mtkit.pipeline.run_folder import Json, Run, read_json
 from mtkit.recipe.recipe import Recipe, plain
+from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 
@@ -54,10 +56,13 @@ def check_inputs(recipe: Recipe) -> None:
         known = any("multi30k" in str(path) for path in missing)
         remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
         raise MissingInputError("\n".join([*shown, *more, *remedy]))
+    held_out = {path for pair in pairs if isinstance(pair, Files) for path in (pair.src, pair.tgt)}
     faults = []
     for pair in pairs:
         try:
             check_partners(pair.src, pair.tgt)
+            for path in held_out & {pair.src, pair.tgt}:
+                deque(read_lines(path), maxlen=0)  # bytes that are no text would be found only after training
         except DataError as error:
             faults.append(str(error))
     if faults:
@@ -159,7 +164,9 @@ def is_current(
     if not (folder / MANIFEST).is_file():
         return False
     try:
-        manifest = Store(folder).manifest
+        store = Store(folder)
+        store.verify()
+        manifest = store.manifest
     except (DataError, MissingInputError) as error:
         run.say("damaged", str(error))
         return False

@@ -58,7 +58,7 @@ class MinimumBayesRiskConfig:
 class SearchConfig:
     """How translations are looked for. A number as `length_penalty` means {kind: average, alpha: that number}."""
 
-    beam_size: Annotated[int, Field(gt=0)] = 5  # more is slower in proportion and rarely better
+    beam_size: Annotated[int, Field(gt=0, le=1000)] = 5  # more is slower in proportion and rarely better
     n_best: Annotated[int, Field(gt=0)] = 1  # translations given for each line
     length_penalty: Annotated[float, Field(ge=0)] | LengthPenaltyConfig = 1.0  # 0: none, favours short translations
     max_length: LengthLimit = field(default_factory=lambda: LengthLimit(a=2.0, b=10))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from mtkit.errors import DataError
+from mtkit.errors import DataError, MtkitError
 from mtkit.files import write_bytes, write_text
 from mtkit.text.controls import RESERVED
 from mtkit.text.lines import count_lines, read_lines
@@ -144,12 +144,31 @@ def _without_controls(line: str) -> Iterator[str]:
     yield line[begin:]
 
 
+class _Remembering:
+    """An iterator over lines that remembers what went wrong in reading them."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self.lines = lines
+        self.error: MtkitError | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        try:
+            return next(self.lines)
+        except MtkitError as error:
+            self.error = error
+            raise
+
+
 def _learn(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
     model = io.BytesIO()
+    source = _Remembering(lines)
     sentencepiece.set_random_generator_seed(_SEED)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=lines,
+            sentence_iterator=source,
             model_writer=model,
             model_type=config.model_type,
             vocab_size=config.vocab_size,
@@ -169,6 +188,8 @@ def _learn(lines: Iterator[str], config: TokenizerConfig, report: TokenizerRepor
             minloglevel=2,
         )
     except RuntimeError as error:
+        if source.error is not None:
+            raise source.error from None  # a fault of the text, which comes back wrapped in sentencepiece's words
         raise _translate(str(error), config, report) from error
     return model.getvalue()
 

@@ -176,3 +176,31 @@ def test_no_such_run_or_checkpoint(run: Run, folder: Path, words: list[str]) -> 
     assert code == 66
     assert words[1] in message
     assert {path.name for path in folder.iterdir()} == {"train.en", "train.de", "valid.en", "valid.de", "toy.yaml"}
+
+
+def test_bytes_that_are_not_utf8_in_any_text_are_found_before_training(run: Run, folder: Path) -> None:
+    for name in ("train.de", "test.de"):
+        (folder / name).write_bytes(b"\n".join([*[line.encode() for line in TGT[:10]], b"M\xff"] + [b"x"] * 29) + b"\n")
+        (folder / "test.en").write_text("".join(f"{line}\n" for line in SRC))
+        code, err = run("run", "toy.yaml", f"corpus.{'train.0' if name == 'train.de' else 'test.toy'}.tgt={name}",
+                        f"corpus.test.toy.src={'valid.en' if name == 'train.de' else 'test.en'}")
+        assert code == 65
+        assert f"{name}:11: byte 2" in err
+        assert "INTERNAL" not in err
+        assert not (folder / "runs/toy/checkpoints").exists()
+        (folder / "train.de").write_text("".join(f"{line}\n" for line in TGT))
+
+
+def test_a_store_with_a_changed_byte_is_made_again(run: Run, folder: Path) -> None:
+    assert run("preprocess", "toy.yaml")[0] == 0
+    column = next((folder / "runs/toy/corpus/train.0").glob("tgt.ids.bin"))
+    good = column.read_bytes()
+    column.write_bytes(good[:7] + bytes([good[7] ^ 1]) + good[8:])
+    assert run("preprocess", "toy.yaml")[0] == 0
+    assert column.read_bytes() == good
+
+
+def test_a_beam_wider_than_anyone_can_mean(run: Run, folder: Path) -> None:
+    code, err = run("preprocess", "toy.yaml", "search.beam_size=100000")
+    assert code == 78
+    assert "search.beam_size" in err

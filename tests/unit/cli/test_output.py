@@ -46,3 +46,16 @@ def test_no_path_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_full_disk_is_named() -> None:
     with pytest.raises(ReadWriteError, match=r"/dev/full: .*no space left"), output(Path("/dev/full")) as stream:
         stream.write("ein Mann\n")
+
+
+def test_a_link_is_written_through_and_a_private_file_stays_private(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    with output(link) as stream:
+        stream.write("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
