@@ -3,8 +3,8 @@
 int8 is products of bytes (see Int8Linear) in every projection, and float32 in between. Measured with torch 2.13 on one
 core of an AMD EPYC (Zen 5, VNNI), milliseconds of a product [128, 256] · [256, 1024] and of [128, 256] · [256, 8000]:
 float32 0.75 and 7.1, bf16 0.37 and 3.2, `torch._int_mm` 0.17 and 1.4, with scales and bias 0.25 and 2.0. oneDNN's
-`qlinear_pointwise` took 400 ms for signed bytes, and `torch.ao.quantization` is deprecated. Attention in float32 takes
-most of the gain back: 1,000 sentences of test_2016 took 2.7 s greedy and 13.1 s with a beam of 5, bf16 2.8 s and 12.3 s.
+`qlinear_pointwise` took 400 ms for signed bytes, and `torch.ao.quantization` is deprecated. Attention in float32
+takes most of it back: 1,000 sentences of test_2016 took 2.7 s greedy and 13.1 s with a beam of 5, bf16 2.8 and 12.3.
 """
 
 from __future__ import annotations
