@@ -62,7 +62,11 @@ def split(overrides: str) -> list[str]:
 
 
 def test_a_table_that_reaches_by_stretching_is_taken(basic):
-    load_recipe(str(basic), ["model.encoder_positions={kind: learned, max_length: 200, stretch: 2.0}"])
+    short = "model.encoder_positions={kind: learned, max_length: 200"
+    with pytest.raises(RecipeError, match="max_length"):
+        load_recipe(str(basic), [short + "}"])
+    recipe = load_recipe(str(basic), [short + ", stretch: 2.0}"])
+    assert recipe.model.encoder_positions.stretch == 2.0
 
 
 def test_every_kind_survives_saving(basic, tmp_path):
