@@ -6,7 +6,8 @@ from __future__ import annotations
 class MtkitError(Exception):
     """Something that a user can cause and mend; the message says what, where, and the remedy.
 
-    A command prints the message without a traceback and exits with `exit_code`.
+    A command prints the message without a traceback and exits with `exit_code`. What is raised as anything else is a
+    fault of mtkit: the command says so and exits with 1.
     """
 
     exit_code = 1
@@ -40,7 +41,7 @@ class MissingExtraError(MtkitError):
 
 
 class TrainingError(MtkitError):
-    """Training cannot go on: a loss that is not finite, or memory that is used up."""
+    """Training cannot go on, since a loss is not finite; or memory is used up, in training or another command."""
 
     exit_code = 70
 

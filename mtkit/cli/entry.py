@@ -10,25 +10,34 @@ import io
 import os
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
-from types import FrameType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 import typer
 
+from mtkit.cli import memory
 from mtkit.cli.app import app
 from mtkit.cli.usage import UsageFault, explain
 from mtkit.errors import Interrupted, MtkitError, ReaderGoneError, ReadWriteError, TrainingError, UsageError
 
 MOST_LINES = 12  # of an error message
 
-# what a user, the machine or another program can cause; all else is a mistake of ours and shows its traceback
-EXPECTED = (MtkitError, UsageFault, KeyboardInterrupt, OSError, MemoryError)
+# what a user, the machine or another program can cause; a RuntimeError only if it says that memory is used up, and all
+# else is a fault of mtkit
+EXPECTED = (MtkitError, UsageFault, KeyboardInterrupt, OSError, MemoryError, RuntimeError)
 
 
 def main() -> NoReturn:
-    """Run the command that `sys.argv` states and end the process with its exit code."""
+    """Run the command that `sys.argv` states and end the process with its exit code.
+
+    That is 1 only after a fault of mtkit itself, for which `execute` has no code and which it lets through.
+    """
+    if not _take_debug(sys.argv[1:])[1]:
+        sys.excepthook = tell_own_fault
     sys.exit(execute(sys.argv[1:]))
 
 
@@ -50,15 +59,26 @@ def execute(words: Sequence[str]) -> int:
         _drop_stdout()
         return ReaderGoneError.exit_code
     except EXPECTED as fault:
+        if isinstance(fault, RuntimeError) and not memory.is_used_up(fault):
+            raise
         if debug:
             traceback.print_exc()
-        error = _as_ours(fault)
+        error = _as_ours(fault, words)
     _flush_or_drop_stdout()
     print(_clip(f"mtkit: error: {error}"), file=sys.stderr)
     return error.exit_code
 
 
-def _as_ours(fault: BaseException) -> MtkitError:
+def tell_own_fault(kind: type[BaseException], fault: BaseException, trace: TracebackType | None) -> None:
+    """What is shown of an exception that nothing expected, in place of its traceback."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "mtkit" in Path(frame.filename).parts]
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    said = textwrap.shorten(str(fault), 300) or "no reason given"
+    sentence = f"this is a fault of mtkit, not of yours: {kind.__name__}: {said}{place}"
+    print(f"mtkit: error: {sentence}\nreport it with what the same command says with --debug", file=sys.stderr)
+
+
+def _as_ours(fault: BaseException, words: Sequence[str]) -> MtkitError:
     match fault:
         case MtkitError():
             return fault
@@ -68,7 +88,7 @@ def _as_ours(fault: BaseException) -> MtkitError:
             return Interrupted(signal.SIGINT, "interrupted")
         case OSError():
             return ReadWriteError(_what_the_system_said(fault))
-    return TrainingError("out of memory; take smaller batches (batch_tokens)")
+    return TrainingError(memory.explain(fault, words[0] if words else ""))
 
 
 def _take_debug(words: Sequence[str]) -> tuple[list[str], bool]:

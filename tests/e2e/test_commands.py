@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from mtkit.cli import entry
+from mtkit.cli import entry, memory
 from mtkit.cli.app import COMMANDS
 from mtkit.errors import Interrupted, MtkitError, RecipeError
 
 Run = Callable[..., tuple[int, str, str]]
 MTKIT = [sys.executable, "-m", "mtkit"]
+CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes. Error code 12"
+GPU_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
 
 
 @pytest.fixture
@@ -95,7 +98,9 @@ def test_wrong_usage_is_one_sentence(run: Run, words: list[str], said: str) -> N
         (OSError(28, "No space left on device"), 74, "mtkit: error: reading or writing failed: no space left"),
         (KeyboardInterrupt(), 130, "mtkit: error: interrupted\n"),
         (Interrupted(signal.SIGTERM), 143, "mtkit: error: interrupted; the state is saved\n"),
-        (MemoryError(), 70, "mtkit: error: out of memory"),
+        (MemoryError(), 70, "mtkit: error: out of memory; "),
+        (RuntimeError(CPU_MEMORY), 70, "mtkit: error: out of memory (4.0 GiB more were asked for); "),
+        (RuntimeError(GPU_MEMORY), 70, "mtkit: error: out of memory (2.00 GiB more were asked for); "),
     ],
 )
 def test_each_error_has_its_code(
@@ -105,6 +110,24 @@ def test_each_error_has_its_code(
     found, out, err = run("anything")
     assert (found, out) == (code, "data\n")
     assert err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [("train", "training.batch_tokens"), ("translate", "--batch-tokens"), ("average", "end other programs")],
+)
+def test_memory_that_is_used_up_gets_the_remedy_of_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, remedy: str
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", failing(RuntimeError(CPU_MEMORY)))
+    assert remedy in run(command)[2]
+
+
+def test_what_torch_says_of_memory_is_known() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 50, dtype=torch.uint8)
+    assert memory.is_used_up(caught.value)
+    assert "(1,048,576.0 GiB more were asked for)" in memory.explain(caught.value, "train")
 
 
 def test_every_error_class_has_a_code_of_the_design() -> None:
@@ -166,6 +189,20 @@ def test_sigterm(tmp_path: Path) -> None:
     )
     done = shell(f'"{sys.executable}" -c "{code}"', tmp_path)
     assert (done.returncode, done.stderr) == (143, "mtkit: error: terminated by a signal\n")
+
+
+def test_a_fault_of_our_own_is_one_sentence_and_its_traceback_is_for_debug(tmp_path: Path) -> None:
+    code = (
+        "import sys; from mtkit.cli import entry; sys.argv = ['mtkit', *sys.argv[1:]]; "
+        "entry._invoke = lambda words: print('data', {}['a key']); entry.main()"
+    )
+    done = shell(f'"{sys.executable}" -c "{code}" train', tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("mtkit: error: this is a fault of mtkit, not of yours: KeyError: 'a key' (entry.py:")
+    assert done.stderr.endswith("\nreport it with what the same command says with --debug\n")
+    done = shell(f'"{sys.executable}" -c "{code}" train --debug', tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
 
 
 def test_stdout_is_utf8_in_any_locale(tmp_path: Path) -> None:
