@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import importlib.resources
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +21,7 @@ from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.shipped import find
 from mtkit.recipe.yaml_reader import Origin, Stated, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig
@@ -102,7 +101,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: it is wrong; all faults are named with their lines.
     """
     faults: list[str] = []
-    tree = read_tree(find_recipe(name_or_path), faults)
+    tree = read_tree(find("recipe", name_or_path), faults)
     tree = apply_overrides(tree, overrides, Path.cwd(), faults)
     return build_recipe(tree, faults)
 
@@ -182,36 +181,6 @@ def _move(value: Stated, folder: Path) -> None:
     inner = value.value.values() if isinstance(value.value, dict) else value.value
     for item in inner if isinstance(value.value, dict | list) else ():
         _move(item, folder)
-
-
-def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with mtkit, by name."""
-    package = Path(str(importlib.resources.files("mtkit")))
-    installed, checkout = package / "recipes", package.parent / "recipes"
-    folder = installed if installed.is_dir() else checkout
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def find_recipe(name_or_path: str) -> Path:
-    """The file of a recipe, given its path or the name of a shipped one.
-
-    Raises:
-        MissingInputError: there is none; similar names and the shipped recipes are listed.
-    """
-    path = Path(name_or_path)
-    if path.is_file():
-        return path
-    shipped = shipped_recipes()
-    if name_or_path in shipped:
-        return shipped[name_or_path]
-    if path.is_dir():
-        raise MissingInputError(f"{path}: a folder, not a recipe; give the YAML file")
-    beside = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    match = difflib.get_close_matches(name_or_path, beside, n=1) or difflib.get_close_matches(path.stem, shipped, n=1)
-    hint = f"; did you mean {match[0]}?" if match else ""
-    raise MissingInputError(
-        f"{name_or_path}: no such recipe{hint}\na recipe is a file or one of: {', '.join(shipped) or 'none shipped'}"
-    )
 
 
 def plain(value: Any) -> Any:

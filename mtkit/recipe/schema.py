@@ -79,6 +79,8 @@ class Checker:
         """The value of type `hint`, or WRONG; `default` is what holds if nothing is stated."""
         if isinstance(stated.value, Faulty):
             return WRONG
+        if hint is Stated:  # a part that is checked later, as what it is put into
+            return stated
         members, limits = take_apart(hint)
         classes = [member for member in members if dataclasses.is_dataclass(member)]
         if isinstance(stated.value, dict) and classes:

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe, shipped_recipes
+from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe
+from mtkit.recipe.shipped import shipped
 from mtkit.search.config import SearchConfig
 
 BASIC = """\
@@ -198,8 +199,8 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, basic: Path) -> None:
 
 
 def test_shipped_recipes_are_good() -> None:
-    assert {"quickstart", "multi30k-transformer", "wmt14-transformer-big"} <= shipped_recipes().keys()
-    for name in shipped_recipes():
+    assert {"quickstart", "multi30k-transformer", "wmt14-transformer-big"} <= shipped("recipe").keys()
+    for name in shipped("recipe"):
         assert load_recipe(name).name == name
 
 
