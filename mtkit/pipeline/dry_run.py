@@ -33,6 +33,14 @@ class Cost:
     activations: float  # bytes
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """The size of a model, and about how long its training takes on this machine, validation left out."""
+
+    parameters: int
+    seconds: float
+
+
 def dry_run(recipe: Recipe) -> str:
     """The text that `--dry-run` prints.
 
@@ -43,12 +51,30 @@ def dry_run(recipe: Recipe) -> str:
         RecipeError: parts of the recipe do not fit each other.
     """
     recipe = with_precision(recipe)
+    return "\n".join(_lines(recipe, *_probe(recipe)))
+
+
+def forecast(recipe: Recipe) -> Forecast:
+    """The figures of `dry_run` for a program. Errors as there."""
+    recipe = with_precision(recipe)
+    learner, cost = _probe(recipe)
+    return Forecast(_parameters(learner), _seconds(recipe, cost))
+
+
+def _probe(recipe: Recipe) -> tuple[Learner, Cost]:
     size = recipe.tokenizer.vocab_size
     model = build_untrained(recipe, size, size)
     pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
     learner = build_training(recipe, model, pieces, _MadeUp(size))
-    cost = measure(learner, Vocab(size=size, pad=0, unk=1, bos=2, eos=3), recipe.training.batch_tokens)
-    return "\n".join(_lines(recipe, learner, cost))
+    return learner, measure(learner, Vocab(size=size, pad=0, unk=1, bos=2, eos=3), recipe.training.batch_tokens)
+
+
+def _parameters(learner: Learner) -> int:
+    return sum(p.numel() for p in learner.model.parameters())
+
+
+def _seconds(recipe: Recipe, cost: Cost) -> float:
+    return cost.seconds * recipe.training.micro_batches * recipe.training.max_updates
 
 
 @dataclass(frozen=True)
@@ -109,7 +135,7 @@ def _pass(learner: Learner, batch: Batch) -> None:
 
 def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
     training, tokenizer = recipe.training, recipe.tokenizer
-    parameters = sum(p.numel() for p in learner.model.parameters())
+    parameters = _parameters(learner)
     optimiser = PER_WEIGHT[training.optimiser.kind]
     if training.optimiser.kind == "sgd" and training.optimiser.momentum:
         optimiser = 4
@@ -122,12 +148,11 @@ def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
     }
     sharing = "shared" if tokenizer.shared else "a side"
     listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
-    seconds = cost.seconds * training.micro_batches * training.max_updates
     where = f"{torch.get_num_threads()} threads of this CPU" if learner.device.type == "cpu" else "this GPU"
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} pieces ({sharing})",
         f"memory of training: about {_bytes(sum(parts.values()))}: {listed}",
-        f"time of training: about {_duration(seconds)} on {where} in {training.precision}: {training.max_updates:,} "
+        f"time of training: about {duration(_seconds(recipe, cost))} on {where} in {training.precision}: {training.max_updates:,} "
         f"updates of {training.micro_batches} × {training.batch_tokens:,} tokens; validation comes on top",
         f"(measured on a made-up micro-batch with sentences of {SENTENCE} tokens; the corpus was not looked at)",
     ]
@@ -137,7 +162,8 @@ def _bytes(size: float) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds for people, in the largest unit of which there are two."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
