@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.linear import linear
+from mtkit.layers.passage import Passing
 from mtkit.layers.recurrent_gates import gru_gates, lstm_gates
 from mtkit.layers.recurrent_gradient import loop_product
 from mtkit.layers.rows import Rows
@@ -245,7 +246,7 @@ class BidirectionalLayer(nn.Module):
         return torch.cat([ahead, back], 2), (last, first)
 
 
-class RecurrentStack(nn.Module):
+class RecurrentStack(Passing):
     """Layers on top of each other, dropout between them (not inside the recurrence: Zaremba et al. 2014)."""
 
     def __init__(self, layers: Sequence[RecurrentLayer], dropout: nn.Module) -> None:
@@ -262,7 +263,8 @@ class RecurrentStack(nn.Module):
         """x [B, T, d_in] -> [B, T, D] and the state at the end of each layer; begins at `states`, or at zeros."""
         ends = []
         for i, layer in enumerate(self.layers):
-            x, end = layer(self.dropout(x) if i else x, real, None if states is None else states[i])
+            begin = None if states is None else states[i]
+            x, end = self.passage(layer, self.dropout(x) if i else x, real, begin)
             ends.append(end)
         return x, tuple(ends)
 

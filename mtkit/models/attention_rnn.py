@@ -14,6 +14,7 @@ from mtkit.corpus.batch import Source, Target
 from mtkit.layers.additive_attention import AdditiveAttention, Annotations
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.linear import linear
+from mtkit.layers.passage import Passing
 from mtkit.layers.readout import MaxoutConfig, ReadoutConfig
 from mtkit.layers.recurrent import (
     BidirectionalLayer,
@@ -47,7 +48,7 @@ class Attended(NamedTuple):
     state: CellState
 
 
-class BidirectionalEncoder(nn.Module):
+class BidirectionalEncoder(Passing):
     """Bidirectional layers on top of each other, dropout between them."""
 
     def __init__(self, layers: Sequence[BidirectionalLayer], dropout: nn.Module) -> None:
@@ -59,7 +60,7 @@ class BidirectionalEncoder(nn.Module):
         """x [B, S, d_in] -> annotations [B, S, M], and the top layer's two states at their ends, together [B, M]."""
         ends: tuple[CellState, CellState] | None = None
         for i, layer in enumerate(self.layers):
-            x, ends = layer(self.dropout(x) if i else x, real)
+            x, ends = self.passage(layer, self.dropout(x) if i else x, real)
         if ends is None:
             raise ValueError("an encoder needs at least one layer")
         return x, torch.cat([ends[0].h, ends[1].h], 1)
@@ -113,7 +114,7 @@ class AttendingLayer(nn.Module):
         return self.cell.unroll()(gates, state), context, weights
 
 
-class AttentionRNN(TranslationModel):
+class AttentionRNN(TranslationModel, Passing):
     """Bidirectional encoder; a decoder whose first layer attends, with further layers above it."""
 
     def __init__(
@@ -148,7 +149,7 @@ class AttentionRNN(TranslationModel):
         """Decoder states [B, T, D] given the true prefix; D is the readout's width."""
         memory, states = self.encode(source)
         x = self.tgt_embedding(target.ids)
-        attended = self.attending(x, target.real, memory, states[0])
+        attended = self.passage(self.attending, x, target.real, memory, states[0])
         h, _ = self.upper(self.dropout(attended.h) if len(self.upper) else attended.h, target.real, states[1:])
         return self._read(h, x, attended.contexts)
 

@@ -112,7 +112,8 @@ class DecoderOnly(TranslationModel):
         x, prefix = self.src_embedding(source.ids, source.pos), []
         for number in passes:
             layer, attention = self._layer(number)
-            x, keys = layer.around(x, source.real, partial(attention, pos=source.pos, real=source.real))
+            attend = partial(attention, pos=source.pos, real=source.real)
+            x, keys = self.layers.passage(layer.around, x, source.real, attend)
             prefix.append(keys)
         length = torch.where(source.real, source.pos + 1, 0).amax(1)  # [B]
         return Reading(x, Prefix(tuple(prefix)), length)
@@ -128,7 +129,8 @@ class DecoderOnly(TranslationModel):
         past: Rows | None = None,
     ) -> tuple[Tensor, Continued]:
         layer, attention = self._layer(number)
-        return layer.around(x, real, lambda h: attention.proceed(h, pos, prefix, real=real, past=past))
+        attend = partial(attention.proceed, pos=pos, prefix=prefix, real=real, past=past)
+        return self.layers.passage(layer.around, x, real, attend)
 
     def _layer(self, number: int) -> PrefixLayer:
         layer: EncoderLayer | ParallelEncoderLayer = self.layers[number]  # type: ignore[assignment]

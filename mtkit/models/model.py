@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.layers.int8_linear import Int8Linear
+from mtkit.layers.passage import recompute_layers
 from mtkit.layers.tape import recording
 from mtkit.models.state import Advance, State, Step
 
@@ -80,6 +81,10 @@ class TranslationModel(nn.Module, ABC):
         weight = self.output.weight.index_select(0, columns)  # [C, D]
         bias = None if self.output.bias is None else self.output.bias.index_select(0, columns)
         return partial(F.linear, weight=weight, bias=bias)
+
+    def recompute_layers(self) -> None:
+        """From now on keep of each layer only what it was given, and compute it once more for its gradient."""
+        recompute_layers(self)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
         """The one door of training; losses that layers have of their own are added, see layers/tape.py."""

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from mtkit.layers.passage import Passing
 
-class Stack(nn.ModuleList):
+
+class Stack(nn.ModuleList, Passing):
     """Distinct layers, and which of them stands at each place; in training a place may be passed over.
 
     LayerDrop: Fan et al. 2020, sec. 3.1. https://arxiv.org/abs/1909.11556 A sublayer adds to the residual stream, so

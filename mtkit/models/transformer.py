@@ -78,7 +78,7 @@ class Transformer(TranslationModel):
         """Encoder states [B, S, D]."""
         x = self.src_embedding(source.ids, source.pos)
         for number in self.encoder.passes():
-            x = self.encoder[number](x, source.pos, source.real)
+            x = self.encoder.passage(self.encoder[number], x, source.pos, source.real)
         return self.encoder_end(x)  # type: ignore[no-any-return]
 
     def hidden(self, source: Source, target: Target) -> Tensor:
@@ -86,7 +86,8 @@ class Transformer(TranslationModel):
         memory = self._memory(source, source.real)
         x = self.tgt_embedding(target.ids, target.pos)
         for number in self.decoder.passes():
-            x, _, _ = self.decoder[number](x, target.pos, memory.layers[number], real=target.real)
+            layer, keys = self.decoder[number], memory.layers[number]
+            x, _, _ = self.decoder.passage(layer, x, target.pos, keys, real=target.real)
         return self.decoder_end(x)  # type: ignore[no-any-return]
 
     def start(self, source: Source, columns: Tensor | None = None) -> State:

@@ -71,6 +71,7 @@ class TrainingConfig:
     log_every: Positive = 50  # updates; some ten seconds on two cores
     batch_tokens: Positive = 4096  # sentences × longest side of a micro-batch, padding included
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
+    activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
     precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of everything: weights, order, dropout
 
@@ -123,6 +124,7 @@ HARMLESS = frozenset(
         "on_nonfinite",
         "max_skips",
         "deterministic",
+        "activation_checkpointing",
     }
 )  # keys that may change when a training is continued, apart from those that `harmless_keys` adds or takes
 

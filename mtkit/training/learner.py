@@ -144,6 +144,8 @@ def build_learner(
         RecipeError: the precision is not one of this device.
     """
     device = next(model.parameters()).device
+    if config.activation_checkpointing:
+        model.recompute_layers()
     precision = resolve_precision(config.precision, device)
     average = config.moving_average.build(model) if config.moving_average else None
     return Learner(

@@ -13,7 +13,7 @@ from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
-from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.decoder_input import ScheduledSamplingConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimiser import AdamConfig, AdamWConfig
 from mtkit.training.schedule import PlateauConfig
@@ -47,22 +47,28 @@ def assert_same(a, b):
     assert [name for name in a if not torch.equal(a[name], b[name])] == []
 
 
+WAYS = {
+    "as it comes": {},
+    "scheduled_sampling": {"decoder_input": ScheduledSamplingConfig()},
+    "activation_checkpointing": {"activation_checkpointing": True},
+}  # keys of the recipe that stopping must not disturb
+
+
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("decoder_input", [TeacherForcingConfig(), ScheduledSamplingConfig()], ids=lambda c: c.kind)
-def test_n_and_n_more_are_2n(tmp_path, kind, decoder_input):
-    config = toy_config(
-        max_updates=16,
-        decoder_input=decoder_input,
-        optimiser=AdamWConfig(),
-        schedule=PlateauConfig(warmup=2, patience=1),
-        moving_average=MovingAverageConfig(decay=0.9, every=2),
-    )
-    half = toy_config(**{**vars(config), "max_updates": 8})
+@pytest.mark.parametrize("way", WAYS)
+def test_n_and_n_more_are_2n(tmp_path, kind, way):
+    common = {
+        "optimiser": AdamWConfig(),
+        "schedule": PlateauConfig(warmup=2, patience=1),
+        "moving_average": MovingAverageConfig(decay=0.9, every=2),
+        **WAYS[way],
+    }
+    config, half = toy_config(max_updates=16, **common), toy_config(max_updates=8, **common)
     whole = toy_train(tmp_path / "whole", config, learner=learner_of(kind, config))
     toy_train(tmp_path / "halves", half, learner=learner_of(kind, half))
     continued = toy_train(tmp_path / "halves", config, learner=learner_of(kind, config))
     assert_same(all_tensors(tmp_path / "whole"), all_tensors(tmp_path / "halves"))
-    if decoder_input.kind == "teacher_forcing":
+    if way != "scheduled_sampling":
         assert_same(whole.weights, continued.weights)
 
 
