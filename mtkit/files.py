@@ -1,4 +1,4 @@
-"""Durable writes, content hashes and the lock of a run folder.
+"""Durable writes, content hashes, and the operating system's refusals in our words.
 
 A file or folder that we write is either there as a whole or not at all, also after a power cut: it is written under
 another name beside its place, flushed to the disk (fsync), renamed, and the folder that holds the name is flushed too.
@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import socket
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any
 
-from mtkit.errors import BusyError, MissingInputError, ReadWriteError
+from mtkit.errors import DataError, MissingInputError, ReadWriteError
 
 _CHUNK = 1 << 20  # bytes read at a time
 
@@ -31,7 +27,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn what the operating system says while `path` is read into errors of ours.
 
     Raises:
-        MissingInputError: there is no such file.
+        MissingInputError: there is no such file, or it is a folder.
         ReadWriteError: it is there and cannot be read.
     """
     try:
@@ -40,6 +36,8 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise MissingInputError(f"{path}: no such file or folder") from error
+    except IsADirectoryError as error:
+        raise MissingInputError(f"{path}: a folder, where a file is expected") from error
     except OSError as error:
         raise ReadWriteError(f"{path}: cannot be read: {_reason(error)}") from error
 
@@ -56,7 +54,8 @@ def writing(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except FileNotFoundError as error:
-        raise ReadWriteError(f"{path}: cannot be written: the folder {path.parent} is not there") from error
+        reason = "takes no new files" if path.parent.is_dir() else "is not there"
+        raise ReadWriteError(f"{path}: cannot be written: the folder {path.parent} {reason}") from error
     except OSError as error:
         raise ReadWriteError(f"{path}: cannot be written: {_reason(error)}") from error
 
@@ -77,7 +76,8 @@ def temporary_beside(path: Path) -> Path:
 def write_atomically(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to; at the end of the block it becomes `path`, or vanishes after an error.
 
-    An existing file is replaced; a symbolic link is followed; a device or pipe is written to directly.
+    An existing file is replaced and its permissions are kept; a symbolic link is followed; a device or pipe is written
+    to directly.
 
     Raises:
         ReadWriteError: as `writing`.
@@ -90,12 +90,33 @@ def write_atomically(path: Path) -> Iterator[Path]:
     temporary = temporary_beside(path)
     try:
         with writing(path):
+            begin_file(temporary, path)
             yield temporary
-            flush_to_disk(temporary)
-            temporary.replace(path)
-            flush_to_disk(path.parent)
+            replace_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def begin_file(temporary: Path, path: Path) -> None:
+    """Make an empty file that shall replace `path`; where that is there, nobody else may read it meanwhile.
+
+    Raises:
+        OSError: the operating system refuses.
+    """
+    temporary.touch(mode=0o600 if path.exists() else 0o666)
+
+
+def replace_file(temporary: Path, path: Path) -> None:
+    """Put a finished file durably in the place of `path`, with the permissions that a file there has.
+
+    Raises:
+        OSError: the disk failed or is full.
+    """
+    if path.exists():
+        shutil.copymode(path, temporary)
+    flush_to_disk(temporary)
+    temporary.replace(path)
+    flush_to_disk(path.parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -112,6 +133,30 @@ def write_text(path: Path, content: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file durably: indented, keys in their order, characters unescaped, no NaN."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, *, remedy: str) -> dict[str, Any]:
+    """The JSON object that a file of ours holds.
+
+    Args:
+        path: the file.
+        remedy: ends the message if it is damaged.
+
+    Raises:
+        MissingInputError, ReadWriteError: as `reading`.
+        DataError: it holds something else; names the line.
+    """
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        found = json.loads(content)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: damaged: no JSON from column {error.colno} on; {remedy}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: damaged: no JSON; {remedy}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: damaged: not a JSON object; {remedy}")
+    return found
 
 
 @contextlib.contextmanager
@@ -138,7 +183,7 @@ def replace_folder(temporary: Path, final: Path) -> None:
     """Put a finished folder durably in the place of `final`, which may exist.
 
     A folder cannot be renamed over a full one, so the old one steps aside first, as `.NAME.old`. If the machine stops
-    between these two steps, `recover_folder` brings it back.
+    between these two steps, `recover_folder` brings it back. The new one has the old one's permissions.
 
     Raises:
         ReadWriteError: as `writing`.
@@ -151,6 +196,7 @@ def replace_folder(temporary: Path, final: Path) -> None:
             flush_to_disk(Path(folder))
         recover_folder(final)
         if final.exists():
+            shutil.copymode(final, temporary)
             final.rename(aside)
         temporary.rename(final)
         flush_to_disk(final.parent)
@@ -199,85 +245,3 @@ def hash_file(path: Path) -> str:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-class RunLock:
-    """Holds a folder for this process: `with RunLock(folder): ...`.
-
-    The operating system drops the lock when the process ends, in whatever way (flock), so there are no stale locks;
-    processes that we fork do not keep it alive. The file `.lock` stays behind and means nothing by itself.
-
-    Raises:
-        BusyError: on entering, if another process (or another RunLock of this one) holds it; names host and pid.
-        ReadWriteError: the folder cannot be written, or its file system has no locks.
-    """
-
-    _held: ClassVar[weakref.WeakSet[RunLock]] = weakref.WeakSet()
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._handle: int | None = None
-
-    def __enter__(self) -> Self:
-        path = self.folder / ".lock"
-        with writing(path):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(handle, 0)
-                os.write(handle, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
-            except BlockingIOError as error:
-                holder = _holder(handle)
-                os.close(handle)
-                raise BusyError(f"{self.folder}: {holder} is working in this folder; wait for it or end it") from error
-            except OSError:
-                os.close(handle)
-                raise
-        self._handle = handle
-        RunLock._held.add(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        RunLock._held.discard(self)
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-    @classmethod
-    def _forget_in_child(cls) -> None:
-        # a lock lives until the last copy of its handle is closed: a forked worker must not outlive us with one
-        for lock in list(cls._held):
-            lock._close()
-
-
-def is_held(folder: Path) -> bool:
-    """Whether a process works in this folder (see RunLock); asks without waiting and changes nothing."""
-    path = folder / ".lock"
-    if not path.is_file():
-        return False
-    with reading(path):
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
-os.register_at_fork(after_in_child=RunLock._forget_in_child)
-
-
-def _holder(handle: int) -> str:
-    try:
-        holder = json.loads(os.pread(handle, 4096, 0))
-        return f"process {holder['pid']} on host {holder['host']}"
-    except (ValueError, KeyError, TypeError):  # taken this moment, its name not yet written
-        return "another process"

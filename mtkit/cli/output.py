@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from mtkit.files import flush_to_disk, reading, writing
+from mtkit.files import begin_file, reading, replace_file, writing
 
 
 @contextmanager
@@ -32,18 +31,15 @@ def output(path: Path | None, *, resume: bool = False) -> Iterator[TextIO]:
         return
     path, part = Path(os.path.realpath(path)), _part(path)
     with writing(path):
+        begin_file(part, path)
         stream = part.open("a" if resume else "w", encoding="utf-8", newline="\n")
-        if path.exists():
-            shutil.copymode(path, part)  # a private file stays private
     try:
         yield stream
     finally:
         with writing(part):
             stream.close()
     with writing(path):
-        flush_to_disk(part)
-        part.replace(path)
-        flush_to_disk(path.parent)
+        replace_file(part, path)
 
 
 def lines_done(path: Path) -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 from mtkit.assemble import with_precision
 from mtkit.errors import DataError, RecipeError
-from mtkit.files import RunLock, hash_file, reading, write_json, writing
+from mtkit.files import hash_file, reading, write_json, writing
+from mtkit.lock import RunLock
 from mtkit.pipeline.changes import changed_keys
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoint import list_checkpoints

@@ -12,7 +12,7 @@ import pytest
 from mtkit import pipeline
 from mtkit.assemble import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
-from mtkit.files import RunLock
+from mtkit.lock import RunLock
 from mtkit.pipeline import Report
 from mtkit.recipe.recipe import Recipe, load_recipe
 

@@ -1,21 +1,16 @@
 import errno
 import hashlib
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from mtkit import files
-from mtkit.errors import BusyError, MissingInputError, ReadWriteError
+from mtkit.errors import DataError, MissingInputError, ReadWriteError
 from mtkit.files import (
-    RunLock,
     build_folder,
     hash_file,
+    read_json,
     reading,
     recover_folder,
     replace_folder,
@@ -79,7 +74,7 @@ def test_missing_folder_and_missing_file(tmp_path):
         write_text(tmp_path / "no" / "file", "")
     with pytest.raises(MissingInputError, match="file: no such file"):
         hash_file(tmp_path / "file")
-    with pytest.raises(ReadWriteError, match="is a directory"):
+    with pytest.raises(MissingInputError, match="a folder, where a file is expected"):
         hash_file(tmp_path)
 
 
@@ -97,6 +92,37 @@ def test_links_are_followed_and_devices_written_to(tmp_path):
     assert (tmp_path / "file").read_text() == "x"
     write_text(Path("/dev/null"), "x")
     assert Path("/dev/null").is_char_device()
+
+
+def test_permissions_are_kept_and_never_widened(tmp_path):
+    path = tmp_path / "private"
+    write_text(path, "old")
+    path.chmod(0o600)
+    with write_atomically(path) as temporary:
+        assert temporary.stat().st_mode & 0o077 == 0
+    path.chmod(0o640)
+    write_text(path, "new")
+    assert path.stat().st_mode & 0o777 == 0o640
+    (tmp_path / "folder").mkdir(mode=0o700)
+    with build_folder(tmp_path / "folder") as temporary:
+        write_text(temporary / "a", "a")
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a": 1,\n "b": }', "x.json:2: damaged: no JSON from column 7 on; make it again"),
+        (b"", "x.json:1: damaged: no JSON from column 1 on; make it again"),
+        (b'{"a": "\xff"}', "x.json: damaged: no JSON; make it again"),
+        (b"[" * 100_000, "x.json: damaged: no JSON; make it again"),
+        (b"[1]", "x.json: damaged: not a JSON object; make it again"),
+    ],
+)
+def test_damaged_json_is_told_in_our_words(tmp_path, content, said):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        read_json(tmp_path / "x.json", remedy="make it again")
 
 
 def test_json_is_readable_and_strict(tmp_path):
@@ -143,48 +169,3 @@ def test_hash(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "file").write_bytes(content)
     assert hash_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
-
-
-def test_the_lock_names_its_holder_and_is_free_again(tmp_path):
-    folder = tmp_path / "run"
-    said = f"{folder}: process {os.getpid()} on host {socket.gethostname()}"
-    with RunLock(folder), pytest.raises(BusyError, match=said):
-        RunLock(folder).__enter__()
-    with RunLock(folder):
-        pass
-
-
-HOLD = """
-import os, sys, time
-from pathlib import Path
-from mtkit.files import RunLock
-with RunLock(Path(sys.argv[1])):
-    if os.fork():
-        print(os.getpid(), flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
-
-
-def test_the_lock_dies_with_its_process_though_a_fork_lives_on(tmp_path):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path), "5"], stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        assert holder.stdout is not None
-        pid = int(holder.stdout.readline())
-        with pytest.raises(BusyError, match=f"process {pid} on host"):
-            RunLock(tmp_path).__enter__()
-        os.kill(pid, signal.SIGKILL)
-        holder.wait()
-        deadline = time.monotonic() + 2
-        while True:
-            try:
-                with RunLock(tmp_path):
-                    break
-            except BusyError:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-    finally:
-        os.killpg(holder.pid, signal.SIGKILL)
-        assert holder.stdout is not None
-        holder.stdout.close()

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "mtkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [*FILES, *sorted((ROOT / "data").rglob("*.py"))]
 
-# room -> what it may import; errors, files and hardware are open to all, and a room to itself
+# room -> what it may import; errors, files, hardware and lock are open to all, and a room to itself
 SCIENCE = {"text", "corpus", "layers", "models", "training", "search", "translate", "evaluation", "plot", "fetch"}
 RECIPE = {"recipe", "assemble"}
 PROGRAMS = {"pipeline", "bench", "study", "export", "compress", "serve"}
@@ -25,6 +25,7 @@ TABLE: dict[str, set[str]] = {
     "errors": set(),
     "files": set(),
     "hardware": set(),
+    "lock": set(),
     "text": set(),
     "corpus": {"text"},
     "layers": set(),
@@ -50,7 +51,7 @@ ROOM_OF = {
     "validator": "assemble",
     "exported_model": "assemble",
 }
-OPEN_TO_ALL = {"errors", "files", "hardware", "__init__"}  # of mtkit itself only __version__, by the test below
+OPEN_TO_ALL = {"errors", "files", "hardware", "lock", "__init__"}  # of mtkit itself only __version__, by the test below
 
 MOST_LINES = 300
 MOST_FUNCTION_LINES = 50

@@ -1,0 +1,98 @@
+"""The lock of a run folder: one process at a time works in it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from mtkit.errors import BusyError
+from mtkit.files import reading, writing
+
+
+class RunLock:
+    """Holds a folder for this process: `with RunLock(folder): ...`.
+
+    The operating system drops the lock when the process ends, in whatever way (flock), so there are no stale locks;
+    processes that we fork do not keep it alive. The file `.lock` stays behind and means nothing by itself.
+
+    Raises:
+        BusyError: on entering, if another process (or another RunLock of this one) holds it; names host and pid.
+        ReadWriteError: the folder cannot be written, or its file system has no locks.
+    """
+
+    _held: ClassVar[weakref.WeakSet[RunLock]] = weakref.WeakSet()
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._handle: int | None = None
+
+    def __enter__(self) -> Self:
+        path = self.folder / ".lock"
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(path):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(handle, 0)
+                os.write(handle, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
+            except BlockingIOError as error:
+                holder = _holder(handle)
+                os.close(handle)
+                raise BusyError(f"{self.folder}: {holder} is working in this folder; wait for it or end it") from error
+            except OSError:
+                os.close(handle)
+                raise
+        self._handle = handle
+        RunLock._held.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        RunLock._held.discard(self)
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    @classmethod
+    def _forget_in_child(cls) -> None:
+        # a lock lives until the last copy of its handle is closed: a forked worker must not outlive us with one
+        for lock in list(cls._held):
+            lock._close()
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process works in this folder (see RunLock); asks without waiting and changes nothing."""
+    path = folder / ".lock"
+    if not path.is_file():
+        return False
+    with reading(path):
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+os.register_at_fork(after_in_child=RunLock._forget_in_child)
+
+
+def _holder(handle: int) -> str:
+    try:
+        holder = json.loads(os.pread(handle, 4096, 0))
+        return f"process {holder['pid']} on host {holder['host']}"
+    except (ValueError, KeyError, TypeError):  # taken this moment, its name not yet written
+        return "another process"
