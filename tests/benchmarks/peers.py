@@ -6,7 +6,8 @@ Multi30k English-German from the folder MTKIT_CORPORA (default ../shared/corpora
 same budget of 4,096 padded tokens a batch and the same number of threads; a token is a piece or an end of sentence of
 either side. In translation every line is decoded to exactly 15 pieces, so that both do the same number of steps with
 untrained weights; what is timed is the whole command on 1,050 lines less the whole command on 50. Our side also turns
-text into pieces and back in that time. Each figure is the median of the rounds, with the least and the largest.
+text into pieces and back in that time. Each figure is the median of the rounds, with the least and the largest. bf16
+is measured only where the processor has instructions for it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import model_t
+import torch
 from opennmt import OpenNMT
 
+from mtkit.hardware import has_bf16
 from mtkit.text.tokenizer import TokenizerPair
 
 LENGTH = 15  # pieces of every translation; the mean of the test set's references
@@ -50,20 +53,22 @@ def main() -> None:
 def measure(options: argparse.Namespace, peer: OpenNMT) -> dict[str, dict[str, list[float]]]:
     """Rates by table and row, one number a round."""
     work, threads, updates = options.work, options.threads, options.updates
+    types = ("bf16", "float32") if has_bf16(torch.device("cpu")) else ("float32",)
     report_every = updates // 4
     shape = {"updates": updates, "report_every": report_every, "threads": threads}
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for _ in range(options.rounds):
         training = found["training, source + target tokens/s"]
-        training["mtkit bf16"].append(statistics.median(model_t.train(work, precision="bf16", **shape)))
-        training["mtkit float32"].append(statistics.median(model_t.train(work, precision="float32", **shape)))
+        for precision in types:
+            rates = model_t.train(work, precision=precision, **shape)
+            training[f"mtkit {precision}"].append(statistics.median(rates))
         sides = write_pieces(work)
         training["OpenNMT-py"].append(
             statistics.median(peer.train(*sides, steps=updates, report_every=report_every))
         )
         for beam_size, batch_size in BEAMS.items():
             rows = found[f"translation, beam {beam_size}, sentences/s"]
-            for compute_type in ("bf16", "float32"):
+            for compute_type in types:
                 rows[f"mtkit {compute_type}"].append(our_rate(work, threads, beam_size, compute_type))
             rows["OpenNMT-py"].append(peer_rate(peer, work, updates, beam_size, batch_size))
     return found
