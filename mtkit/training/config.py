@@ -13,6 +13,7 @@ from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.confidence_aware import ConfidenceAwareConfig
 from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.divergence import DivergenceConfig
 from mtkit.training.early_stopping import Metric
 from mtkit.training.lion import LionConfig
 from mtkit.training.minimum_risk import MinimumRiskConfig
@@ -91,7 +92,8 @@ class TrainingConfig:
     init_from: Path | None = None  # a model whose weights and tokenizer are the beginning (fine-tuning)
     max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call, for clusters: then saved, to be continued
     on_nonfinite: OnNonFinite = "stop"  # a loss that is not finite: stop, or leave that batch out
-    max_skips: Positive = 10  # batches left out in a row before training stops all the same
+    max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
+    on_divergence: DivergenceConfig | None = None  # go back to the best checkpoint, with a lower rate; null: never
     deterministic: bool = False  # refuse kernels whose sums depend on chance (on a GPU; on a CPU there are none)
 
     @property
@@ -123,6 +125,7 @@ HARMLESS = frozenset(
         "max_hours",
         "on_nonfinite",
         "max_skips",
+        "on_divergence",
         "deterministic",
         "activation_checkpointing",
     }

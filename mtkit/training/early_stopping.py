@@ -57,6 +57,10 @@ class Ranking:
         is_best = ranked[0] == scored
         return replace(self, best=tuple(ranked), since_best=0 if is_best else self.since_best + 1)
 
+    def without(self, update: int) -> Ranking:
+        """As if what was validated at this update were not worth keeping."""
+        return replace(self, best=tuple(scored for scored in self.best if scored.update != update))
+
     def has(self, update: int) -> bool:
         """Whether this update is among the best."""
         return update in self.updates()

@@ -52,11 +52,11 @@ class Learner:
         """Where the model is."""
         return next(self.model.parameters()).device
 
-    def begin(self, update: int) -> float:
-        """Make ready for an update: no gradient, the rate (which it gives), the objective's state."""
+    def begin(self, update: int, share: float = 1.0) -> float:
+        """Make ready for an update: no gradient, a share of the schedule's rate (which it gives), the objective."""
         self.optimiser.zero_grad(set_to_none=True)
         self.objective.set_update(update)
-        return set_rate(self.optimiser, self.schedule(update))
+        return set_rate(self.optimiser, self.schedule(update) * share)
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """How many tokens the update scores, over micro-batches and ranks."""

@@ -11,11 +11,12 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | checkpoint | path |
 | damaged | path, reason |
 | nonfinite | loss, grad_norm, samples, path |
+| diverged | checkpoint, rate_share |
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
-A resumed training repeats the updates after its checkpoint, so their lines (train, validation, checkpoint) are first
-taken out: the file always tells one story.
+A resumed training repeats the updates after its checkpoint, so their lines (train, validation, checkpoint, diverged)
+are first taken out: the file always tells one story.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, Protocol, Self, TextIO
 
 from mtkit.files import write_bytes, writing
 
-REPEATED = frozenset({"train", "validation", "checkpoint", "end"})  # said again by a resumed training
+REPEATED = frozenset({"train", "validation", "checkpoint", "diverged", "end"})  # said again by a resumed training
 
 
 class Display(Protocol):

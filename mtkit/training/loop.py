@@ -64,7 +64,7 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
     continued; its result is given again. The caller holds the run folder's lock.
 
     Raises:
-        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`).
+        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), or training diverged too often.
         Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
@@ -72,9 +72,10 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
     progress = resume(learner, around)
     with Signals() as signals, Session(learner, around, progress, signals=signals) as session:
         session.validate()  # the one that an interruption cut off
+        session.recover()
         for drawn in session.draws(loader):
             update = session.progress.update + 1
-            rate = learner.begin(update)
+            rate = learner.begin(update, session.progress.course.share)
             tokens = learner.scored_tokens(drawn.batches)
             sums = Sums()
             for losses in learner.losses(drawn.batches, update):  # forward
@@ -89,6 +90,7 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
             session.apply(drawn, sums, norm)
             session.report(rate)
             session.validate()
+            session.recover()
             session.save()
     return conclude(session)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mtkit.corpus.loader import Position, Update
+from mtkit.training.divergence import Course
 from mtkit.training.early_stopping import Ranking, Scored
 
 
@@ -22,6 +23,7 @@ class Progress:
         validated: the last update that was validated, 0 for none.
         ranking: the best validations.
         skipped, skipped_in_a_row: draws whose loss or gradient was not finite.
+        course: where loss and validation have been heading.
     """
 
     update: int = 0
@@ -33,6 +35,7 @@ class Progress:
     ranking: Ranking = field(default_factory=Ranking)
     skipped: int = 0
     skipped_in_a_row: int = 0
+    course: Course = field(default_factory=Course)
 
     def applied(self, drawn: Update) -> Progress:
         """With one more update."""
@@ -62,4 +65,5 @@ class Progress:
             best=tuple(Scored(**scored) for scored in state["ranking"]["best"]),
             since_best=state["ranking"]["since_best"],
         )
-        return cls(**{**state, "position": Position(**state["position"]), "ranking": ranking})
+        course = Course(**state["course"]) if "course" in state else Course()
+        return cls(**{**state, "position": Position(**state["position"]), "ranking": ranking, "course": course})

@@ -20,12 +20,14 @@ from mtkit.models.model import TranslationModel
 from mtkit.training.checkpoint import Checkpoint, checkpoint_path
 from mtkit.training.checkpoint_writer import CheckpointWriter
 from mtkit.training.config import TrainingConfig
+from mtkit.training.divergence import DivergenceConfig
 from mtkit.training.early_stopping import Scored, Validation
 from mtkit.training.learner import Learner
 from mtkit.training.log import Log
 from mtkit.training.meter import Meter, Stopwatch, Sums
 from mtkit.training.nonfinite import Evidence, write_evidence
 from mtkit.training.progress import Progress
+from mtkit.training.recovery import go_back
 from mtkit.training.signals import Signals
 
 Validate = Callable[[TranslationModel, int], Validation]
@@ -110,6 +112,9 @@ class Session:
         """Count an update that has been applied."""
         self.writer.check()
         self.progress = self.progress.applied(drawn)
+        if self.config.on_divergence is not None:
+            course = self.progress.course.learnt(sums.mean(), self.config.on_divergence)
+            self.progress = replace(self.progress, course=course)
         self.meter.add(drawn, sums, norm)
 
     def refuse(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
@@ -134,6 +139,9 @@ class Session:
             remedy = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
             raise TrainingError(f"{what}\n{where}\n{remedy}")
         if self.progress.skipped_in_a_row >= self.config.max_skips:
+            if self.config.on_divergence is not None:
+                self._go_back(self.config.on_divergence)
+                return
             raise TrainingError(f"{what}, nor were the {self.config.max_skips - 1} before\n{where}")
 
     def report(self, rate: float) -> None:
@@ -161,12 +169,14 @@ class Session:
         if judged is None:
             raise self._interrupted()
         validation, seconds = judged
-        value = min(validation.value(self.config.validation.metric), sys.float_info.max)  # JSON has no infinity
-        value = sys.float_info.max if math.isnan(value) else value
+        value = _finite(validation.value(self.config.validation.metric))
         if update % self.config.validate_every == 0:  # an extra one at the end must not bend a longer training
             self.learner.schedule.observe(value)
         ranking = self.progress.ranking.add(Scored(value, update), keep=self.config.kept_best)
         self.progress = replace(self.progress, validated=update, ranking=ranking)
+        if self.config.on_divergence is not None:
+            course = self.progress.course.judged(_finite(validation.nll), self.config.on_divergence)
+            self.progress = replace(self.progress, course=course)
         perplexity = math.exp(min(validation.nll, 700.0))
         fields = {"nll": validation.nll, "perplexity": perplexity, "bleu": validation.bleu, "sample": validation.sample}
         is_best = ranking.since_best == 0
@@ -201,6 +211,24 @@ class Session:
 
     def _suffix(self) -> str:
         return "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
+
+    def recover(self) -> None:
+        """Go back to the best checkpoint, when the recipe asks for it and training has run away.
+
+        Raises:
+            TrainingError: it did so too often, or there is nothing to go back to.
+        """
+        config = self.config.on_divergence
+        if config is not None and self.progress.course.has_diverged(config):
+            self._go_back(config)
+
+    def _go_back(self, config: DivergenceConfig) -> None:
+        with self.watch.paused():
+            self.writer.wait()
+            self.ranks.wait()
+            self.progress, path = go_back(self.learner, self.writer.folder, self.progress, config)
+        share = self.progress.course.share
+        self.around.log.event("diverged", self.progress.update, checkpoint=str(path), rate_share=share)
 
     def save(self) -> None:
         """Save a checkpoint, when it is due, when the model is among the best, or when training ends here.
@@ -250,6 +278,11 @@ class Session:
         is_kept_for_ever = every is not None and update % every == 0
         is_best = self.progress.ranking.has(update)
         return is_kept_for_ever or is_best or update in regular[-self.config.kept_last :]
+
+
+def _finite(value: float) -> float:
+    """JSON has no infinity; what is not a number is as bad as can be."""
+    return sys.float_info.max if math.isnan(value) else min(value, sys.float_info.max)
 
 
 def _some(samples: list[int]) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
 from mtkit.training.decoder_input import ScheduledSamplingConfig
+from mtkit.training.divergence import DivergenceConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimiser import AdamConfig, AdamWConfig
 from mtkit.training.schedule import PlateauConfig
@@ -51,6 +52,7 @@ WAYS = {
     "as it comes": {},
     "scheduled_sampling": {"decoder_input": ScheduledSamplingConfig()},
     "activation_checkpointing": {"activation_checkpointing": True},
+    "divergence": {"on_divergence": DivergenceConfig(loss_factor=0.5, updates=5, most=9), "validate_every": 4},
 }  # keys of the recipe that stopping must not disturb
 
 
