@@ -5,70 +5,39 @@ Bahdanau, Cho & Bengio 2015, appendix A.1.2. https://arxiv.org/abs/1409.0473
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.layers.linear import linear
-from mtkit.layers.recurrent_gradient import Uses, compute_dtype, loop_product
-from mtkit.layers.rows import Rows
-
-Attend = Callable[[Tensor], tuple[Tensor, Tensor]]  # query [rows, D] -> context [rows, M], weights [rows, S]
+from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention, Scorer
+from mtkit.layers.recurrent_gradient import loop_product
 
 
-@dataclass(frozen=True)
-class Annotations(Rows):
-    """What the decoder of a recurrent model attends to, one row per sentence; M is the annotations' width."""
+class AdditiveAttention(RecurrentAttention):
+    """e_j = v · tanh(W s + U h_j).
 
-    values: Tensor  # [B, S, M]
-    keys: Tensor  # [B, S, A], the values' part of the score, computed once
-    real: Tensor  # [B, S] bool
-
-
-class AdditiveAttention(nn.Module):
-    """e_j = v · tanh(W s + U h_j), weights = softmax(e), context = sum of weights_j h_j.
-
-    U has a bias, which the paper leaves out for brevity. All begin as layers/linear.py has it (the paper: v at zero,
-    W and U from N(0, 0.001^2)).
+    U has a bias, which the paper leaves out for brevity; without it this is the `concat` of Luong et al. 2015, eq. 8,
+    whose one matrix is [W; U]. All begin as layers/linear.py has it (Bahdanau: v at zero, W and U from N(0, 0.001^2)).
     """
 
-    def __init__(self, d_query: int, d_memory: int, d_attention: int) -> None:
+    def __init__(self, d_query: int, d_memory: int, d_attention: int, *, bias: bool = True) -> None:
         super().__init__()
         self.query = linear(d_query, d_attention, bias=False)  # W
-        self.key = linear(d_memory, d_attention)  # U
+        self.key = linear(d_memory, d_attention, bias=bias)  # U
         self.score = linear(d_attention, 1, bias=False)  # v
 
-    def annotate(self, values: Tensor, real: Tensor) -> Annotations:
-        """Make the memory of values [B, S, M], of which `real` [B, S] is there."""
-        return Annotations(values.to(compute_dtype(values)), self.key(values), real)
+    def keys(self, values: Tensor) -> Tensor:
+        """U h_j [B, S, A]."""
+        return self.key(values)  # type: ignore[no-any-return]
 
-    def unroll(self, memory: Annotations) -> Attend:
-        """Attention to one memory for the steps of one loop; gradients of what all steps share are computed once.
+    def scorer(self, memory: Annotations) -> Scorer:
+        """See RecurrentAttention; gradients of what all steps share are computed once."""
+        to_query, score = loop_product(self.query), self._loop_score(memory.keys)
+        return lambda query: score(memory.by_sentence(to_query(query)))
 
-        The result takes queries [B·W, D], the W hypotheses of a sentence beside each other, and gives contexts
-        [B·W, M] and weights [B·W, S]; a source that sees nothing gives zeros.
-        """
-        to_query = loop_product(self.query)
-        score, weigh = self._loop_score(memory.keys), _loop_weigh(memory.values)
-        sentences, _, width = memory.keys.shape
-        real = memory.real.unsqueeze(1)  # [B, 1, S]
-        hidden = None if memory.real.all() else ~real
-
-        def attend(query: Tensor) -> tuple[Tensor, Tensor]:
-            asked = to_query(query).view(sentences, query.size(0) // max(1, sentences), width)  # [B, W, A]
-            scores = score(asked).to(query.dtype)  # [B, W, S]
-            if hidden is None:
-                weights = scores.softmax(-1)  # [B, W, S]
-            else:
-                weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1) * real
-            return weigh(weights).flatten(0, 1), weights.flatten(0, 1)
-
-        return attend
-
-    def _loop_score(self, keys: Tensor) -> Callable[[Tensor], Tensor]:
+    def _loop_score(self, keys: Tensor) -> Scorer:
         """Queries [B, W, A] -> scores [B, W, S]."""
         if type(self.score) is not nn.Linear or not torch.is_grad_enabled():
             return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + query.unsqueeze(2))).squeeze(-1)
@@ -143,46 +112,3 @@ class _Score(torch.autograd.Function):
         grad_query = slope.sum(2) * v  # [B, W, A]
         ctx.uses.add(ctx.step, slope.squeeze(1) if slope.size(1) == 1 else slope.sum(1), grad_v.squeeze(0))
         return grad_query, None, None, None
-
-
-def _loop_weigh(values: Tensor) -> Callable[[Tensor], Tensor]:
-    """Weights [B, W, S] -> contexts [B, W, M] in the type of the values."""
-    if not torch.is_grad_enabled() or not values.requires_grad:
-        return lambda weights: weights.to(values.dtype) @ values
-    uses = Uses()
-    shared = _ShareValues.apply(values, uses)  # type: ignore[no-untyped-call]
-    return lambda weights: _Weigh.apply(weights.to(values.dtype), shared, uses)  # type: ignore[no-untyped-call]
-
-
-class _ShareValues(torch.autograd.Function):
-    """Hand out the values to a loop; their gradient is one batched product after it."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, uses: Uses) -> Tensor:
-        ctx.set_materialize_grads(False)
-        ctx.uses = uses
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        if not ctx.uses.pairs:
-            return None, None
-        weights, grad = ctx.uses.collect(1)  # [B, T·W, S], [B, T·W, M]
-        return weights.mT @ grad, None
-
-
-class _Weigh(torch.autograd.Function):
-    """The weighted sum of the values."""
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, uses: Uses) -> Tensor:
-        ctx.uses, ctx.step = uses, uses.open()
-        ctx.save_for_backward(weights, values)
-        return weights @ values
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = grads
-        weights, values = ctx.saved_tensors
-        ctx.uses.pairs[ctx.step] = (weights.detach(), grad)
-        return grad @ values.mT, None, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Annotated, Literal
@@ -11,9 +13,29 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.linear import linear
+from mtkit.layers.recurrent_gradient import loop_product
 
 
-class MaxoutReadout(nn.Module):
+class Readout(nn.Module, ABC):
+    """A linear map and what is done to its result."""
+
+    linear: nn.Linear
+
+    @abstractmethod
+    def bend(self, y: Tensor) -> Tensor:
+        """What follows the linear map."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., d_in] -> [..., d_out]."""
+        return self.bend(self.linear(x))
+
+    def unroll(self) -> Callable[[Tensor], Tensor]:
+        """The same for the steps of one loop: [rows, d_in] -> [rows, d_out]; one gradient of the weights for all."""
+        product = loop_product(self.linear)
+        return lambda x: self.bend(product(x))
+
+
+class MaxoutReadout(Readout):
     """The largest of `pieces` linear maps, element by element.
 
     Goodfellow et al. 2013; Bahdanau et al. 2015, appendix A.2.2, with two pieces. https://arxiv.org/abs/1409.0473
@@ -24,22 +46,22 @@ class MaxoutReadout(nn.Module):
         self.pieces = pieces
         self.linear = linear(d_in, pieces * d_out)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., d_in] -> [..., d_out]."""
-        pieces: tuple[Tensor, ...] = self.linear(x).chunk(self.pieces, -1)
+    def bend(self, y: Tensor) -> Tensor:
+        """The maximum."""
+        pieces: tuple[Tensor, ...] = y.chunk(self.pieces, -1)
         return reduce(torch.maximum, pieces)
 
 
-class TanhReadout(nn.Module):
+class TanhReadout(Readout):
     """tanh of a linear map, as in Luong et al. 2015, eq. 5. https://arxiv.org/abs/1508.04025"""
 
     def __init__(self, d_in: int, d_out: int) -> None:
         super().__init__()
         self.linear = linear(d_in, d_out)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., d_in] -> [..., d_out]."""
-        return self.linear(x).tanh()  # type: ignore[no-any-return]
+    def bend(self, y: Tensor) -> Tensor:
+        """tanh."""
+        return y.tanh()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +71,7 @@ class MaxoutConfig:
     kind: Literal["maxout"] = "maxout"
     pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
 
-    def build(self, d_in: int, d_out: int) -> nn.Module:
+    def build(self, d_in: int, d_out: int) -> Readout:
         """The layer [..., d_in] -> [..., d_out]."""
         return MaxoutReadout(d_in, d_out, pieces=self.pieces)
 
@@ -60,7 +82,7 @@ class TanhConfig:
 
     kind: Literal["tanh"] = "tanh"
 
-    def build(self, d_in: int, d_out: int) -> nn.Module:
+    def build(self, d_in: int, d_out: int) -> Readout:
         """The layer [..., d_in] -> [..., d_out]."""
         return TanhReadout(d_in, d_out)
 

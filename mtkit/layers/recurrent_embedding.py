@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from mtkit.layers.dropout import Dropout
 from mtkit.layers.linear import embedding, linear
 
 Tying = Literal["all", "target", "none"]
@@ -16,10 +15,10 @@ Tying = Literal["all", "target", "none"]
 class RecurrentEmbedding(nn.Module):
     """Token embeddings at unit scale, then dropout; order is the recurrence's business."""
 
-    def __init__(self, table: nn.Embedding, dropout: float) -> None:
+    def __init__(self, table: nn.Embedding, dropout: nn.Module) -> None:
         super().__init__()
         self.table = table
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids [...] -> [..., D]."""

@@ -46,6 +46,12 @@ def compute_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
+def joined(*parts: Tensor) -> Tensor:
+    """Parts [..., any width] side by side, in the type that products have here."""
+    dtype = compute_dtype(parts[0])
+    return torch.cat([part.to(dtype) for part in parts], -1)
+
+
 class _Share(torch.autograd.Function):
     """Hand out weights to a loop; when the gradients of all steps are there, compute that of the weights."""
 
@@ -110,3 +116,46 @@ def _plain(layer: Callable[[Tensor], Tensor]) -> Product:
         return layer(x) if add is None else layer(x) + add
 
     return product
+
+
+def loop_batched_product(right: Tensor) -> Callable[[Tensor], Tensor]:
+    """Left factors [B, W, N] -> their products with one `right` [B, N, M], in its type; use one for each loop."""
+    if not torch.is_grad_enabled() or not right.requires_grad:
+        return lambda left: left.to(right.dtype) @ right
+    uses = Uses()
+    shared = _ShareRight.apply(right, uses)  # type: ignore[no-untyped-call]
+    return lambda left: _BatchedProduct.apply(left.to(right.dtype), shared, uses)  # type: ignore[no-untyped-call]
+
+
+class _ShareRight(torch.autograd.Function):
+    """Hand out the right factor to a loop; its gradient is one batched product after it."""
+
+    @staticmethod
+    def forward(ctx: Any, right: Tensor, uses: Uses) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.uses = uses
+        return right.view_as(right)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not ctx.uses.pairs:
+            return None, None
+        left, grad = ctx.uses.collect(1)  # [B, T·W, N], [B, T·W, M]
+        return left.mT @ grad, None
+
+
+class _BatchedProduct(torch.autograd.Function):
+    """One step's product of left [B, W, N] and right [B, N, M]."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, uses: Uses) -> Tensor:
+        ctx.uses, ctx.step = uses, uses.open()
+        ctx.save_for_backward(left, right)
+        return left @ right
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        left, right = ctx.saved_tensors
+        ctx.uses.pairs[ctx.step] = (left.detach(), grad)
+        return grad @ right.mT, None, None

@@ -9,18 +9,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Source, Target
-from mtkit.layers.dropout import Dropout
 from mtkit.layers.linear import linear
-from mtkit.layers.recurrent import (
-    CellConfig,
-    CellState,
-    LSTMCellConfig,
-    RecurrentLayer,
-    RecurrentStack,
-)
+from mtkit.layers.recurrent import RecurrentStack
+from mtkit.layers.recurrent_cell import CellState
+from mtkit.layers.recurrent_cell_config import CellConfig, LSTMCellConfig
+from mtkit.layers.recurrent_dropout import FreshDropout
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
 from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
+from mtkit.models.recurrent_config import RecurrentConfig
 from mtkit.models.state import Advance, State
 
 
@@ -46,7 +43,7 @@ class FixedVectorModel(TranslationModel):
         decoder: RecurrentStack,
         *,
         readout: nn.Module,
-        dropout: float,
+        dropout: FreshDropout,
         reverse_source: bool,
     ) -> None:
         super().__init__()
@@ -54,7 +51,7 @@ class FixedVectorModel(TranslationModel):
         self.tgt_embedding = RecurrentEmbedding(embeddings.tgt, dropout)
         self.encoder = encoder
         self.decoder = decoder
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
         self.readout = readout
         self.output = embeddings.output
         self.reverse_source = reverse_source
@@ -90,17 +87,21 @@ class FixedVectorModel(TranslationModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMConfig:
+class LSTMConfig(RecurrentConfig):
     """Recurrent sequence to sequence without attention (see FixedVectorModel); defaults for Multi30k."""
 
     kind: Literal["lstm"] = "lstm"
     d_model: Annotated[int, Field(gt=0)] = 512  # the paper's 1000 overfits 29,000 pairs
-    d_embedding: Annotated[int, Field(gt=0)] = 256
     num_layers: Annotated[int, Field(gt=0)] = 2  # of encoder and decoder, which hand over layer by layer; the paper: 4
     cell: CellConfig = field(default_factory=LSTMCellConfig)
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, before the readout; not in time
     reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
-    tied_embeddings: Literal["all", "target", "none"] = "target"  # all: source, target, softmax; target: the last two
+
+    def __post_init__(self) -> None:
+        if self.joint.kind == "residual" and self.num_layers == 1:
+            raise ValueError(
+                "joint.kind: residual connections go around layers above the first, and there is none; raise "
+                "num_layers, or take plain"
+            )
 
     def build(self, src_vocab: int, tgt_vocab: int) -> FixedVectorModel:
         """The model for vocabularies of these sizes.
@@ -114,11 +115,10 @@ class LSTMConfig:
             self._stack(),
             self._stack(),
             readout=nn.Identity() if same_width else linear(self.d_model, self.d_embedding),
-            dropout=self.dropout,
+            dropout=self.build_dropout(),
             reverse_source=self.reverse_source,
         )
 
     def _stack(self) -> RecurrentStack:
         widths = [self.d_embedding] + [self.d_model] * (self.num_layers - 1)
-        layers = [RecurrentLayer(self.cell.build(d_in, self.d_model)) for d_in in widths]
-        return RecurrentStack(layers, Dropout(self.dropout))
+        return self.build_stack([self.build_cell(self.cell, d_in) for d_in in widths])

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field
 
-from mtkit.corpus.config import CorpusConfig
+from mtkit.corpus.config import CorpusConfig, Text
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.files import write_text
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
@@ -55,6 +55,7 @@ class Recipe:
             )
         self._positions_reach()
         self._objective_fits()
+        self._noise_fits()
         needing = {
             "training.patience": self.training.patience is not None,
             "training.average.of": self.training.average is not None and self.training.average.of == "best",
@@ -72,6 +73,29 @@ class Recipe:
                     f"model.{key}: there are {most} positions, and sentences may have {longest} pieces with their end; "
                     "raise it, or lower corpus.cleaning.max_length"
                 )
+
+    def _noise_fits(self) -> None:
+        noise, training = self.corpus.noise, self.training
+        is_masked = training.objective.kind == "masked_language_model"
+        if is_masked != (noise is not None and noise.kind == "masks"):
+            raise ValueError(
+                "training.objective.kind: masked_language_model and corpus.noise.kind masks need each other; set both or "
+                "neither"
+            )
+        if is_masked and not isinstance(self.model, TransformerConfig):
+            raise ValueError(
+                f"model.kind: masked_language_model trains an encoder of states, which {self.model.kind} has not; take "
+                "transformer, or another corpus.noise.kind"
+            )
+        if noise is not None and not self.tokenizer.shared:
+            raise ValueError(
+                "tokenizer.shared: text in one language is source and target at once, which needs one vocabulary; set "
+                "it to true"
+            )
+        if isinstance(self.corpus.valid, Text) and training.validation.metric == "bleu":
+            raise ValueError(
+                "training.validation.metric: text in one language has no translations to score; set it to nll"
+            )
 
     def _objective_fits(self) -> None:
         if not isinstance(self.training.objective, SourceAndTargetConfig):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 

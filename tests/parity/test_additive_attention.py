@@ -16,9 +16,7 @@ def by_loops(attention, query, values, real):
     places = [j for j in range(len(values)) if real[j]]
     energies = {}
     for j in places:
-        energies[j] = sum(
-            float(v[a]) * math.tanh(float(w[a] @ query + u[a] @ values[j] + b[a])) for a in range(len(v))
-        )
+        energies[j] = sum(float(v[a]) * math.tanh(float(w[a] @ query + u[a] @ values[j] + b[a])) for a in range(len(v)))
     total = sum(math.exp(e) for e in energies.values())
     weights = [math.exp(energies[j]) / total if j in energies else 0.0 for j in range(len(values))]
     context = sum((weights[j] * values[j] for j in places), torch.zeros_like(values[0]))

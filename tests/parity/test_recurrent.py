@@ -5,14 +5,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent import (
-    BidirectionalLayer,
-    CellState,
-    GRUCell,
-    LSTMCell,
-    RecurrentLayer,
-    ResetBeforeGRUCell,
-)
+from mtkit.layers.recurrent import BidirectionalLayer, RecurrentLayer
+from mtkit.layers.recurrent_cell import CellState, GRUCell, LSTMCell, ResetBeforeGRUCell
 
 D_IN, D, B, T = 5, 8, 3, 6
 

@@ -11,9 +11,9 @@ import torch
 from safetensors import safe_open
 
 from mtkit.corpus.collate import collate
-from mtkit.errors import DataError, MissingInputError
-from mtkit.model_folder import Description, find_model, read_model, write_model
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.model_folder import Description, find_model, read_model, verify_model, write_model
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.recipe.recipe import ModelConfig
@@ -38,7 +38,14 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
     return TokenizerPair.load(folder)
 
 
-def write(folder: Path, tokenizers: TokenizerPair, config: ModelConfig = KINDS[0], *, seed: int = 0) -> None:
+def write(
+    folder: Path,
+    tokenizers: TokenizerPair,
+    config: ModelConfig = KINDS[0],
+    *,
+    seed: int = 0,
+    lexicon: Path | None = None,
+) -> None:
     torch.manual_seed(seed)
     model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
     description = Description(
@@ -49,7 +56,7 @@ def write(folder: Path, tokenizers: TokenizerPair, config: ModelConfig = KINDS[0
         model=config,
         search=SearchConfig(beam_size=3),
     )
-    write_model(folder, weights(model), description, tokenizers, card="# A card\n")
+    write_model(folder, weights(model), description, tokenizers, card="# A card\n", lexicon=lexicon)
 
 
 @pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
@@ -123,7 +130,7 @@ def test_a_file_that_is_missing(tmp_path: Path, tokenizers: TokenizerPair, file:
     [
         ("model.safetensors", "model.safetensors: damaged, or not in the safetensors format"),
         ("spm.model", "spm.model: not a sentencepiece model, or a damaged one"),
-        ("config.json", "config.json: damaged: JSONDecodeError"),
+        ("config.json", "config.json: damaged: no JSON from line"),
     ],
 )
 def test_a_file_that_was_cut_off(tmp_path: Path, tokenizers: TokenizerPair, file: str, message: str) -> None:
@@ -132,6 +139,32 @@ def test_a_file_that_was_cut_off(tmp_path: Path, tokenizers: TokenizerPair, file
     path.write_bytes(path.read_bytes()[:-70])
     with pytest.raises(DataError, match=message):
         read_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "spm.model", "lexicon.safetensors"])
+def test_a_bit_that_flipped_is_noticed(tmp_path: Path, tokenizers: TokenizerPair, file: str) -> None:
+    (tmp_path / "lexicon").write_bytes(bytes(range(256)))
+    write(tmp_path / "m", tokenizers, lexicon=tmp_path / "lexicon")
+    read_model(tmp_path / "m")
+    content = bytearray((tmp_path / "m" / file).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "m" / file).write_bytes(content)
+    with pytest.raises(DamagedError, match=f"m: damaged: {file} not as written; mtkit train makes the model of a run"):
+        verify_model(tmp_path / "m")
+    with pytest.raises(DataError, match=file):
+        read_model(tmp_path / "m")
+
+
+def test_a_model_without_hashes_or_without_its_lexicon_is_read(tmp_path: Path, tokenizers: TokenizerPair) -> None:
+    (tmp_path / "lexicon").write_bytes(b"x")
+    write(tmp_path / "m", tokenizers, lexicon=tmp_path / "lexicon")
+    (tmp_path / "m" / "lexicon.safetensors").unlink()
+    read_model(tmp_path / "m")
+    path = tmp_path / "m" / "config.json"
+    fields = json.loads(path.read_text())
+    del fields["sha256"]
+    path.write_text(json.dumps(fields))
+    read_model(tmp_path / "m")
 
 
 def change(folder: Path, **changes: object) -> None:

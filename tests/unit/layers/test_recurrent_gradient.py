@@ -3,7 +3,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.layers.additive_attention import AdditiveAttention
-from mtkit.layers.recurrent import GRUCell, LSTMCell, RecurrentLayer, ResetBeforeGRUCell
+from mtkit.layers.recurrent import RecurrentLayer
+from mtkit.layers.recurrent_cell import GRUCell, LSTMCell, ResetBeforeGRUCell
 from mtkit.layers.recurrent_gradient import loop_product
 
 X = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

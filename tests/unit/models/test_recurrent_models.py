@@ -5,14 +5,26 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.batch import Source, Target
+from mtkit.layers.norm import LayerNormConfig
 from mtkit.layers.readout import TanhConfig
-from mtkit.layers.recurrent import GRUCellConfig, LSTMCellConfig
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig
+from mtkit.layers.recurrent_cell_config import (
+    GRUCellConfig,
+    LSTMCellConfig,
+    NormedGRUCellConfig,
+    NormedLSTMCellConfig,
+)
+from mtkit.layers.recurrent_dropout import VariationalConfig
+from mtkit.layers.recurrent_joint import PlainJointConfig, ResidualJointConfig
+from mtkit.layers.rms_norm import RMSNormConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 
 VOCAB, PAD, BOS = 11, 0, 2
 TINY = {"d_model": 6, "d_embedding": 4, "dropout": 0.0}
 BEFORE = GRUCellConfig(reset_gate="before")
+NORMED = {"encoder_cell": NormedLSTMCellConfig(), "decoder_cell": NormedLSTMCellConfig()}
+RESIDUAL = ResidualJointConfig(norm_layer=LayerNormConfig())
 CONFIGS = {
     "lstm": LSTMConfig(**TINY),
     "lstm-gru-forward": LSTMConfig(**TINY, cell=GRUCellConfig(), reverse_source=False, num_layers=1),
@@ -24,6 +36,29 @@ CONFIGS = {
     "mixed-tanh": AttentionRNNConfig(
         **TINY, decoder_cell=LSTMCellConfig(), readout=TanhConfig(), tied_embeddings="all"
     ),
+    "lstm-residual": LSTMConfig(**TINY, cell=NormedGRUCellConfig(), num_layers=3, joint=RESIDUAL),
+    "bahdanau-general-residual": AttentionRNNConfig(
+        **TINY, attention=GeneralConfig(), encoder_layers=3, bidirectional_layers=1, decoder_layers=2, joint=RESIDUAL
+    ),
+    "luong-dot": AttentionRNNConfig(
+        **TINY, **NORMED, decoder="luong", attention=DotConfig(), bidirectional_layers=0, readout=TanhConfig()
+    ),
+    "luong-concat-normed": AttentionRNNConfig(
+        **TINY,
+        decoder="luong",
+        attention=ConcatConfig(),
+        decoder_layers=2,
+        joint=PlainJointConfig(norm_layer=RMSNormConfig()),
+    ),
+    "input-feeding": AttentionRNNConfig(
+        **TINY,
+        decoder="input_feeding",
+        attention=GeneralConfig(),
+        decoder_layers=3,
+        joint=RESIDUAL,
+        readout=TanhConfig(),
+    ),
+    "input-feeding-lstm": AttentionRNNConfig(**TINY, **NORMED, decoder="input_feeding", tied_embeddings="all"),
 }
 SENTENCES = [[5, 6, 7, 3], [4, 3], [9, 8, 10, 5, 3]]
 TARGETS = [[BOS, 4, 5], [BOS, 6, 7, 8], [BOS]]
@@ -209,3 +244,48 @@ def test_dropout_is_off_in_evaluation_and_on_in_training():
     assert_close(model.hidden(*inputs), model.hidden(*inputs))
     model.train()
     assert not torch.equal(model.hidden(*inputs), model.hidden(*inputs))
+
+
+def test_what_is_fed_matters_and_only_where_it_is_fed():
+    for decoder, expected in (("input_feeding", True), ("luong", False)):
+        model = make(AttentionRNNConfig(**TINY, decoder=decoder))
+        first, second = ([p for n, p in model.named_parameters() if n.endswith("readout.linear.weight")] * 2)[:2]
+        assert first is second
+        states = []
+        with torch.inference_mode():
+            for _ in range(2):
+                state = model.start(source(SENTENCES))
+                for token in (BOS, 5):
+                    _, state, _ = model.step(torch.full((3,), token), state)
+                states.append(state.cache.layers[0].h)
+                first.data.mul_(-1)
+        assert torch.equal(*states) != expected
+
+
+@pytest.mark.parametrize("decoder", ["bahdanau", "luong", "input_feeding"])
+def test_variational_dropout_is_off_in_evaluation_and_drops_states_in_training(decoder):
+    masks = VariationalConfig(state=0.5)
+    model = make(AttentionRNNConfig(**TINY, decoder=decoder, decoder_layers=2, dropout_masks=masks))
+    inputs = source(SENTENCES), target(TARGETS)
+    assert_close(model.hidden(*inputs), model.hidden(*inputs))
+    model.train()
+    assert not torch.equal(model.hidden(*inputs), model.hidden(*inputs))
+
+
+REFUSED = [
+    ({"attention": DotConfig()}, "attention.kind: dot multiplies states of width 6 with annotations of width 12"),
+    ({"bidirectional_layers": 2}, "bidirectional_layers: 2 of 1 encoder layers"),
+    ({"joint": RESIDUAL}, "joint.kind: residual .* raise encoder_layers or decoder_layers"),
+    ({"joint": RESIDUAL, "encoder_layers": 2, "bidirectional_layers": 1}, "joint.kind: residual"),
+]
+
+
+@pytest.mark.parametrize(("keys", "message"), REFUSED)
+def test_what_cannot_work_is_refused_by_key(keys, message):
+    with pytest.raises(ValueError, match=message):
+        AttentionRNNConfig(**TINY, **keys)
+
+
+def test_residual_connections_need_a_layer_to_go_around():
+    with pytest.raises(ValueError, match=r"joint.kind: residual .* raise num_layers"):
+        LSTMConfig(**TINY, num_layers=1, joint=RESIDUAL)

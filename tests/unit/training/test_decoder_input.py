@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.batch import Batch, Source, Target
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.choice import CHOICES, make_choice

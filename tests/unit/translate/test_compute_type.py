@@ -10,7 +10,7 @@ from mtkit.corpus.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.transformer_xl import TransformerXLConfig
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.translate.compute_type import prepare, resolve_compute_type

@@ -13,7 +13,7 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.lexicon import Lexicon, learn_lexicon
 from mtkit.corpus.ragged import Ragged
 from mtkit.corpus.store import Store
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.text.lines import read_lines

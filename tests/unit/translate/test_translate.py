@@ -11,7 +11,7 @@ import torch
 
 from mtkit.corpus.collate import collate
 from mtkit.errors import DataError, UsageError
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, MinimumBayesRiskConfig, SearchConfig
