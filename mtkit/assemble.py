@@ -16,7 +16,7 @@ from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.evaluation.sentence import likeness
 from mtkit.exported_model import is_exported, read_belongings
-from mtkit.model_folder import LEXICON, Loaded, read_model
+from mtkit.model_folder import CONFIG, LEXICON, Loaded, read_model, verify_model
 from mtkit.models.model import TranslationModel
 from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
@@ -78,8 +78,10 @@ def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> Translati
 
 
 def _begin_from(path: Path, model: TranslationModel) -> None:
-    run = path / "model"
-    tensors = translation_weights(run if run.is_dir() else path)
+    path = path / "model" if (path / "model").is_dir() else path
+    if (path / CONFIG).is_file():
+        verify_model(path)
+    tensors = translation_weights(path)
     if faults := mismatches(model, tensors):
         shown = "; ".join(faults[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
         raise RecipeError(f"training.init_from: {path}: its weights do not fit this recipe's model: {shown}")

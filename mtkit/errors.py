@@ -25,6 +25,14 @@ class DataError(MtkitError):
     exit_code = 65
 
 
+class DamagedError(DataError):
+    """What mtkit wrote is no longer as it was written; `what` says so without the remedy."""
+
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        super().__init__(what if remedy is None else f"{what}; {remedy}")
+        self.what = what
+
+
 class MissingInputError(MtkitError):
     """An input file or folder is not there."""
 

@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.model_folder import EXPORTED, Description, read_description, read_tokenizers, write_description
+from mtkit.model_folder import (
+    EXPORTED,
+    Description,
+    read_description,
+    read_tokenizers,
+    verify_model,
+    write_description,
+)
 from mtkit.text.tokenizer import TokenizerPair
 
 
@@ -45,5 +52,6 @@ def read_belongings(folder: Path) -> Exported:
     Raises:
         MissingInputError, DataError: as `read_description` and `read_tokenizers`.
     """
+    verify_model(folder, EXPORTED)
     description = read_description(folder, EXPORTED)
     return Exported(folder, description, read_tokenizers(folder, description.tokenizer))

@@ -13,11 +13,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import DataError, MissingInputError, ReadWriteError
+from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
 
 _CHUNK = 1 << 20  # bytes read at a time
 
@@ -135,7 +135,7 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, *, remedy: str) -> dict[str, Any]:
+def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
     """The JSON object that a file of ours holds.
 
     Args:
@@ -144,18 +144,19 @@ def read_json(path: Path, *, remedy: str) -> dict[str, Any]:
 
     Raises:
         MissingInputError, ReadWriteError: as `reading`.
-        DataError: it holds something else; names the line.
+        DamagedError: it holds something else.
     """
     with reading(path):
         content = path.read_bytes()
     try:
         found = json.loads(content)
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: damaged: no JSON from column {error.colno} on; {remedy}") from error
+        what = f"{path}: damaged: no JSON from line {error.lineno}, column {error.colno} on"
+        raise DamagedError(what, remedy) from error
     except (UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{path}: damaged: no JSON; {remedy}") from error
+        raise DamagedError(f"{path}: damaged: no JSON", remedy) from error
     if not isinstance(found, dict):
-        raise DataError(f"{path}: damaged: not a JSON object; {remedy}")
+        raise DamagedError(f"{path}: damaged: not a JSON object", remedy)
     return found
 
 
@@ -245,3 +246,27 @@ def hash_file(path: Path) -> str:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def hash_files(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a folder, by name.
+
+    Raises:
+        MissingInputError, ReadWriteError: as `reading`.
+    """
+    with reading(folder):
+        return {path.name: hash_file(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
+    """The names of the files that are missing or no longer have these hashes.
+
+    Raises:
+        ReadWriteError: a file cannot be read.
+    """
+    wrong = []
+    for name, stated in hashes.items():
+        path = folder / name
+        if not path.is_file() or hash_file(path) != stated:
+            wrong.append(name)
+    return wrong

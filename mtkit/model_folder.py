@@ -2,7 +2,7 @@
 
 ```
 model.safetensors   weights, tied ones once; equal weights are equal bytes
-config.json         versions, languages, tokenizer, model, default search, longest training source
+config.json         versions, hashes of the files, languages, tokenizer, model, default search, longest training source
 spm.model           or src.model and tgt.model
 lexicon.safetensors which target pieces a source piece becomes, for the shortlist; not in every model
 README.md           the model card
@@ -11,10 +11,11 @@ README.md           the model card
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from safetensors import SafetensorError
@@ -22,8 +23,17 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit import __version__
-from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
-from mtkit.files import build_folder, reading, write_bytes, write_json, write_text
+from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError, UsageError
+from mtkit.files import (
+    build_folder,
+    changed_files,
+    hash_file,
+    load_json,
+    reading,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from mtkit.models.model import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import ModelConfig, plain, stated
@@ -87,23 +97,34 @@ def write_model(
         ReadWriteError: the folder cannot be written.
     """
     with build_folder(folder) as temporary:
-        write_tensors(temporary / WEIGHTS, tensors)
-        write_description(temporary / CONFIG, description, tokenizers)
+        hashes = {WEIGHTS: write_tensors(temporary / WEIGHTS, tensors)}
         if lexicon is not None:
             with reading(lexicon):
                 write_bytes(temporary / LEXICON, lexicon.read_bytes())
+            hashes[LEXICON] = hash_file(temporary / LEXICON)
+        write_description(temporary / CONFIG, description, tokenizers, hashes)
         write_text(temporary / CARD, card)
 
 
-def write_description(path: Path, description: Description, tokenizers: TokenizerPair) -> None:
+def write_description(
+    path: Path, description: Description, tokenizers: TokenizerPair, hashes: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Write a description, and beside it the sentencepiece models.
+
+    Args:
+        path: of the description.
+        description: all but the weights.
+        tokenizers: of both sides.
+        hashes: SHA-256 of other files in the folder, by name; see `verify_model`.
 
     Raises:
         ReadWriteError: a file cannot be written.
     """
-    write_json(path, {"format": FORMAT, "mtkit": __version__, **plain(description)})
-    for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
+    models = dict(zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False))
+    for name, tokenizer in models.items():
         tokenizer.save(path.parent / name)
+    hashes = {**hashes, **{name: tokenizer.hash() for name, tokenizer in models.items()}}
+    write_json(path, {"format": FORMAT, "mtkit": __version__, "sha256": hashes, **plain(description)})
 
 
 def find_model(path: Path) -> Path:
@@ -136,13 +157,8 @@ def read_description(folder: Path, name: str = CONFIG) -> Description:
         DataError: it is damaged, or of a later version.
     """
     path = folder / name
-    with reading(path):
-        content = path.read_bytes()
-    try:
-        fields: Any = json.loads(content)
-        version, made_by = fields.pop("format"), fields.pop("mtkit")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: damaged: {error!r}") from error
+    fields: dict[str, Any] = {"format": None, "mtkit": None, **load_json(path, remedy=_REMEDY)}
+    version, made_by, _ = fields.pop("format"), fields.pop("mtkit"), fields.pop("sha256", None)
     if version != FORMAT:
         raise DataError(f"{path}: has format {version}, written by mtkit {made_by}; this mtkit reads format {FORMAT}")
     try:
@@ -150,6 +166,25 @@ def read_description(folder: Path, name: str = CONFIG) -> Description:
     except RecipeError as error:
         raise DataError(f"{error}\nthe model was written by mtkit {made_by}, this is {__version__}") from error
     return description
+
+
+def verify_model(folder: Path, name: str = CONFIG) -> None:
+    """Compare the files of a model folder with the hashes in its description; one without hashes is not compared.
+
+    The lexicon may be missing: a model translates without.
+
+    Raises:
+        MissingInputError: there is no description.
+        DamagedError: names all files that are missing or were changed.
+    """
+    hashes = load_json(folder / name, remedy=_REMEDY).get("sha256", {})
+    if damaged := changed_files(
+        folder, {file: hashes[file] for file in hashes if file != LEXICON or (folder / file).is_file()}
+    ):
+        raise DamagedError(f"{folder}: damaged: {', '.join(damaged)} not as written", _REMEDY)
+
+
+_REMEDY = "mtkit train makes the model of a run again; copy or download any other one again"
 
 
 def read_tokenizers(folder: Path, config: TokenizerConfig) -> TokenizerPair:
@@ -170,13 +205,16 @@ def read_model(path: Path) -> Loaded:
         DataError: a file is damaged, or does not fit the others.
     """
     folder = find_model(path)
-    description = read_description(folder)
-    tokenizers = read_tokenizers(folder, description.tokenizer)
-    try:
-        model = description.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-        map_weights(model, folder / WEIGHTS)
-    except ValueError as error:
-        raise DataError(f"{folder / WEIGHTS}: {error}") from error
+    with ThreadPoolExecutor(1) as beside:  # hashing takes 0.1 s for 100 MB, building the model as long
+        verified = beside.submit(verify_model, folder)
+        description = read_description(folder)
+        tokenizers = read_tokenizers(folder, description.tokenizer)
+        try:
+            model = description.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+            map_weights(model, folder / WEIGHTS)
+        except ValueError as error:
+            raise DataError(f"{folder / WEIGHTS}: {error}") from error
+        verified.result()
     return Loaded(folder, description, tokenizers, model.eval())
 
 
@@ -192,7 +230,7 @@ def map_weights(model: TranslationModel, path: Path) -> None:
         try:
             tensors = load_file(path)
         except SafetensorError as error:
-            raise DataError(f"{path}: damaged, or not in the safetensors format ({error})") from error
+            raise DamagedError(f"{path}: damaged, or not in the safetensors format", _REMEDY) from error
     if faults := mismatches(model, tensors):
         shown = "; ".join(faults[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
         raise ValueError(f"these are not the weights of this model: {shown}")

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 
 from mtkit.corpus.ragged import Ragged, offsets_of
 from mtkit.corpus.store import Store
-from mtkit.errors import DataError
+from mtkit.errors import DamagedError
 from mtkit.files import reading, write_bytes
 
 ITERATIONS = 4  # of expectation and maximisation; the lists hardly change after these
@@ -72,7 +72,7 @@ class Lexicon:
 
         Raises:
             MissingInputError, ReadWriteError: as `files.reading`.
-            DataError: the file is damaged.
+            DamagedError: the file is damaged.
         """
         with reading(path):
             content = path.read_bytes()
@@ -81,7 +81,10 @@ class Lexicon:
             targets = Ragged(columns["targets"], columns["offsets"])
             return cls(targets, columns["probabilities"], columns["frequent"])
         except (SafetensorError, KeyError) as error:
-            raise DataError(f"{path}: damaged: {error!r}; delete it and run mtkit preprocess again") from error
+            raise DamagedError(f"{path}: damaged: not a lexicon", _REMEDY) from error
+
+
+_REMEDY = "mtkit preprocess makes that of a run again"
 
 
 class _Links(NamedTuple):

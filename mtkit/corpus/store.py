@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.ragged import Ragged
-from mtkit.errors import DataError
-from mtkit.files import hash_file, reading
+from mtkit.errors import DamagedError
+from mtkit.files import changed_files, load_json, reading
 from mtkit.text.vocab import Vocab
 
 FORMAT = 1  # raised when older programs could not read a store any more
@@ -95,7 +94,7 @@ class Store:
 
     Raises:
         MissingInputError: there is no such folder, or it holds no manifest.
-        DataError: the manifest or a column is damaged, or comes from a newer version.
+        DamagedError: the manifest or a column is damaged, or comes from a newer version.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -136,49 +135,42 @@ class Store:
         """Read every column and compare its hash with the manifest.
 
         Raises:
-            DataError: names all columns that were changed.
+            DamagedError: names all columns that were changed.
         """
-        damaged = [
-            f"{name}.bin"
-            for name, column in self.manifest.columns.items()
-            if hash_file(self.folder / f"{name}.bin") != column.sha256
-        ]
-        if damaged:
-            raise DataError(f"{self.folder}: damaged: {', '.join(damaged)}; {_REMEDY}")
+        hashes = {f"{name}.bin": column.sha256 for name, column in self.manifest.columns.items()}
+        if damaged := changed_files(self.folder, hashes):
+            raise DamagedError(f"{self.folder}: damaged: {', '.join(damaged)}", _REMEDY)
 
     def _ragged(self, name: str) -> Ragged:
         flat, offsets = self._column(name), self._column(f"{name}.offsets")
         if len(offsets) != len(self) + 1 or offsets[0] != 0 or offsets[-1] != len(flat):
-            raise DataError(f"{self.folder / name}.offsets.bin: does not fit {name}.bin; {_REMEDY}")
+            raise DamagedError(f"{self.folder / name}.offsets.bin: does not fit {name}.bin", _REMEDY)
         return Ragged(flat, offsets)
 
     def _column(self, name: str) -> NDArray[Any]:
         path = self.folder / f"{name}.bin"
         if name not in self.manifest.columns:
-            raise DataError(f"{self.folder / MANIFEST}: has no column {name}; {_REMEDY}")
+            raise DamagedError(f"{self.folder / MANIFEST}: has no column {name}", _REMEDY)
         column = self.manifest.columns[name]
         dtype = np.dtype(column.dtype)
-        with reading(path):
-            size = path.stat().st_size
+        size = path.stat().st_size if path.is_file() else 0
         if size != column.elements * dtype.itemsize:
-            raise DataError(f"{path}: {size} bytes, should be {column.elements * dtype.itemsize}; {_REMEDY}")
+            raise DamagedError(f"{path}: {size} bytes, should be {column.elements * dtype.itemsize}", _REMEDY)
         if not size:
             return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
         with reading(path):
             return np.memmap(path, dtype=dtype, mode="r")
 
 
-_REMEDY = "delete this folder and run mtkit preprocess again"
+_REMEDY = "mtkit preprocess makes it again"
 
 
 def _read_manifest(path: Path) -> Manifest:
-    with reading(path):
-        content = path.read_bytes()
+    fields = load_json(path, remedy=_REMEDY)
     try:
-        fields = json.loads(content)
         version = fields["format"]
         if version == FORMAT:
             return Manifest.of_json(fields)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: damaged: {error!r}; {_REMEDY}") from error
-    raise DataError(f"{path}: has format {version}, this mtkit reads format {FORMAT}; {_REMEDY}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{path}: damaged: not the manifest of a corpus", _REMEDY) from error
+    raise DamagedError(f"{path}: has format {version}, this mtkit reads format {FORMAT}", _REMEDY)

@@ -15,6 +15,7 @@ from mtkit.model_folder import (
     find_model,
     read_description,
     read_tokenizers,
+    verify_model,
     write_model,
 )
 from mtkit.pipeline.corpus import Stores
@@ -43,6 +44,9 @@ def average(checkpoints: Sequence[Path], folder: Path) -> None:
     if folder.exists() and not (folder / CONFIG).is_file():
         raise UsageError(f"{folder}: is there and is no model folder; choose another name")
     sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
+    for source in sources:
+        if (source / CONFIG).is_file():
+            verify_model(source)
     tensors = average_checkpoints(sources)
     description, tokenizers, lexicon = _belongings(sources[0])
     card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in tensors.values()))

@@ -7,14 +7,15 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from mtkit.corpus.binarise import binarise, check_partners
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.config import Files, TrainFiles
 from mtkit.corpus.lexicon import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
-from mtkit.errors import DataError, MissingInputError
-from mtkit.files import build_folder, hash_file, write_json, writing
+from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.files import build_folder, changed_files, hash_file, hash_files, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
 from mtkit.pipeline.run_folder import Json, Run, read_json
 from mtkit.recipe.recipe import Recipe, plain
@@ -70,36 +71,55 @@ def check_inputs(recipe: Recipe) -> None:
 
 
 def make_tokenizer(run: Run) -> TokenizerPair:
-    """The tokenizers of a run, learned anew if the training text or their keys have changed.
+    """The tokenizers of a run, learned anew if the training text or their keys have changed, or a file is damaged.
 
     Raises:
         RecipeError: they would change under a training that was begun.
         DataError, MissingInputError, ReadWriteError: as `train_pair`.
     """
     recipe, folder = run.recipe, run.folder.tokenizer
-    wanted = _stamp(run)
-    if folder.is_dir() and read_json(folder / STAMP) == wanted:
+    wanted, stamp = _made_from(run), _read_stamp(run, folder / STAMP)
+    files = stamp.pop("sha256", {})
+    damaged = changed_files(folder, files)
+    if stamp == wanted and not damaged:
         run.say("tokenizer", "unchanged, kept")
     else:
-        run.refuse_to_replace("the training text or the tokenizer")
+        if stamp != wanted:
+            run.refuse_to_replace("the training text or the tokenizer")
+        if damaged:
+            run.say("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
         with build_folder(folder) as temporary:
-            run.say("tokenizer", _learn(recipe, temporary))
-            write_json(temporary / STAMP, wanted)
+            result = _learn(recipe, temporary)
+            made = hash_files(temporary)
+            if stamp == wanted and made != files:
+                run.refuse_to_replace("the tokenizer was damaged and came out differently; so it")
+            write_json(temporary / STAMP, {**wanted, "sha256": made})
+        run.say("tokenizer", result)
     pair = TokenizerPair.load(folder)
     # how it samples in training is no property of the model
     return replace(pair, config=replace(pair.config, sampling=recipe.tokenizer.sampling))
 
 
-def _stamp(run: Run) -> Json:
-    """What decides the tokenizer."""
+def _read_stamp(run: Run, path: Path) -> Json:
+    """What something was made from, with the hashes of its files; empty if nobody knows any more."""
+    try:
+        return read_json(path)
+    except DamagedError as error:
+        run.say("damaged", f"{error.what}; what it describes is made again")
+        return {}
+
+
+def _made_from(run: Run) -> Json:
+    """What decides the tokenizer, and the training text, which must not change under a training even if it does not."""
     recipe = run.recipe
+    text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
     if recipe.training.init_from is not None:
         model = find_model(recipe.training.init_from)
         names = model_names(read_description(model).tokenizer.shared)
-        return {"init_from": [hash_file(model / name) for name in names]}
+        return {"text": text, "init_from": [hash_file(model / name) for name in names]}
     config = plain(recipe.tokenizer)
     del config["sampling"]
-    return {"text": [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)], "config": config}
+    return {"text": text, "config": config}
 
 
 def _learn(recipe: Recipe, folder: Path) -> str:
@@ -126,10 +146,11 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
     if corpus.valid is not None:
         jobs.append(("valid", corpus.valid, run.folder.valid, None))
     for name, pair, folder, cleaning in jobs:
-        if is_current(run, folder, pair, tokenizers, cleaning):
+        state = state_of(run, folder, pair, tokenizers, cleaning)
+        if state == "current":
             run.say(name, "unchanged, kept")
             continue
-        if name != "valid":
+        if state == "changed" and name != "valid":
             run.refuse_to_replace("the training text")
         report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning)
         run.say(name, "; ".join(report.summary()))
@@ -143,36 +164,38 @@ def _make_lexicon(run: Run, train: Sequence[Store]) -> Path:
     path = run.folder.lexicon
     stamp = path.with_suffix(".json")
     wanted = {"made_from": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
-    if path.is_file() and read_json(stamp) == wanted:
+    known = _read_stamp(run, stamp)
+    files = known.pop("sha256", {})
+    if known == wanted and files and not changed_files(path.parent, files):
         run.say("lexicon", "unchanged, kept")
         return path
     stamp.unlink(missing_ok=True)
     lexicon = learn_lexicon(train)
     lexicon.save(path)
-    write_json(stamp, wanted)
-    known = int((lexicon.targets.lengths > 0).sum())
-    run.say(
-        "lexicon", f"{known:,} source pieces with {len(lexicon.targets.flat) / max(1, known):.0f} translations each"
-    )
+    write_json(stamp, {**wanted, "sha256": {path.name: hash_file(path)}})
+    pieces = int((lexicon.targets.lengths > 0).sum())
+    each = len(lexicon.targets.flat) / max(1, pieces)
+    run.say("lexicon", f"{pieces:,} source pieces with {each:.0f} translations each")
     return path
 
 
-def is_current(
+def state_of(
     run: Run, folder: Path, pair: Files | TrainFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
-) -> bool:
-    """Whether a store was made from these files in this way."""
+) -> Literal["current", "changed", "lost"]:
+    """Whether a store was made from these files in this way; one that is damaged is lost, as if it were not there."""
     if not (folder / MANIFEST).is_file():
-        return False
+        return "lost"
     try:
         store = Store(folder)
         store.verify()
         manifest = store.manifest
-    except (DataError, MissingInputError) as error:
-        run.say("damaged", str(error))
-        return False
+    except DamagedError as error:
+        run.say("damaged", f"{error.what}; it is made again")
+        return "lost"
     made_from = (manifest.src.sha256, manifest.tgt.sha256, manifest.tokenizer, manifest.cleaning)
     bounds = None if cleaning is None else asdict(cleaning)
-    return made_from == (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), bounds)
+    wanted = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), bounds)
+    return "current" if made_from == wanted else "changed"
 
 
 def _remove_others(corpus: Path, wanted: Sequence[Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.assemble import with_precision
-from mtkit.errors import DataError, RecipeError
-from mtkit.files import hash_file, reading, write_json, writing
+from mtkit.errors import RecipeError
+from mtkit.files import hash_file, load_json, write_json, writing
 from mtkit.lock import RunLock
 from mtkit.pipeline.changes import changed_keys
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
@@ -103,17 +102,9 @@ def read_json(path: Path) -> Json:
     """A JSON object, or an empty one if the file is not there.
 
     Raises:
-        DataError: it is damaged.
+        DamagedError: it is damaged.
     """
-    if not path.is_file():
-        return {}
-    with reading(path):
-        content = path.read_bytes()
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        raise DataError(f"{path}: damaged: {error}; delete it, it will be made again") from error
-    return dict(found)
+    return load_json(path, remedy="delete it, it will be made again") if path.is_file() else {}
 
 
 @dataclass(frozen=True)
@@ -196,6 +187,8 @@ def agreed(recipe: Recipe, folder: RunFolder) -> Recipe:
         ) from error
     if recipe.training.precision == "auto":  # a training ends in the precision that it was begun in
         recipe = replace(recipe, training=replace(recipe.training, precision=before.training.precision))
+    if recipe.training.batch_tokens == "auto":
+        recipe = replace(recipe, training=replace(recipe.training, batch_tokens=before.training.batch_tokens))
     if changes := changed_keys(before, recipe):
         shown = "\n".join(f"  {change}" for change in changes[:8]) + ("\n  ..." if len(changes) > 8 else "")
         raise RecipeError(

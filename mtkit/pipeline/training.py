@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.assemble import build_loader, build_model, build_training, build_validator
+from mtkit.errors import DamagedError
 from mtkit.generation import SampledTranslations, target_pieces
-from mtkit.model_folder import Description, write_model
+from mtkit.model_folder import Description, verify_model, write_model
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Run, read_json
@@ -54,7 +55,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     recipe, folder = run.recipe, run.folder
     key = _key(recipe)
     report = read_json(folder.report)
-    if folder.model.is_dir() and "train" in report and read_json(folder.stamps).get("train") == key:
+    is_finished = folder.model.is_dir() and "train" in report and read_json(folder.stamps).get("train") == key
+    if is_finished and _is_whole(run):
         sentence = f"training is finished already, after {report['train']['updates']:,} updates"
         run.say("training", sentence)
         return Trained(True, f"{sentence}; --fresh starts over", report["train"])
@@ -81,6 +83,22 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     run.update_json(folder.report, {"train": summary})
     run.update_json(folder.stamps, {"train": key})
     return Trained(True, sentence, summary)
+
+
+def _is_whole(run: Run) -> bool:
+    """Whether the finished model is as it was written; if not, and there are checkpoints, it is made from them again.
+
+    Raises:
+        DamagedError: it is damaged and there are none.
+    """
+    try:
+        verify_model(run.folder.model)
+    except DamagedError as error:
+        if not list_checkpoints(run.folder.checkpoints):
+            raise DamagedError(error.what, "no checkpoint is left to make it from; --fresh starts over") from error
+        run.say("damaged", f"{error.what}; it is made again from the checkpoints")
+        return False
+    return True
 
 
 def _key(recipe: Recipe) -> str:

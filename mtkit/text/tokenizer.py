@@ -8,7 +8,6 @@ is replaced (see normalise.py).
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ import sentencepiece
 from pydantic import Field
 
 from mtkit.errors import DataError
-from mtkit.files import reading, write_bytes, write_json
+from mtkit.files import load_json, reading, write_bytes, write_json
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.vocab import Vocab
 
@@ -216,13 +215,11 @@ class TokenizerPair:
             DataError: a file is damaged, or was written by a later version.
         """
         path = folder / "tokenizer.json"
-        with reading(path):
-            content = path.read_bytes()
+        description = load_json(path, remedy="learn the tokenizer again")
         try:
-            description = json.loads(content)
             version, config = description["format"], TokenizerConfig(**description["config"])
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}: damaged, or written by another version of mtkit: {error}") from error
+            raise DataError(f"{path}: damaged, or written by another version of mtkit; learn it again") from error
         if version != FORMAT:
             raise DataError(f"{path}: has format {version}; this mtkit reads format {FORMAT}")
         sides = [

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mtkit.errors import DamagedError as DamagedError
 from mtkit.errors import DataError
 from mtkit.files import build_folder, hash_file, reading, recover_folder, writing
 from mtkit.training.tensor_file import read_tensors, write_tensors
@@ -22,10 +23,6 @@ from mtkit.training.tensor_file import read_tensors, write_tensors
 FORMAT = 1  # raised when what is written can no longer be read by older versions
 PREFIX = "update-"
 DAMAGED = "damaged-"
-
-
-class DamagedError(DataError):
-    """A checkpoint whose bytes are not those that were written."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from mtkit import pipeline
 from mtkit.assemble import load_translator
-from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
+from mtkit.errors import BusyError, DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.lock import RunLock
 from mtkit.pipeline import Report
 from mtkit.recipe.recipe import Recipe, load_recipe
@@ -70,10 +71,13 @@ class Heard:
     def __init__(self) -> None:
         self.results: dict[str, str] = {}
         self.names: list[str] = []
+        self.damaged: list[str] = []
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         self.names.append(name)
-        if "result" in fields:
+        if name == "damaged":
+            self.damaged.append(fields["result"])
+        elif "result" in fields:
             self.results[name] = fields["result"]
 
 
@@ -238,6 +242,38 @@ def test_fine_tuning_begins_from_a_model(folder: Path) -> None:
     wider = toy(folder, *overrides, f"corpus.train.0.tgt={folder / 'more.de'}", "model.d_ff=16")
     with pytest.raises(RecipeError, match=r"training.init_from: .*: its weights do not fit this recipe's model: "):
         pipeline.train(wider, run_dir=folder / "other")
+
+
+def flip(path: Path) -> bytes:
+    """Change a bit in the middle of a file; gives what it was."""
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    return whole
+
+
+def test_what_is_damaged_is_named_and_made_again(folder: Path) -> None:
+    run(folder)
+    place = folder / "run"
+    names = ["tokenizer/spm.model", "corpus/train.0/src.ids.bin", "corpus/lexicon.safetensors"]
+    names.append("model/model.safetensors")
+    whole = {name: flip(place / name) for name in names}
+    (place / "corpus" / "valid" / "line.bin").unlink()
+    _, heard = run(folder)
+    assert [name for name in names if (place / name).read_bytes() != whole[name]] == []
+    assert len(heard.damaged) == 4
+    assert not any("delete" in said for said in heard.damaged)
+    for said, name in zip(heard.damaged, ("spm.model", "src.ids.bin", "line.bin", "model.safetensors"), strict=True):
+        assert name in said
+        assert "made again" in said
+
+
+def test_a_damaged_model_without_checkpoints_is_not_trained_again(folder: Path) -> None:
+    run(folder)
+    shutil.rmtree(folder / "run" / "checkpoints")
+    flip(folder / "run" / "model" / "model.safetensors")
+    with pytest.raises(DamagedError, match=r"no checkpoint is left to make it from; --fresh starts over"):
+        run(folder)
 
 
 def test_time_that_runs_out_is_no_end(folder: Path) -> None:

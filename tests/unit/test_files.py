@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from mtkit import files
-from mtkit.errors import DataError, MissingInputError, ReadWriteError
+from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
 from mtkit.files import (
     build_folder,
     hash_file,
-    read_json,
+    load_json,
     reading,
     recover_folder,
     replace_folder,
@@ -112,8 +112,8 @@ def test_permissions_are_kept_and_never_widened(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"a": 1,\n "b": }', "x.json:2: damaged: no JSON from column 7 on; make it again"),
-        (b"", "x.json:1: damaged: no JSON from column 1 on; make it again"),
+        (b'{"a": 1,\n "b": }', "x.json: damaged: no JSON from line 2, column 7 on; make it again"),
+        (b"", "x.json: damaged: no JSON from line 1, column 1 on; make it again"),
         (b'{"a": "\xff"}', "x.json: damaged: no JSON; make it again"),
         (b"[" * 100_000, "x.json: damaged: no JSON; make it again"),
         (b"[1]", "x.json: damaged: not a JSON object; make it again"),
@@ -121,8 +121,8 @@ def test_permissions_are_kept_and_never_widened(tmp_path):
 )
 def test_damaged_json_is_told_in_our_words(tmp_path, content, said):
     (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(DataError, match=said):
-        read_json(tmp_path / "x.json", remedy="make it again")
+    with pytest.raises(DamagedError, match=said):
+        load_json(tmp_path / "x.json", remedy="make it again")
 
 
 def test_json_is_readable_and_strict(tmp_path):

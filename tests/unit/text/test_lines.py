@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
+from mtkit.errors import DataError, MissingExtraError, MissingInputError
 from mtkit.text import lines as lines_module
 from mtkit.text.lines import count_lines, decode_lines, read_lines
 
@@ -105,7 +105,7 @@ def test_character_cut_at_the_end_of_the_file(tmp_path):
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(MissingInputError, match="nowhere: no such file"):
         list(read_lines(tmp_path / "nowhere"))
-    with pytest.raises(ReadWriteError, match="is a directory"):
+    with pytest.raises(MissingInputError, match="a folder, where a file is expected"):
         count_lines(tmp_path)
 
 
