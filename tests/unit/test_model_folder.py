@@ -13,7 +13,7 @@ from safetensors import safe_open
 from mtkit.corpus.collate import collate
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.model_folder import Description, find_model, read_model, verify_model, write_model
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.recipe.recipe import ModelConfig
