@@ -100,7 +100,7 @@ def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerP
         Mixture(tuple(stores), weights) if weights else stores,
         tokenizers,
         seed=training.seed,
-        batch_tokens=training.batch_tokens,
+        batch_tokens=training.places,
         micro_batches=training.micro_batches,
         sampling=recipe.tokenizer.sampling,
         rank=ranks.rank,
@@ -142,7 +142,7 @@ def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, pre
         Part.of(valid, config.sentences),
         translate=translate,
         bleu=bleu,
-        batch_tokens=recipe.training.batch_tokens,
+        batch_tokens=recipe.training.places,
         precision=precision,
     )
 

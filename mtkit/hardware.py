@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import torch
 from mtkit.errors import UsageError
 
 CPUINFO = Path("/proc/cpuinfo")
+MEMINFO = Path("/proc/meminfo")
+CGROUP = Path("/sys/fs/cgroup")  # where a container's own limit stands
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # x86, x86 with tiles, ARM
 
 
@@ -20,13 +23,21 @@ def find_device(name: str) -> torch.device:
     Raises:
         UsageError: there is no such device, or this installation of torch cannot use it.
     """
+    here = _devices()
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(f"device {name}: cannot be used here: {reason}") from error
+    except (RuntimeError, AssertionError) as error:  # whose words name all types that torch has ever known
+        raise UsageError(f"device {name}: there is none here, but {', '.join(here)}") from error
+    if device.type not in {known.partition(":")[0] for known in here}:
+        raise UsageError(f"device {name}: nothing can be computed there, but on {', '.join(here)}")
     return device
+
+
+def _devices() -> list[str]:
+    """The devices of this machine, as far as this installation of torch can use them."""
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -46,3 +57,25 @@ def cpu_has_bf16(cpuinfo: Path) -> bool:
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n")
     flags = {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
     return bool(flags & BF16_FLAGS)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that a program may still take on the device; where nobody says, half of what the machine has."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min(_available(MEMINFO), _left_of_limit(CGROUP))
+
+
+def _available(meminfo: Path) -> int:
+    lines = meminfo.read_text(encoding="utf-8").split("\n") if meminfo.is_file() else []
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _left_of_limit(cgroup: Path) -> int:
+    limit, used = cgroup / "memory.max", cgroup / "memory.current"
+    if not (limit.is_file() and used.is_file()) or limit.read_text().strip() == "max":
+        return sys.maxsize
+    return max(0, int(limit.read_text()) - int(used.read_text()))

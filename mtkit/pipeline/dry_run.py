@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner
 from mtkit.training.objective import RewardName
 from mtkit.training.pieces import TargetPieces
+from mtkit.training.probe import largest_batch
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
@@ -50,23 +51,40 @@ def dry_run(recipe: Recipe) -> str:
     Raises:
         RecipeError: parts of the recipe do not fit each other.
     """
-    recipe = with_precision(recipe)
+    recipe = _settled(recipe)
     return "\n".join(_lines(recipe, *_probe(recipe)))
 
 
 def forecast(recipe: Recipe) -> Forecast:
     """The figures of `dry_run` for a program. Errors as there."""
-    recipe = with_precision(recipe)
+    recipe = _settled(recipe)
     learner, cost = _probe(recipe)
     return Forecast(_parameters(learner), _seconds(recipe, cost))
 
 
+def _settled(recipe: Recipe) -> Recipe:
+    """With what `auto` comes to here."""
+    recipe = with_precision(recipe)
+    if recipe.training.batch_tokens != "auto":
+        return recipe
+    places = largest_batch(_learner(recipe), SENTENCE, (_vocab(recipe), _vocab(recipe)))
+    return replace(recipe, training=replace(recipe.training, batch_tokens=places))
+
+
 def _probe(recipe: Recipe) -> tuple[Learner, Cost]:
+    learner = _learner(recipe)
+    return learner, measure(learner, _vocab(recipe), recipe.training.places)
+
+
+def _learner(recipe: Recipe) -> Learner:
     size = recipe.tokenizer.vocab_size
     model = build_untrained(recipe, size, size)
     pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
-    learner = build_training(recipe, model, pieces, _MadeUp(size))
-    return learner, measure(learner, Vocab(size=size, pad=0, unk=1, bos=2, eos=3), recipe.training.batch_tokens)
+    return build_training(recipe, model, pieces, _MadeUp(size))
+
+
+def _vocab(recipe: Recipe) -> Vocab:
+    return Vocab(size=recipe.tokenizer.vocab_size, pad=0, unk=1, bos=2, eos=3)
 
 
 def _parameters(learner: Learner) -> int:
@@ -153,7 +171,7 @@ def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} pieces ({sharing})",
         f"memory of training: about {_bytes(sum(parts.values()))}: {listed}",
         f"time of training: about {duration(_seconds(recipe, cost))} on {where} in {training.precision}: {training.max_updates:,} "
-        f"updates of {training.micro_batches} × {training.batch_tokens:,} tokens; validation comes on top",
+        f"updates of {training.micro_batches} × {training.places:,} tokens; validation comes on top",
         f"(measured on a made-up micro-batch with sentences of {SENTENCE} tokens; the corpus was not looked at)",
     ]
 

@@ -9,6 +9,7 @@ from typing import Any
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.model_folder import find_model
+from mtkit.pipeline.batch_size import settle_batch_tokens
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.following import follow
 from mtkit.pipeline.pictures import draw_pictures
@@ -101,6 +102,7 @@ def train(
 def _train(held: Run, ranks: Ranks) -> Trained:
     tokenizers = make_tokenizer(held)
     stores = make_corpus(held, tokenizers)
+    held = settle_batch_tokens(held, tokenizers, stores)
     ranks.wait()  # the others read what was made
     return train_model(held, tokenizers, stores, ranks)
 

@@ -70,7 +70,7 @@ class TrainingConfig:
     validate_every: Positive = 500  # updates; two passes over Multi30k
     checkpoint_every: Positive = 500  # updates; a few minutes of work are all that a power cut can take
     log_every: Positive = 50  # updates; some ten seconds on two cores
-    batch_tokens: Positive = 4096  # sentences × longest side of a micro-batch, padding included
+    batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: as memory allows
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
     activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
     precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
@@ -95,6 +95,17 @@ class TrainingConfig:
     max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
     on_divergence: DivergenceConfig | None = None  # go back to the best checkpoint, with a lower rate; null: never
     deterministic: bool = False  # refuse kernels whose sums depend on chance (on a GPU; on a CPU there are none)
+
+    @property
+    def places(self) -> int:
+        """`batch_tokens`, once `auto` has become a number.
+
+        Raises:
+            ValueError: it has not.
+        """
+        if self.batch_tokens == "auto":
+            raise ValueError("training.batch_tokens is still auto")
+        return self.batch_tokens
 
     @property
     def kept_last(self) -> int:

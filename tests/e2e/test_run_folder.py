@@ -23,7 +23,7 @@ corpus:
     toy: {src: valid.en, tgt: valid.de}
 tokenizer: {vocab_size: 145}
 model: {kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}
-training: {max_updates: 2, validate_every: 1, checkpoint_every: 1, precision: float32, batch_tokens: 512}
+training: {max_updates: 2, validate_every: 1, checkpoint_every: 1, precision: float32, batch_tokens: auto}
 search: {beam_size: 2, max_length: {a: 0.0, b: 5}}
 """
 SRC = [f"the dog number {i} sees a cat" for i in range(40)]
@@ -65,7 +65,9 @@ def test_the_whole_route_and_what_follows(run: Callable[..., tuple[int, str, str
     assert out.count("  hyp ") == 5
     assert "tokenizer: " in err
     assert "update 2 validation" in err
+    assert "batch_tokens: 8,192: what fits" in err
     toy = folder / "runs" / "toy"
+    assert "batch_tokens: 8192\n" in (toy / "recipe.yaml").read_text()
     assert {path.name for path in toy.iterdir()} >= {"recipe.yaml", "tokenizer", "corpus", "model", "log.jsonl"}
     scores = json.loads((toy / "report.json").read_text())["test"]["toy"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.layers.experts import ExpertsConfig
-from mtkit.models.attention_rnn import AttentionRNNConfig
+from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig

@@ -1,0 +1,37 @@
+"""What `training.batch_tokens: auto` comes to, settled once and kept in the run's recipe."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from mtkit.assemble import build_model, build_training
+from mtkit.corpus.store import SIDES
+from mtkit.generation import SampledTranslations, target_pieces
+from mtkit.pipeline.corpus import Stores
+from mtkit.pipeline.run_folder import Run
+from mtkit.recipe.recipe import save_recipe
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.probe import largest_batch
+
+
+def settle_batch_tokens(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Run:
+    """The run with a number for `auto`: the largest micro-batch that this machine has memory for.
+
+    Raises:
+        TrainingError: not even one sentence fits.
+        ReadWriteError: the recipe cannot be saved.
+    """
+    if run.recipe.training.batch_tokens != "auto":
+        return run
+    model = build_model(run.recipe, tokenizers)
+    generation = SampledTranslations(tokenizers.tgt, run.recipe.search.max_length)
+    learner = build_training(run.recipe, model, target_pieces(tokenizers.tgt), generation)
+    longest = max(store.summary(side).longest for store in stores.train for side in SIDES) + 1
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # that torchrun started here
+    shared = processes if learner.device.type == "cpu" else 1  # of a CPU's memory; a GPU has its own
+    places = largest_batch(learner, longest, (tokenizers.src.vocab, tokenizers.tgt.vocab), processes=shared)
+    recipe = replace(run.recipe, training=replace(run.recipe.training, batch_tokens=places))
+    save_recipe(recipe, run.folder.recipe)
+    run.say("batch_tokens", f"{places:,}: what fits into the memory here")
+    return replace(run, recipe=recipe)
