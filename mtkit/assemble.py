@@ -9,8 +9,10 @@ from pathlib import Path
 
 import torch
 
+from mtkit.corpus.config import AnyFiles, Text
 from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
+from mtkit.corpus.noise import Corpus, Denoising, NoisePieces
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
@@ -22,9 +24,11 @@ from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.average import translation_weights
+from mtkit.training.decoder_input import TeacherForcing
 from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.objective import Generation, Parts
+from mtkit.training.masked_language_model import MaskedLanguageModel
+from mtkit.training.objective import CrossEntropy, Generation, Parts
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
@@ -95,9 +99,9 @@ def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerP
         RecipeError, DataError: as `Loader`.
     """
     weights = tuple(files.weight for files in recipe.corpus.train if files.weight is not None)
-    training = recipe.training
+    training, corpora = recipe.training, _corpora(recipe, recipe.corpus.train, stores, tokenizers)
     return Loader(
-        Mixture(tuple(stores), weights) if weights else stores,
+        Mixture(corpora, weights) if weights else corpora,
         tokenizers,
         seed=training.seed,
         batch_tokens=training.places,
@@ -106,6 +110,17 @@ def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerP
         rank=ranks.rank,
         world_size=ranks.world_size,
     )
+
+
+def _corpora(
+    recipe: Recipe, files: Sequence[AnyFiles], stores: Sequence[Store], tokenizers: TokenizerPair
+) -> tuple[Corpus, ...]:
+    """What is learned from these stores: their pairs, or to restore their text."""
+    if recipe.corpus.noise is None:
+        return tuple(stores)
+    noise = recipe.corpus.noise.build(NoisePieces.of(tokenizers.src))
+    both = zip(files, stores, strict=True)
+    return tuple(Denoising(store, noise) if isinstance(each, Text) else store for each, store in both)
 
 
 def build_training(
@@ -123,8 +138,10 @@ def build_training(
 
 
 def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:
-    """What judges a model while it trains."""
-    config = recipe.training.validation
+    """What judges a model while it trains; where text is to be restored, by its nll alone."""
+    config, files = recipe.training.validation, recipe.corpus.valid
+    (corpus,) = _corpora(recipe, [] if files is None else [files], [valid], tokenizers)
+    is_masked = recipe.training.objective.kind == "masked_language_model"
     search = replace(recipe.search, beam_size=config.beam_size, n_best=1, rerank=None, method=SearchConfig().method)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
@@ -138,12 +155,13 @@ def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, pre
         return found.value if found else 0.0
 
     return Validator(
-        valid,
-        Part.of(valid, config.sentences),
+        corpus,
+        Part.of(valid, 0 if isinstance(corpus, Denoising) else config.sentences),
         translate=translate,
         bleu=bleu,
         batch_tokens=recipe.training.places,
         precision=precision,
+        objective=MaskedLanguageModel(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
     )
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from mtkit.corpus.loader import eval_batches
+from mtkit.corpus.noise import Corpus
 from mtkit.corpus.store import Store
-from mtkit.models.model import TranslationModel
-from mtkit.training.decoder_input import TeacherForcing
+from mtkit.models.model import Objective, TranslationModel
 from mtkit.training.early_stopping import Validation
-from mtkit.training.objective import CrossEntropy
 from mtkit.training.precision import Precision
 
 Translate = Callable[[TranslationModel, Sequence[str]], list[str]]
@@ -51,30 +50,33 @@ class Validator:
     """Judges a model at an update; it changes nothing in it.
 
     Args:
-        store: the binarised valid set.
+        corpus: the binarised valid set.
         part: of it, to be decoded; an empty one leaves BLEU out.
         translate: gives the model's translations of lines.
         bleu: of translations and references, 0 to 100.
         batch_tokens: sentences × longest side of a batch.
         precision: of the forward passes.
+        objective: gives the nll, without label smoothing.
     """
 
     def __init__(
         self,
-        store: Store,
+        corpus: Corpus,
         part: Part,
         *,
         translate: Translate,
         bleu: Bleu,
         batch_tokens: int,
         precision: Precision,
+        objective: Objective,
     ) -> None:
-        self.store = store
+        self.corpus = corpus
         self.part = part
         self.translate = translate
         self.bleu = bleu
         self.batch_tokens = batch_tokens
         self.precision = precision
+        self.objective = objective
 
     def __call__(self, model: TranslationModel, update: int) -> Validation:
         """The nll of the whole valid set and the BLEU of the decoded part."""
@@ -88,13 +90,12 @@ class Validator:
 
     @torch.no_grad()
     def nll(self, model: TranslationModel) -> float:
-        """Nats per target token of the whole valid set, without label smoothing."""
+        """Nats per scored token of the whole valid set, without label smoothing."""
         device = next(model.parameters()).device
-        objective = CrossEntropy(TeacherForcing(), 0.0)
         total, tokens = 0.0, 0
-        for batch in eval_batches(self.store, batch_tokens=self.batch_tokens):
+        for batch in eval_batches(self.corpus, batch_tokens=self.batch_tokens):
             with self.precision.autocast():
-                losses = model(batch.to(device), objective)
+                losses = model(batch.to(device), self.objective)
             total += float(losses.sum)
             tokens += losses.tokens
         return total / max(tokens, 1)

@@ -14,7 +14,9 @@ from mtkit.corpus import plan
 from mtkit.corpus.ahead import ahead
 from mtkit.corpus.batch import Batch
 from mtkit.corpus.collate import collate
+from mtkit.corpus.draws import Draws
 from mtkit.corpus.keyed import keyed
+from mtkit.corpus.noise import Corpus, Denoising, Noised, store_of
 from mtkit.corpus.order import Order
 from mtkit.corpus.segment import Segmented, Segmenter
 from mtkit.corpus.store import SIDES, Store
@@ -42,7 +44,7 @@ class Update:
         position: of the update that follows.
         sentences: pairs over all ranks.
         src_tokens: source pieces and eos over all ranks.
-        tgt_tokens: target pieces and eos over all ranks; as many labels are scored.
+        tgt_tokens: target pieces and eos over all ranks; as many labels are scored, unless noise chooses.
         padded_tokens: places of both sides over all ranks, padding included.
     """
 
@@ -68,7 +70,7 @@ class Update:
 class Mixture:
     """Training corpora that are drawn from in a proportion (`corpus.train.N.weight`)."""
 
-    stores: tuple[Store, ...]
+    corpora: tuple[Corpus, ...]
     weights: tuple[float, ...]
 
 
@@ -84,7 +86,7 @@ class Loader:
 
     def __init__(
         self,
-        stores: Sequence[Store] | Mixture,
+        corpora: Sequence[Corpus] | Mixture,
         tokenizers: TokenizerPair,
         *,
         seed: int,
@@ -97,9 +99,9 @@ class Loader:
         """Take the corpora.
 
         Args:
-            stores: the training corpora; every sample once an epoch, or a mixture.
+            corpora: of training; every sample once an epoch, or a mixture.
             tokenizers: that the stores were made with.
-            seed: decides the order and the sampled segmentations.
+            seed: decides the order, the sampled segmentations and the noise.
             batch_tokens: sentences × longest side of a micro-batch, eos included, at most.
             micro_batches: of an update, over all ranks, at most.
             sampling: see Segmenter; 0 takes the stored pieces.
@@ -108,10 +110,11 @@ class Loader:
         """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}")
-        weights = stores.weights if isinstance(stores, Mixture) else None
-        self.stores = tuple(stores.stores if isinstance(stores, Mixture) else stores)
+        weights = corpora.weights if isinstance(corpora, Mixture) else None
+        corpora = corpora.corpora if isinstance(corpora, Mixture) else tuple(corpora)
+        self.stores = tuple(map(store_of, corpora))
         self.order = Order(tuple(map(len, self.stores)), seed, weights)
-        self._segment = Segmenter(self.stores, tokenizers, sampling, keyed(seed, 1))
+        self._segment = Segmenter(corpora, tokenizers, sampling, keyed(seed, 1))
         self._tokenizers = tokenizers
         self._seed, self._batch_tokens, self._micro_batches = seed, batch_tokens, micro_batches
         self._rank, self._world_size = rank, world_size
@@ -177,7 +180,8 @@ class Loader:
 
     def _batch(self, data: Segmented, rows: NDArray[np.int64]) -> Batch:
         src, tgt = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab
-        return collate(data.src.take(rows), data.tgt.take(rows), data.samples[rows], src, tgt)
+        scored = None if data.scored is None else data.scored.take(rows)
+        return collate(data.src.take(rows), data.tgt.take(rows), data.samples[rows], src, tgt, scored=scored)
 
     def _check(self) -> None:
         for store in self.stores:
@@ -191,16 +195,26 @@ class Loader:
                 )
 
 
-def eval_batches(store: Store, *, batch_tokens: int) -> Iterator[Batch]:
-    """Every sample of a store once, longest first, in the same batches every time.
+def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
+    """Every sample of a corpus once, longest first, in the same batches and with the same noise every time.
 
     Sentences × longest side of a batch is at most `batch_tokens`; a sentence beyond that is a batch of its own.
     `Batch.samples` says which sample each row is.
     """
-    src, tgt = store.all_ids("src"), store.all_ids("tgt")
+    store, pieces = store_of(corpus), _all_pieces(corpus)
+    src, tgt, scored = pieces.src, pieces.tgt, pieces.scored
     order = plan.by_length(src.lengths + 1, tgt.lengths + 1, key=0)
     longest = np.maximum(src.lengths, tgt.lengths)[order] + 1
     for begin, end in plan.cut_by_budget(longest, batch_tokens):
         rows = order[begin:end]
         vocabs = store.summary("src").vocab, store.summary("tgt").vocab
-        yield collate(src.take(rows), tgt.take(rows), rows, *vocabs)
+        asked = None if scored is None else scored.take(rows)
+        yield collate(src.take(rows), tgt.take(rows), rows, *vocabs, scored=asked)
+
+
+def _all_pieces(corpus: Corpus) -> Noised:
+    store = store_of(corpus)
+    if not isinstance(corpus, Denoising):
+        return Noised(store.all_ids("src"), store.all_ids("tgt"))
+    samples = np.arange(len(store))
+    return corpus.noise(store.all_ids("src"), Draws.of(0, samples, np.zeros_like(samples)))

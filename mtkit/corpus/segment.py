@@ -1,4 +1,4 @@
-"""The pieces of the samples of a window: those of the store, or a random segmentation of their text."""
+"""The pieces of the samples of a window: of the store, or a random segmentation of its text; noise, if there is any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.corpus.draws import Draws
 from mtkit.corpus.keyed import keyed
+from mtkit.corpus.noise import Corpus, Denoising, Noised, store_of
 from mtkit.corpus.order import Window
 from mtkit.corpus.ragged import Ragged
 from mtkit.corpus.store import SIDES, Side, Store
@@ -23,21 +25,31 @@ class Segmented:
     Attributes:
         src, tgt: N rows each.
         samples: [N] their numbers, counted through all corpora.
+        scored: as `Noised.scored`.
     """
 
     src: Ragged
     tgt: Ragged
     samples: NDArray[np.int64]
+    scored: Ragged | None = None
 
 
 @dataclass(frozen=True)
 class _Part:
     """The samples [N] of one corpus in a window; `start` is the number of the corpus' first sample among all."""
 
-    store: Store
+    corpus: Corpus
     start: int
     sample: NDArray[np.int64]
     turn: NDArray[np.int64]
+
+    @property
+    def store(self) -> Store:
+        """Of the corpus."""
+        return store_of(self.corpus)
+
+
+_NOISE = 2  # beside the two sides, whose segmentations have seeds of their own
 
 
 class AbandonedError(Exception):
@@ -46,16 +58,16 @@ class AbandonedError(Exception):
 
 @dataclass(frozen=True)
 class Segmenter:
-    """Looks up or samples segmentations; a pure function of the window.
+    """Looks up or samples segmentations, and disturbs what is to be restored; a pure function of the window.
 
     Attributes:
-        stores: the corpora.
+        corpora: all of them.
         tokenizers: of both sides.
         sampling: BPE-dropout's probability or the unigram model's alpha (Tokenizer.sample); 0 takes the stored pieces.
-        seed: of the sampling, together with the sample and how often it was seen before.
+        seed: of sampling and noise, together with the sample and how often it was seen before.
     """
 
-    stores: Sequence[Store]
+    corpora: Sequence[Corpus]
     tokenizers: TokenizerPair
     sampling: float
     seed: int
@@ -68,16 +80,27 @@ class Segmenter:
         """
         order = np.lexsort((window.turn, window.sample, window.corpus))
         corpus, sample, turn = window.corpus[order], window.sample[order], window.turn[order]
-        starts = np.cumsum((0, *map(len, self.stores)))
-        sides: dict[Side, list[Ragged]] = {side: [] for side in SIDES}
-        for number, store in enumerate(self.stores):
+        starts = np.cumsum((0, *(len(store_of(each)) for each in self.corpora)))
+        found: list[Noised] = []
+        for number, each in enumerate(self.corpora):
             here = corpus == number
-            part = _Part(store, int(starts[number]), sample[here], turn[here])
-            for side in SIDES:
-                rows = store.all_ids(side).take(part.sample)
-                sides[side].append(self._sampled(rows, part, side, abandoned) if self.sampling > 0 else rows)
-        src, tgt = (Ragged.concatenated(sides[side]) for side in SIDES)
-        return Segmented(src, tgt, starts[corpus] + sample)
+            found.append(self._pieces(_Part(each, int(starts[number]), sample[here], turn[here]), abandoned))
+        return Segmented(
+            Ragged.concatenated([part.src for part in found]),
+            Ragged.concatenated([part.tgt for part in found]),
+            starts[corpus] + sample,
+            joined([part.scored for part in found]),
+        )
+
+    def _pieces(self, part: _Part, abandoned: Event) -> Noised:
+        src = self._side(part, "src", abandoned)
+        if not isinstance(part.corpus, Denoising):
+            return Noised(src, self._side(part, "tgt", abandoned))
+        return part.corpus.noise(src, Draws.of(keyed(self.seed, _NOISE), part.start + part.sample, part.turn))
+
+    def _side(self, part: _Part, side: Side, abandoned: Event) -> Ragged:
+        stored = part.store.all_ids(side).take(part.sample)
+        return self._sampled(stored, part, side, abandoned) if self.sampling > 0 else stored
 
     def _sampled(self, stored: Ragged, part: _Part, side: Side, abandoned: Event) -> Ragged:
         """Sample anew; what would become longer than the longest stored sentence keeps its stored pieces.
@@ -94,3 +117,15 @@ class Segmenter:
             ids = tokenizer.sample(part.store.text(side, sample), seed=seed, alpha=self.sampling)
             rows.append(ids if len(ids) <= longest else stored[row].tolist())
         return Ragged.of(rows)
+
+
+def joined(scored: Sequence[Ragged | None]) -> Ragged | None:
+    """What is scored of all parts.
+
+    Raises:
+        ValueError: of one part everything is, of another a choice.
+    """
+    choices = [rows for rows in scored if rows is not None]
+    if choices and len(choices) < len(scored):
+        raise ValueError("masked text and other text cannot be mixed")
+    return Ragged.concatenated(choices) if choices else None

@@ -33,7 +33,7 @@ def changed_keys(before: Recipe, after: Recipe) -> list[str]:
 
 def _is_skipped(key: str, skipped: frozenset[str] | set[str]) -> bool:
     parts = key.split(".")
-    if parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt"):
+    if parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"):
         return True
     return any(".".join(parts[:end]) in skipped for end in range(1, len(parts) + 1))
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from mtkit.corpus.binarise import binarise, check_partners
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.config import Files, TrainFiles
+from mtkit.corpus.config import AnyFiles, Text, TrainFiles, TrainText
 from mtkit.corpus.lexicon import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
@@ -47,17 +47,18 @@ def check_inputs(recipe: Recipe) -> None:
         MissingInputError: files are not there; names all of them.
         DataError: the sides of a pair have unequal numbers of lines, or none; names all such pairs.
     """
-    pairs: list[Files | TrainFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
+    pairs: list[AnyFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
     if recipe.corpus.valid is not None:
         pairs.append(recipe.corpus.valid)
-    missing = [path for pair in pairs for path in (pair.src, pair.tgt) if not path.is_file()]
+    missing = [path for pair in pairs for path in dict.fromkeys((pair.src, pair.tgt)) if not path.is_file()]
     if missing:
         shown = [f"{path}: no such file" for path in missing[:8]]
         more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
         known = any("multi30k" in str(path) for path in missing)
         remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
         raise MissingInputError("\n".join([*shown, *more, *remedy]))
-    held_out = {path for pair in pairs if isinstance(pair, Files) for path in (pair.src, pair.tgt)}
+    unread = [pair for pair in pairs if not isinstance(pair, TrainFiles | TrainText)]
+    held_out = {path for pair in unread for path in (pair.src, pair.tgt)}
     faults = []
     for pair in pairs:
         try:
@@ -128,7 +129,8 @@ def _learn(recipe: Recipe, folder: Path) -> str:
         model = find_model(recipe.training.init_from)
         read_tokenizers(model, read_description(model).tokenizer).save(folder)
         return f"taken from {model}"
-    src, tgt = [pair.src for pair in recipe.corpus.train], [pair.tgt for pair in recipe.corpus.train]
+    pairs = recipe.corpus.train
+    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, Text)]
     return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
 
 
@@ -140,7 +142,7 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
-    jobs: list[tuple[str, Files | TrainFiles, Path, CleaningConfig | None]] = [
+    jobs: list[tuple[str, AnyFiles, Path, CleaningConfig | None]] = [
         (f"train.{number}", pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     if corpus.valid is not None:
@@ -180,7 +182,7 @@ def _make_lexicon(run: Run, train: Sequence[Store]) -> Path:
 
 
 def state_of(
-    run: Run, folder: Path, pair: Files | TrainFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
+    run: Run, folder: Path, pair: AnyFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
 ) -> Literal["current", "changed", "lost"]:
     """Whether a store was made from these files in this way; one that is damaged is lost, as if it were not there."""
     if not (folder / MANIFEST).is_file():

@@ -1,8 +1,9 @@
 """Plain values → frozen dataclasses, with every fault named by place, path and remedy.
 
 The dataclasses say by their types what is allowed: nested dataclasses, lists, tuples and dicts of them, unions whose
-members are told apart by `kind:`, and leaves, whose types and ranges pydantic checks in its strict mode (a boolean is
-no number, a number no text). Checks across keys are a dataclass's own, in `__post_init__`: `ValueError("key: why")`.
+members are told apart by `kind:` or, where none has one, by their keys, and leaves, whose types and ranges pydantic
+checks in its strict mode (a boolean is no number, a number no text). Checks across keys are a dataclass's own, in
+`__post_init__`: `ValueError("key: why")`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from mtkit.errors import RecipeError
 from mtkit.recipe.type_hints import bare, describe, fields_of, kind_of, take_apart
@@ -100,6 +102,8 @@ class Checker:
     def one_of(self, classes: list[Any], stated: Stated, path: str, default: Any) -> Any:
         """Choose by `kind` and build."""
         kinds = {kind_of(cls): cls for cls in classes}
+        if len(classes) > 1 and kinds.keys() == {None}:  # told apart by their keys
+            return self.record(min(classes, key=lambda cls: len(fields_of(cls).keys() ^ stated.value)), stated, path)
         stated_kind = stated.value.get("kind")
         if stated_kind is None or None in kinds:
             chosen = type(default) if type(default) in classes else classes[0]
@@ -177,7 +181,8 @@ class Checker:
         try:
             _adapter(hint).validate_python(value)
         except ValidationError as error:
-            self.fault(stated.origin, path, _sentence(error))
+            limits = take_apart(hint).limits
+            self.fault(stated.origin, path, "; ".join(_in_words(each, limits) for each in error.errors()))
 
     def entries(self, hint: Any, stated: Stated, path: str) -> Any:
         """A mapping whose keys the user chooses."""
@@ -198,14 +203,15 @@ class Checker:
         try:
             return _adapter(scalar).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            return self.fault(stated.origin, path, _refusal(error.errors(), value, members))
+            limits = take_apart(hint).limits
+            return self.fault(stated.origin, path, _refusal(error.errors(), value, members, limits))
 
 
-def _refusal(errors: Sequence[Any], value: Any, members: tuple[Any, ...]) -> str:
-    """Why a leaf is wrong, in a sentence; `errors` are pydantic's."""
-    ranges = [e["msg"] for e in errors if not e["type"].endswith(("_type", "_parsing", "error", "from_float"))]
+def _refusal(errors: Sequence[Any], value: Any, members: tuple[Any, ...], limits: tuple[Any, ...] = ()) -> str:
+    """Why a leaf is wrong, in a sentence; `errors` are pydantic's, `limits` what stood in Annotated."""
+    ranges = [each for each in errors if not each["type"].endswith(("_type", "_parsing", "error", "from_float"))]
     if ranges:
-        return f"{_short(value)}: {ranges[0].replace('Input should be', 'must be').replace('String should', 'must')}"
+        return f"{_short(value)}: {_in_words(ranges[0], limits)}"
     words = [str(word) for member in members if get_origin(bare(member)) is Literal for word in get_args(bare(member))]
     match = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
     kinds = [kind_of(member) for member in members if dataclasses.is_dataclass(member)]
@@ -220,9 +226,13 @@ def _refusal(errors: Sequence[Any], value: Any, members: tuple[Any, ...]) -> str
     return f"{_short(value)} is not {describe(members)}{hint}"
 
 
-def _sentence(error: ValidationError) -> str:
-    text = "; ".join(str(e["msg"]) for e in error.errors())
-    return text.replace("List should", "must").replace("String should", "must").replace(" after validation", "")
+def _in_words(error: Any, limits: tuple[Any, ...]) -> str:
+    """What one of pydantic's errors asks for; a pattern says it by its field's description."""
+    described = [limit.description for limit in limits if isinstance(limit, FieldInfo) and limit.description]
+    if error["type"] == "string_pattern_mismatch" and described:
+        return f"must be {described[0]}"
+    text = str(error["msg"]).replace("Input should be", "must be").replace(" after validation", "")
+    return text.replace("List should", "must").replace("String should", "must")
 
 
 @functools.cache

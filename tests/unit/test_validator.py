@@ -16,6 +16,8 @@ from mtkit.models.lstm import LSTMConfig
 from mtkit.models.model import TranslationModel
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.decoder_input import TeacherForcing
+from mtkit.training.objective import CrossEntropy
 from mtkit.training.precision import Precision
 from mtkit.validator import Part, Validator, spread
 
@@ -39,7 +41,13 @@ def shout(model: TranslationModel, lines: Sequence[str]) -> list[str]:
 def validator(store: Store, part: Part, batch_tokens: int = 40) -> Validator:
     precision = Precision(name="float32", device="cpu", dtype=None)
     return Validator(
-        store, part, translate=shout, bleu=lambda hyps, refs: 7.0, batch_tokens=batch_tokens, precision=precision
+        store,
+        part,
+        translate=shout,
+        bleu=lambda hyps, refs: 7.0,
+        batch_tokens=batch_tokens,
+        precision=precision,
+        objective=CrossEntropy(TeacherForcing(), 0.0),
     )
 
 
