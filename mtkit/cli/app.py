@@ -18,6 +18,7 @@ from mtkit.cli.plot import plot
 from mtkit.cli.preprocess import preprocess
 from mtkit.cli.run import run
 from mtkit.cli.score import score
+from mtkit.cli.study import study
 from mtkit.cli.train import train
 from mtkit.cli.train_bpe import train_bpe
 from mtkit.cli.translate import translate
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "watch": watch,
     "export": export,
     "bench": bench,
+    "study": study,
     "plot": plot,
     "fetch": fetch,
 }

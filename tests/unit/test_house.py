@@ -39,6 +39,7 @@ TABLE: dict[str, set[str]] = {
     "recipe": SCIENCE,
     "assemble": SCIENCE | {"recipe"},
     **dict.fromkeys(PROGRAMS, SCIENCE | RECIPE),
+    "study": SCIENCE | RECIPE | {"pipeline"},  # its runs are ordinary ones
     "cli": SCIENCE | RECIPE | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | RECIPE | PROGRAMS,

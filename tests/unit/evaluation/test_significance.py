@@ -1,0 +1,52 @@
+"""Paired bootstrap: sacreBLEU's, apart from systems that score the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
+
+from mtkit.evaluation.repetition import repetition_rate
+from mtkit.evaluation.significance import paired_bootstrap
+
+WORDS = "the a dog cat man sees finds big small red house and in of".split()
+
+
+def text(seed: int, count: int = 60) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(4, 12))) for _ in range(count)]
+
+
+def spoilt(lines: list[str], share: float, seed: int) -> list[str]:
+    """Some words replaced by another."""
+    rng = random.Random(seed)
+    return [" ".join("x" if rng.random() < share else word for word in line.split()) for line in lines]
+
+
+def test_it_is_sacrebleus() -> None:
+    ref = text(1)
+    baseline, near, far = spoilt(ref, 0.2, 2), spoilt(ref, 0.21, 3), spoilt(ref, 0.5, 4)
+    found = paired_bootstrap(baseline, {"near": near, "far": far}, [ref], tokenize="13a", samples=200)
+    named = [("baseline", baseline), ("near", near), ("far", far)]
+    signatures, scores = PairedTest(named, {"BLEU": BLEU()}, [ref], test_type="bs", n_samples=200)()
+    assert list(found.p_values.values()) == [result.p_value for result in scores["BLEU"][1:]]
+    assert found.p_values["far"] < 0.05 < found.p_values["near"]
+    assert found.signature == str(signatures["BLEU"])
+    assert "|bs:200|" in found.signature
+
+
+def test_equal_scores_differ_by_chance() -> None:
+    ref = text(1, 10)
+    wrong = ["x y z w"] * 10
+    found = paired_bootstrap(wrong, {"same": wrong, "as bad": ["q r s t"] * 10}, [ref], tokenize="13a", samples=10)
+    assert found.p_values == {"same": 1.0, "as bad": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "rate"),
+    [([], 0.0), (["one"], 0.0), (["a b a b"], 100 / 3), (["a b", "a b"], 0.0), (["a a a a a", "b c"], 60.0)],
+)
+def test_repetition_is_counted_within_lines(lines: list[str], rate: float) -> None:
+    assert repetition_rate(lines) == pytest.approx(rate)
