@@ -33,6 +33,7 @@ MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sent
 _NUM_THREADS = 4  # not that of the machine: the sums of unigram depend on it in the last bit
 _SEED = 1
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+_LEAST = len(_SPECIAL) + len(RESERVED) + 1  # pieces of any vocabulary
 _CONTROL = re.compile("|".join(map(re.escape, (*_SPECIAL, *RESERVED))))
 
 
@@ -108,6 +109,8 @@ def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig
     report.vocab_size = tokenizer.vocab.size
     if report.vocab_size < config.vocab_size:
         raise DataError(_too_large(config, report.vocab_size))
+    if config.vocab_size < _LEAST:
+        raise DataError(_too_small(config, _LEAST))
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
     names = tokenizer.pieces(range(report.vocab_size))
     write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
@@ -171,7 +174,7 @@ def _learn(lines: Iterator[str], config: TokenizerConfig, report: TokenizerRepor
             sentence_iterator=source,
             model_writer=model,
             model_type=config.model_type,
-            vocab_size=config.vocab_size,
+            vocab_size=max(config.vocab_size, _LEAST),  # with less it does not come so far as to count characters
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             split_digits=config.split_digits,
@@ -203,8 +206,6 @@ def _translate(message: str, config: TokenizerConfig, report: TokenizerReport) -
         return DataError(_too_large(config, int(largest[1])))
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return DataError(_too_small(config, int(smallest[1])))
-    if config.vocab_size <= len(_SPECIAL) + len(RESERVED):
-        return DataError(_too_small(config, len(_SPECIAL) + len(RESERVED) + 1))
     return DataError(f"{files}: sentencepiece could not learn a model: {message}")
 
 
@@ -217,6 +218,6 @@ def _too_large(config: TokenizerConfig, largest: int) -> str:
 
 def _too_small(config: TokenizerConfig, smallest: int) -> str:
     return (
-        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {len(_SPECIAL) + len(RESERVED)} reserved pieces "
+        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {_LEAST - 1} reserved pieces "
         f"and the characters of this text alone need {smallest}; raise it, or lower tokenizer.character_coverage"
     )

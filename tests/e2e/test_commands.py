@@ -68,9 +68,9 @@ def test_version(run: Run) -> None:
     ("words", "said"),
     [
         ([], "Missing command; see mtkit --help"),
-        (["trian"], "Did you mean 'train'?"),
+        (["trian"], "Did you mean 'train'? See mtkit --help\n"),
         (["train"], "train: Missing argument 'RECIPE'; see mtkit train --help"),
-        (["train", "quickstart", "--fersh"], "train: --fersh: no such option; did you mean --fresh?"),
+        (["train", "quickstart", "--fersh"], "train: --fersh: no such option; did you mean --fresh? See mtkit train"),
         (["--verison"], "--verison: no such option; did you mean --version?"),
         (["translate", "m", "--beam-size", "x"], "'--beam-size'"),
         (["translate", "m", "--beam-size", "0"], "'--beam-size'"),

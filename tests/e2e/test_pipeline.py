@@ -132,10 +132,12 @@ def test_the_whole_route_for_every_kind(folder: Path, kind: str) -> None:
 def test_what_did_not_change_is_skipped_and_said_so(folder: Path) -> None:
     first, _ = run(folder)
     before = (folder / "run" / "model" / "model.safetensors").stat().st_mtime_ns
+    log = (folder / "run" / "log.jsonl").read_bytes()
     second, heard = run(folder)
-    kept = {"tokenizer", "train.0", "valid", "lexicon", "translate toy"}
+    kept = {"tokenizer", "train.0", "valid", "lexicon", "training", "translate toy"}
     assert {stage for stage, result in heard.results.items() if result == "unchanged, kept"} == kept
-    assert heard.results["training"] == "training is finished already, after 4 updates"
+    assert second.lines[0] == "training is finished already, after 4 updates; --fresh starts over"
+    assert (folder / "run" / "log.jsonl").read_bytes() == log
     assert "begin" not in heard.names
     assert second.content == first.content
     assert (folder / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
@@ -292,6 +294,10 @@ def test_inputs_are_looked_at_before_any_work(folder: Path) -> None:
     with pytest.raises(MissingInputError) as missing:
         run(folder)
     assert str(missing.value) == f"{folder}/test.de: no such file\n{folder}/valid.en: no such file"
+    (folder / "test.de").mkdir()
+    with pytest.raises(MissingInputError, match=r"test\.de: a folder, where a file is expected"):
+        run(folder)
+    (folder / "test.de").rmdir()
     write_pair(folder, "test", ["the dog"])
     write_pair(folder, "valid", ["the dog"])
     (folder / "train.de").write_text("Hund\n")

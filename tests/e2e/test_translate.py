@@ -178,8 +178,8 @@ def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys:
         (["--set", "search.beam_size=many"], 78, "beam_size"),
         (["--set", "beam_size"], 78, "key=value"),
         (["--ensemble", "nowhere"], 66, "nowhere"),
-        (["--device", "toaster"], 2, "device toaster: cannot be used here"),
-        (["--device", "cuda:99"], 2, "device cuda:99: cannot be used here"),
+        (["--device", "toaster"], 2, "device toaster: there is none here, but cpu"),
+        (["--device", "cuda:99"], 2, "device cuda:99: there is none here, but cpu"),
     ],
 )
 def test_wrong_settings(

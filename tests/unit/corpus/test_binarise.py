@@ -49,7 +49,7 @@ def test_lines_without_partners_are_refused_with_both_counts(tmp_path, tokenizer
 
 def test_an_empty_corpus_is_refused(tmp_path, tokenizers, write):
     src, tgt = write(tmp_path / "src", []), write(tmp_path / "tgt", [])
-    with pytest.raises(DataError, match="has no lines"):
+    with pytest.raises(DataError, match=r"src and .*tgt: both are empty; a corpus needs at least one sentence pair"):
         binarise(src, tgt, tmp_path / "store", tokenizers, CleaningConfig())
 
 

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from mtkit.corpus.collate import collate, collate_source
+from mtkit.errors import DataError
 from mtkit.text.vocab import Vocab
 
 VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
@@ -33,5 +34,5 @@ def test_a_blank_source_is_an_eos():
 def test_faults_of_the_caller_are_named():
     with pytest.raises(ValueError, match="1 sources, 2 targets and 1 sample numbers"):
         collate([[4]], [[4], [5]], np.array([0]), VOCAB, VOCAB)
-    with pytest.raises(ValueError, match="id 20 is outside a vocabulary of 20"):
+    with pytest.raises(DataError, match=r"piece 20 is outside a vocabulary of 20: .* made with another tokenizer"):
         collate_source([[20]], VOCAB)
