@@ -139,6 +139,8 @@ def find_model(path: Path) -> Path:
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file():
             return folder
+    if path.is_file():
+        raise MissingInputError(f"{path}: a file; MODEL is a model folder or the folder of a finished run")
     if not path.exists():
         raise MissingInputError(f"{path}: no such folder; MODEL is a model folder or the folder of a finished run")
     if (path / "recipe.yaml").is_file():

@@ -14,7 +14,9 @@ def explain(fault: typer.BadParameter) -> str:
     """What is wrong with the command line, what was probably meant, and where help is."""
     command = fault.ctx.command_path if fault.ctx is not None else "mtkit"
     place = command.removeprefix("mtkit").lstrip()
-    return f"{place}: {_problem(fault)}; see {command} --help".removeprefix(": ")
+    problem = _problem(fault)
+    help_line = f" See {command} --help" if problem.endswith("?") else f"; see {command} --help"
+    return f"{place}: {problem}{help_line}".removeprefix(": ")
 
 
 def _problem(fault: typer.BadParameter) -> str:

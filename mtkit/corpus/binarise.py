@@ -94,7 +94,7 @@ def check_partners(src: Path, tgt: Path) -> int:
             f"{counts[long]}; the two files must have equally many lines"
         )
     if not counts[src]:
-        raise DataError(f"{src}: has no lines, and {tgt} neither; a corpus needs at least one sentence pair")
+        raise DataError(f"{src} and {tgt}: both are empty; a corpus needs at least one sentence pair")
     return counts[src]
 
 

@@ -52,7 +52,7 @@ def check_inputs(recipe: Recipe) -> None:
         pairs.append(recipe.corpus.valid)
     missing = [path for pair in pairs for path in dict.fromkeys((pair.src, pair.tgt)) if not path.is_file()]
     if missing:
-        shown = [f"{path}: no such file" for path in missing[:8]]
+        shown = [f"{path}: {_WHAT_IS_THERE[path.is_dir()]}" for path in missing[:8]]
         more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
         known = any("multi30k" in str(path) for path in missing)
         remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
@@ -71,6 +71,9 @@ def check_inputs(recipe: Recipe) -> None:
         raise DataError("\n".join(faults[:10]))
 
 
+_WHAT_IS_THERE = {False: "no such file", True: "a folder, where a file is expected"}
+
+
 def make_tokenizer(run: Run) -> TokenizerPair:
     """The tokenizers of a run, learned anew if the training text or their keys have changed, or a file is damaged.
 
@@ -83,7 +86,7 @@ def make_tokenizer(run: Run) -> TokenizerPair:
     files = stamp.pop("sha256", {})
     damaged = changed_files(folder, files)
     if stamp == wanted and not damaged:
-        run.say("tokenizer", "unchanged, kept")
+        run.keep("tokenizer")
     else:
         if stamp != wanted:
             run.refuse_to_replace("the training text or the tokenizer")
@@ -150,7 +153,7 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
     for name, pair, folder, cleaning in jobs:
         state = state_of(run, folder, pair, tokenizers, cleaning)
         if state == "current":
-            run.say(name, "unchanged, kept")
+            run.keep(name)
             continue
         if state == "changed" and name != "valid":
             run.refuse_to_replace("the training text")
@@ -169,7 +172,7 @@ def _make_lexicon(run: Run, train: Sequence[Store]) -> Path:
     known = _read_stamp(run, stamp)
     files = known.pop("sha256", {})
     if known == wanted and files and not changed_files(path.parent, files):
-        run.say("lexicon", "unchanged, kept")
+        run.keep("lexicon")
         return path
     stamp.unlink(missing_ok=True)
     lexicon = learn_lexicon(train)

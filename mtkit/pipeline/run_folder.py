@@ -126,6 +126,10 @@ class Run:
         """Tell what became of a stage."""
         self.log.event(stage, result=result)
 
+    def keep(self, stage: str) -> None:
+        """Show that nothing is to be done; the log tells only of what happened."""
+        self.log.display.event(stage, None, {"result": "unchanged, kept"})
+
     def refuse_to_replace(self, what: str) -> None:
         """Keep hands off what a training that was begun stands on.
 

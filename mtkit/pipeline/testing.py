@@ -51,7 +51,7 @@ class Tests:
         stamps = read_json(run.folder.stamps).get("test", {})
         done = stamps.get(name) == [key, hash_file(target)] if target.is_file() else False
         if done and "seconds" in before:
-            run.say(f"translate {name}", "unchanged, kept")
+            run.keep(f"translate {name}")
             return {key: before[key] for key in ("beam_size", "compute_type", "seconds")}
         lines = list(read_lines(source))
         translator = self.translator

@@ -57,9 +57,9 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     report = read_json(folder.report)
     is_finished = folder.model.is_dir() and "train" in report and read_json(folder.stamps).get("train") == key
     if is_finished and _is_whole(run):
-        sentence = f"training is finished already, after {report['train']['updates']:,} updates"
-        run.say("training", sentence)
-        return Trained(True, f"{sentence}; --fresh starts over", report["train"])
+        run.keep("training")
+        sentence = f"training is finished already, after {report['train']['updates']:,} updates; --fresh starts over"
+        return Trained(True, sentence, report["train"])
     if not list_checkpoints(folder.checkpoints):
         run.log.rewind(0)  # what an earlier call said of updates that were lost
     model = build_model(recipe, tokenizers)

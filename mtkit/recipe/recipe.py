@@ -31,15 +31,17 @@ from mtkit.training.source_and_target import SourceAndTargetConfig
 ModelConfig = Annotated[
     TransformerConfig | DecoderOnlyConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")
 ]
+RunName = Annotated[  # it names the run folder, runs/NAME
+    str, Field(pattern=r"^[^/\s.][^/\n]*$", description="a name without / that begins with neither . nor a space")
+]
 _WITH_POSITIONS = TransformerConfig | DecoderOnlyConfig
-MOST_BASES = 20  # a chain of `base:` that is longer goes in a circle
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Everything about a run; paths are absolute."""
 
-    name: Annotated[str, Field(pattern=r"^[^/\s.][^/\n]*$")]  # names the run folder, runs/NAME
+    name: RunName
     corpus: CorpusConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig
@@ -166,7 +168,8 @@ def read_tree(path: Path, faults: list[str]) -> Stated:
         MissingInputError: a base is not there.
     """
     tree = read_yaml_file(path, faults)
-    for _ in range(MOST_BASES):
+    seen = [path.resolve()]
+    while True:
         if not isinstance(tree.value, dict):
             raise RecipeError(f"{tree.origin.place}: a recipe is a mapping with the keys {', '.join(_keys())}")
         if "base" not in tree.value:
@@ -177,10 +180,13 @@ def read_tree(path: Path, faults: list[str]) -> Stated:
         base_path = base.origin.folder / Path(base.value).expanduser()
         if not base_path.is_file():
             raise MissingInputError(f"{base.origin.place}: base: {base.value}: no such recipe")
+        seen.append(base_path.resolve())
+        if seen[-1] in seen[:-1]:
+            circle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
+            raise RecipeError(f"{base.origin.place}: base: these recipes stand on each other in a circle: {circle}")
         top = Stated({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
         below = read_yaml_file(base_path, faults)
         tree = merge(below, top) if isinstance(below.value, dict) else below
-    raise RecipeError(f"{path}: base: more than {MOST_BASES} recipes, one on the base of another; is it a circle?")
 
 
 def _keys() -> list[str]:
