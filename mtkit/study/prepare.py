@@ -38,7 +38,7 @@ def prepare(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> None:
         key = _key(run.recipe)
         if fresh or not run.is_finished():
             _prepare(run, makers.get(key), fresh=fresh, display=display)
-        if run.source is None:
+        if run.source is None and run.folder.lexicon.is_file():  # the last thing that is made
             makers.setdefault(key, run.folder)
 
 

@@ -1,0 +1,73 @@
+"""`mtkit study` from the file to the table, with two updates of tiny models in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from tests.unit.study.made_up import toy_corpus
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("_own_signals")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    toy_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    return tmp_path
+
+
+def test_the_whole_study_and_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["study", "study.yaml", "seeds=[1]", "training.max_updates=2", "--parallel", "2"]
+    assert entry.execute([*command, "--report-only"]) == 0
+    assert "0, 1 unfinished" in capsys.readouterr().out
+
+    assert entry.execute([*command, "exposure_bias=true"]) == 0
+    captured = capsys.readouterr()
+    assert "post, seed 1: done" in captured.err
+    assert "baseline" in captured.out
+    found = json.loads((folder / "runs" / "norms" / "results.json").read_text())
+    assert [run["state"] for row in found["variants"].values() for run in row["runs"].values()] == [
+        "finished",
+        "finished",
+    ]
+    pre = found["variants"]["pre"]
+    report = json.loads((folder / "runs" / "norms" / "pre" / "seed-1" / "report.json").read_text())
+    assert pre["figures"]["bleu"]["mean"] == report["test"]["toy"]["bleu"]
+    assert pre["figures"]["free_running_loss"]["mean"] > 0
+    assert 0 <= found["variants"]["post"]["p_values"]["1"] <= 1
+
+    assert entry.execute(command) == 0
+    assert "begins" not in capsys.readouterr().err
+    assert "| post |" in (folder / "runs" / "norms" / "results.md").read_text()
+
+
+def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in folder.glob("*.[de][en]"):
+        text.unlink()
+    assert entry.execute(["study", "study.yaml", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "parameters" in out
+    assert "4 runs, about " in out
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["study.yaml", "--dry-run", "--fresh"], 2, "exclude each other"),
+        (["study.yaml", "--devices", "cuda:0", "--parallel", "2"], 2, "leave out --parallel"),
+        (["study.yaml", "--devices", "cpu"], 2, "--parallel N divides the processor"),
+        (["study.yaml", "sedes=[1]"], 78, "sedes: no such key; did you mean seeds?"),
+        (["nonsense"], 66, "no such study"),
+    ],
+)
+def test_faults(folder: Path, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.execute(["study", *words]) == code
+    assert said in capsys.readouterr().err

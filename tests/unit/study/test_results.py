@@ -1,0 +1,125 @@
+"""The table of a study: means, spreads, tests, failures, in every form; and the mean learning curves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from mtkit.evaluation.significance import paired_bootstrap
+from mtkit.plot.curves import Curves
+from mtkit.study.by_length import bleu_by_length, names
+from mtkit.study.curves import mean_curves
+from mtkit.study.outcome import State
+from mtkit.study.program import report
+from mtkit.study.read import Study
+from mtkit.study.results import Results, collect
+from mtkit.study.runs import runs_of
+from mtkit.study.table import as_csv, as_json, markdown, rows, study_table
+from tests.unit.study.made_up import finish, sentences, toy_corpus, toy_study, translated
+
+REF = translated(sentences(40, 2))
+PRE = {1: [line.replace("und", "oder") for line in REF], 2: [line.replace("große", "alte") for line in REF]}
+POST = {1: [line.replace("der", "die") for line in PRE[1]], 2: PRE[2]}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """pre has two finished runs, post one of seed 1 and one that failed, late has not begun."""
+    toy_corpus(tmp_path)
+    study = toy_study(tmp_path, "variants.late={model: {d_ff: 16}}", "by_length=[4, 8]")
+    for run in runs_of(study, tmp_path / "runs"):
+        if run.variant == "pre":
+            finish(run, PRE[run.seed], bleu=20.0 + run.seed, loss=2.0 * run.seed, speed=1000.0 * run.seed)
+        elif run.label == "post, seed 1":
+            finish(run, POST[1], bleu=15.0, loss=3.0)
+        elif run.variant == "post":
+            run.folder.path.mkdir(parents=True)
+            run.note_failure("loss nan\nat update 3")
+    return study
+
+
+@pytest.fixture
+def results(study: Study, tmp_path: Path) -> Results:
+    return collect(study, runs_of(study, tmp_path / "runs"))
+
+
+def test_mean_and_spread_are_over_the_seeds(results: Results) -> None:
+    pre, post, late = results.rows
+    assert pre.figures["bleu"].values == [21.0, 22.0]
+    assert pre.figures["bleu"].deviation == statistics.stdev([21.0, 22.0])
+    assert pre.figures["loss"].values == [2.0, 4.0]  # at the best update, not at the last
+    assert pre.figures["lines_per_second"].mean == 10.0
+    assert post.figures["bleu"].deviation is None
+    assert (pre.parameters, late.parameters, late.figures) == (1234, None, {})
+    assert [row.count(State.finished) for row in results.rows] == [2, 1, 0]
+    assert results.failures() == ["post, seed 2: loss nan"]
+
+
+def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: Results) -> None:
+    expected = paired_bootstrap(PRE[1], {"post": POST[1]}, [REF], tokenize="13a")
+    assert results.rows[1].p_values == {1: expected.p_values["post"]}
+    assert results.rows[0].p_values == {}
+    assert results.signature == expected.signature
+
+
+def test_bleu_of_short_and_long_sentences(results: Results) -> None:
+    srcs = sentences(40, 2)
+    assert names([4, 8]) == ["1-4", "5-8", "over 8"]
+    found = bleu_by_length(srcs, PRE[1], REF, [4, 8], tokenize="13a")
+    chosen = [number for number, src in enumerate(srcs) if 5 <= len(src.split()) <= 8]
+    of_these = BLEU().corpus_score([PRE[1][number] for number in chosen], [[REF[number] for number in chosen]])
+    assert found["5-8"] == of_these.score
+    assert results.rows[0].figures["bleu 5-8"].values[0] == of_these.score
+    assert "over 8" not in bleu_by_length(["a b"], ["a"], ["a"], [4, 8], tokenize="13a")
+
+
+def test_the_table_in_every_form(results: Results) -> None:
+    cells = rows(results)
+    assert cells[0][:3] == ["pre", "1,234", "21.50 ± 0.71"]
+    assert cells[0][-3:] == ["10", "baseline", "2"]
+    assert cells[1][-1] == "1, 1 failed"
+    assert cells[2] == ["late", *[""] * (len(cells[0]) - 2), "0, 2 unfinished"]
+    table = study_table(results)
+    assert [len(table.rows), len(table.columns)] == [3, len(cells[0])]
+    lines = markdown(results).split("\n")
+    assert "| BLEU | BLEU 1-4 | BLEU 5-8 | BLEU over 8 | loss |" in lines[2]
+    assert {line.count("|") for line in lines[2:7]} == {len(cells[0]) + 1}
+    assert lines[-2] == "- failed: post, seed 2: loss nan"
+    read = list(csv.DictReader(io.StringIO(as_csv(results))))
+    assert float(read[0]["bleu mean"]) == 21.5
+    assert float(read[0]["bleu deviation"]) == statistics.stdev([21.0, 22.0])
+    assert (read[2]["bleu mean"], read[2]["finished"], read[1]["failed"]) == ("", "0", "1")
+    assert read[1]["p seed 2"] == ""
+    found = json.loads(json.dumps(as_json(results), allow_nan=False))
+    assert found["variants"]["pre"]["runs"]["2"]["bleu"] == 22.0
+    assert found["variants"]["post"]["runs"]["2"] == {"state": "failed", "reason": "loss nan\nat update 3"}
+
+
+def test_all_is_written_beside_the_runs_at_any_time(study: Study, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    made = report(study, tmp_path / "runs")
+    assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json", "curves.png"]
+    assert (tmp_path / "runs" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    before = {path: path.read_bytes() for path in made.files}
+    assert report(study, tmp_path / "runs").files == made.files
+    assert {path: path.read_bytes() for path in made.files} == before
+
+
+def test_a_study_that_has_not_begun_has_a_table_too(tmp_path: Path) -> None:
+    toy_corpus(tmp_path)
+    made = report(toy_study(tmp_path), tmp_path / "runs")
+    assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json"]
+    assert made.results.signature == ""
+
+
+def test_the_mean_curve_has_the_updates_that_all_runs_have() -> None:
+    one = Curves("a", nll=[(2, 4.0), (4, 3.0), (6, 1.0)], bleu=[(2, 1.0)])
+    two = Curves("b", nll=[(2, 2.0), (4, 2.0)], bleu=[(2, 3.0)])
+    assert mean_curves("both", [one, two]) == Curves("both", nll=[(2, 3.0), (4, 2.5)], bleu=[(2, 2.0)])
+    assert mean_curves("none", []) == Curves("none")
