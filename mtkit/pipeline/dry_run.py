@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from mtkit.assemble import build_training, build_untrained, with_precision
 from mtkit.corpus.batch import Batch, Source
@@ -22,6 +24,8 @@ from mtkit.training.probe import largest_batch
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
+FEW = 4  # sentences that show already what a large model costs: 10% more each than 17 at 214 M parameters
+LONG = 0.5  # seconds that these must take to be enough
 # bytes that an optimiser remembers of each weight, at most; SGD's momentum adds 4
 PER_WEIGHT = {"adam": 8, "adamw": 8, "adafactor": 0, "lion": 4, "muon": 8, "sgd": 0}
 
@@ -46,7 +50,7 @@ def dry_run(recipe: Recipe) -> str:
     """The text that `--dry-run` prints.
 
     The vocabulary is taken to have the size that the recipe asks for, sentences to have SENTENCE tokens, and this
-    machine to be the one that trains; time and activations are measured on a micro-batch of PROBE tokens.
+    machine to be the one that trains; time and activations are measured on a micro-batch of PROBE tokens or less.
 
     Raises:
         RecipeError: parts of the recipe do not fit each other.
@@ -78,7 +82,8 @@ def _probe(recipe: Recipe) -> tuple[Learner, Cost]:
 
 def _learner(recipe: Recipe) -> Learner:
     size = recipe.tokenizer.vocab_size
-    model = build_untrained(recipe, size, size)
+    with _Unfilled():
+        model = build_untrained(recipe, size, size)
     pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
     return build_training(recipe, model, pieces, _MadeUp(size))
 
@@ -93,6 +98,16 @@ def _parameters(learner: Learner) -> int:
 
 def _seconds(recipe: Recipe, cost: Cost) -> float:
     return cost.seconds * recipe.training.micro_batches * recipe.training.max_updates
+
+
+class _Unfilled(TorchFunctionMode):
+    """Within it first weights are 0 where they would be drawn, which takes seconds for large models."""
+
+    def __torch_function__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """See TorchFunctionMode."""
+        return args[0].zero_() if func in (Tensor.normal_, Tensor.uniform_) else func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)
@@ -114,17 +129,30 @@ class _MadeUp:
 
 
 def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
-    """Compute loss and gradient of a made-up micro-batch twice, look at the memory and then at the time, and scale."""
-    sentences = max(1, min(batch_tokens, PROBE) // SENTENCE)
-    ids = [[vocab.size - 1] * (SENTENCE - 1)] * sentences
-    batch = collate(ids, ids, list(range(sentences)), vocab, vocab)
+    """Compute loss and gradient of made-up micro-batches, look at the memory and then at the time, and scale.
+
+    A model that is quick with FEW sentences is timed once more with many, which a large machine likes better.
+    """
+    most = max(1, min(batch_tokens, PROBE) // SENTENCE)
+    few = _made_up(min(FEW, most), vocab)
     with torch.autograd.graph.saved_tensors_hooks(kept := _Kept(learner), lambda tensor: tensor):
-        _pass(learner, batch)
+        _pass(learner, few)
+    each = _seconds_a_sentence(learner, few)
+    if each * FEW < LONG:
+        each = _seconds_a_sentence(learner, _made_up(most, vocab))
+    sentences = batch_tokens / SENTENCE
+    return Cost(seconds=each * sentences, activations=kept.bytes / len(few.samples) * sentences)
+
+
+def _made_up(sentences: int, vocab: Vocab) -> Batch:
+    ids = [[vocab.size - 1] * (SENTENCE - 1)] * sentences
+    return collate(ids, ids, list(range(sentences)), vocab, vocab)
+
+
+def _seconds_a_sentence(learner: Learner, batch: Batch) -> float:
     began = time.perf_counter()
     _pass(learner, batch)
-    seconds = time.perf_counter() - began
-    share = batch_tokens / (sentences * SENTENCE)
-    return Cost(seconds=seconds * share, activations=kept.bytes * share)
+    return (time.perf_counter() - began) / len(batch.samples)
 
 
 class _Kept:
@@ -166,12 +194,14 @@ def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
     }
     sharing = "shared" if tokenizer.shared else "a side"
     listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
-    where = f"{torch.get_num_threads()} threads of this CPU" if learner.device.type == "cpu" else "this GPU"
+    threads = torch.get_num_threads()
+    where = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
+    lasting = duration(_seconds(recipe, cost))
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} pieces ({sharing})",
         f"memory of training: about {_bytes(sum(parts.values()))}: {listed}",
-        f"time of training: about {duration(_seconds(recipe, cost))} on {where} in {training.precision}: {training.max_updates:,} "
-        f"updates of {training.micro_batches} × {training.places:,} tokens; validation comes on top",
+        f"time of training: about {lasting} on {where} in {training.precision}: {training.max_updates:,} updates of "
+        f"{training.micro_batches} × {training.places:,} tokens; validation comes on top",
         f"(measured on a made-up micro-batch with sentences of {SENTENCE} tokens; the corpus was not looked at)",
     ]
 

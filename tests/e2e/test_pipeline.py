@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -326,4 +327,5 @@ def test_a_dry_run_needs_no_corpus(tmp_path: Path, kind: str) -> None:
     assert lines[0].startswith(f"toy: {kind}, ")
     assert lines[1].startswith("memory of training: about ")
     assert lines[2].startswith("time of training: about ")
+    assert not re.search(r"\b1 \w+s of", lines[2])
     assert not (tmp_path / "runs").exists()
