@@ -19,6 +19,7 @@ from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.objective import TrainingObjective
 from mtkit.training.optimiser import load_optimiser, optimiser_tensors, set_rate, trainable
 from mtkit.training.precision import Precision, resolve_precision
+from mtkit.training.room import Room
 from mtkit.training.schedule import Schedule
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, weights
@@ -31,6 +32,7 @@ class Learner:
     Attributes:
         clip_norm: largest norm of the whole gradient, None for no limit.
         scaler: enlarges the loss for fp16; does nothing otherwise.
+        room: cuts micro-batches for which there is no memory.
         after_update: called in turn after every update.
         average: the one of them whose weights are validated and become the model, if any.
     """
@@ -43,6 +45,7 @@ class Learner:
     clip_norm: float | None
     seed: int
     scaler: torch.amp.GradScaler
+    room: Room
     after_update: Sequence[AfterUpdate] = ()
     average: MovingAverage | None = None
     ranks: Ranks = ALONE
@@ -63,18 +66,28 @@ class Learner:
         return self.ranks.sum(sum(int(batch.scored.sum()) for batch in batches))
 
     def losses(self, batches: Sequence[Batch], update: int) -> Iterator[Losses]:
-        """Forward and loss, one micro-batch after the other, each from its own seed."""
-        for number, batch in enumerate(batches):
-            if not batch.num_sentences:
-                continue  # this rank has nothing to do in this round
-            seed_everything(self.seed, update, number * self.ranks.world_size + self.ranks.rank)
-            with self.precision.autocast():
-                losses: Losses = self.model(batch.to(self.device), self.objective)
-            yield losses
+        """Forward and loss, one micro-batch after the other, each from its own seed, as is every part of one."""
+        for turn, batch in enumerate(batches):
+            number = turn * self.ranks.world_size + self.ranks.rank
+            parts = self.room.parts(batch)
+            for place, part in enumerate(parts):
+                seed_everything(self.seed, update, number, *([place] if len(parts) > 1 else []))
+                with self.precision.autocast():
+                    losses: Losses = self.model(part.to(self.device), self.objective)
+                yield losses
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of the loss, a sum over tokens already divided by the update's tokens."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def make_room(self, batches: Sequence[Batch]) -> None:
+        """Forget the gradients so far and cut micro-batches smaller from now on; these did not fit.
+
+        Raises:
+            TrainingError: they cannot be cut further.
+        """
+        self.optimiser.zero_grad(set_to_none=True)
+        self.room.shrink(batches)
 
     def clip(self) -> Tensor:
         """Add the gradients of all ranks and bound the norm of the whole; gives the norm before, a scalar tensor."""
@@ -121,13 +134,14 @@ class Learner:
             function.load(tensors[function.name])
 
     def numbers(self) -> dict[str, Any]:
-        """What a checkpoint must hold of the schedule and of the scaler."""
-        return {"schedule": self.schedule.state(), "scaler": self.scaler.state_dict()}
+        """What a checkpoint must hold of the schedule, of the scaler and of the room."""
+        return {"schedule": self.schedule.state(), "scaler": self.scaler.state_dict(), "room": self.room.places}
 
     def load_numbers(self, numbers: Mapping[str, Any]) -> None:
         """Go on from a checkpoint's numbers."""
         self.schedule.load(numbers["schedule"])
         self.scaler.load_state_dict(numbers["scaler"])
+        self.room.places = numbers.get("room")
 
 
 def build_learner(
@@ -157,6 +171,7 @@ def build_learner(
         clip_norm=config.clip_norm,
         seed=config.seed,
         scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
+        room=Room(can_cut=device.type != "cpu"),
         after_update=(*((average,) if average else ()), *after_update),
         average=average,
         ranks=ranks,

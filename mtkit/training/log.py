@@ -12,6 +12,7 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | damaged | path, reason |
 | nonfinite | loss, grad_norm, samples, path |
 | diverged | checkpoint, rate_share |
+| out_of_memory | places: sentences × longest side to which micro-batches are cut from now on |
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
@@ -31,7 +32,8 @@ from typing import Any, Protocol, Self, TextIO
 
 from mtkit.files import write_bytes, writing
 
-REPEATED = frozenset({"train", "validation", "checkpoint", "diverged", "end"})  # said again by a resumed training
+# said again by a resumed training
+REPEATED = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
 
 
 class Display(Protocol):

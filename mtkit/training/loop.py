@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from mtkit.corpus.batch import Batch
 from mtkit.training.average import average_checkpoints
 from mtkit.training.checkpoint import (
     Checkpoint,
@@ -27,6 +29,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.meter import Sums
 from mtkit.training.primitive_cache import bound_primitive_cache
 from mtkit.training.progress import Progress
+from mtkit.training.room import is_out_of_memory, remedied
 from mtkit.training.session import Draws, Session, Surroundings
 from mtkit.training.signals import Signals
 from mtkit.training.weights import weights
@@ -64,23 +67,20 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
     continued; its result is given again. The caller holds the run folder's lock.
 
     Raises:
-        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), or training diverged too often.
+        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often, or
+            memory does not suffice.
         Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
     """
     progress = resume(learner, around)
-    with Signals() as signals, Session(learner, around, progress, signals=signals) as session:
+    with Signals() as signals, remedied(), Session(learner, around, progress, signals=signals) as session:
         session.validate()  # the one that an interruption cut off
         session.recover()
         for drawn in session.draws(loader):
             update = session.progress.update + 1
             rate = learner.begin(update, session.progress.course.share)
-            tokens = learner.scored_tokens(drawn.batches)
-            sums = Sums()
-            for losses in learner.losses(drawn.batches, update):  # forward
-                learner.backward(losses.sum / tokens)
-                sums.add(losses)
+            sums = gradients(learner, drawn.batches, update)  # forward, loss, backward
             session.agree(sums)
             norm = learner.clip()
             if not math.isfinite(sums.mean() + float(norm)):
@@ -93,6 +93,22 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
             session.recover()
             session.save()
     return conclude(session)
+
+
+def gradients(learner: Learner, batches: Sequence[Batch], update: int) -> Sums:
+    """Compute loss and gradient of each micro-batch; all anew and in smaller parts if memory ran out."""
+    tokens = learner.scored_tokens(batches)
+    while True:
+        sums = Sums()
+        try:
+            for losses in learner.losses(batches, update):
+                learner.backward(losses.sum / tokens)
+                sums.add(losses)
+            return sums
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or not learner.room.can_cut:
+                raise
+        learner.make_room(batches)  # here, where the error no longer holds what it was raised amidst
 
 
 def resume(learner: Learner, around: Surroundings) -> Progress:

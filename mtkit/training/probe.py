@@ -62,8 +62,8 @@ class LiveTensors(TorchDispatchMode):
 def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *, processes: int = 1) -> int:
     """The largest `batch_tokens` whose micro-batches fit into this machine's memory.
 
-    Loss and gradient of two small made-up micro-batches are computed; memory grows in a straight line from there, nearly. On a
-    GPU a micro-batch of the size found is then tried.
+    Loss and gradient of two small made-up micro-batches are computed; from there memory grows, nearly, in a straight
+    line. On a GPU a micro-batch of the size found is then tried.
 
     Args:
         learner: of the recipe; it is used up.
@@ -96,7 +96,8 @@ def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *
 
 def _peak(learner: Learner, sentences: int, length: int, vocabs: tuple[Vocab, Vocab]) -> int:
     """The most bytes at a time of forward, loss and backward."""
-    with LiveTensors() as live:
+    live = LiveTensors()
+    with live:
         _learn(learner, sentences, length, vocabs)
     return live.peak
 

@@ -72,6 +72,7 @@ class Session:
         self._parts = ExitStack()
         self._called = Stopwatch()
         self._is_late = False
+        self._places = learner.room.places
         self._names: list[str] | None = None
         self.watch = Stopwatch(progress.seconds)
         self.meter = Meter(self.watch)
@@ -93,20 +94,26 @@ class Session:
             yield next(updates)
 
     def agree(self, sums: Sums) -> None:
-        """Have all ranks know the same of this update: its losses, whether a signal came, and whether time is up."""
-        hours = self.config.max_hours
+        """Have all ranks know the same of this update: losses, whether a signal came or time is up, and the room."""
+        hours, room = self.config.max_hours, self.learner.room
         is_late = hours is not None and self._called.seconds >= hours * 3600
         if self.ranks.world_size > 1:
             if self._names is None:  # rank 0 is never without a micro-batch
                 self._names = self.ranks.text_from_first("\n".join(sums.by_name)).split("\n")
             own = [float(sums.by_name[name]) if sums.by_name else 0.0 for name in self._names]
-            rows = self.ranks.gather([float(is_late), self.signals.received or 0, sums.tokens, *own])
+            common = [float(is_late), self.signals.received or 0, sums.tokens, room.places or math.inf]
+            rows = self.ranks.gather([*common, *own])
             totals = [sum(column) for column in zip(*rows, strict=True)]
+            least = min(row[3] for row in rows)
+            room.places = None if math.isinf(least) else int(least)
             is_late = totals[0] > 0
             self.signals.received = int(max(row[1] for row in rows)) or None
             sums.tokens = round(totals[2])
-            sums.by_name = dict(zip(self._names, map(torch.tensor, totals[3:]), strict=True))
+            sums.by_name = dict(zip(self._names, map(torch.tensor, totals[4:]), strict=True))
         self._is_late = is_late
+        if room.places != self._places:
+            self._places = room.places
+            self.around.log.event("out_of_memory", self.progress.update + 1, places=room.places)
 
     def apply(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
         """Count an update that has been applied."""
