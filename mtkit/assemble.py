@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from mtkit.beginnings import Say, begin
 from mtkit.corpus.config import AnyFiles, Text
 from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.loader import Loader, Mixture
@@ -18,21 +19,20 @@ from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.evaluation.sentence import likeness
 from mtkit.exported_model import is_exported, read_belongings
-from mtkit.model_folder import CONFIG, LEXICON, Loaded, read_model, verify_model
+from mtkit.model_folder import LEXICON, Loaded, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.average import translation_weights
 from mtkit.training.decoder_input import TeacherForcing
 from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.masked_language_model import MaskedLanguageModel
 from mtkit.training.objective import CrossEntropy, Generation, Parts
+from mtkit.training.parts import freeze
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
-from mtkit.training.weights import load_weights, mismatches
 from mtkit.translate.compute_type import ComputeType
 from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads
 from mtkit.translate.engine import Engine, OwnEngine
@@ -55,16 +55,20 @@ def with_precision(recipe: Recipe) -> Recipe:
     return replace(recipe, training=replace(recipe.training, precision=precision.name))
 
 
-def build_model(recipe: Recipe, tokenizers: TokenizerPair) -> TranslationModel:
-    """The untrained model of a recipe, or the trained one that it begins from, on the device of training.
+def build_model(recipe: Recipe, tokenizers: TokenizerPair, say: Say) -> TranslationModel:
+    """The model of a recipe as its training begins, on the device of training.
+
+    Args:
+        recipe: says of what kind, and with which weights.
+        tokenizers: of both sides.
+        say: is told what of the weights is not random.
 
     Raises:
         RecipeError: model and vocabularies, or `training.init_from` and `model`, do not fit.
-        MissingInputError, DataError: the model to begin from cannot be read.
+        MissingInputError, DataError: what to begin from cannot be read.
     """
     model = build_untrained(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    if recipe.training.init_from is not None:
-        _begin_from(recipe.training.init_from, model)
+    begin(model, recipe, tokenizers, say)
     return model
 
 
@@ -79,17 +83,6 @@ def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> Translati
         return recipe.model.build(src_vocab, tgt_vocab).to(default_device())
     except ValueError as error:
         raise RecipeError(f"model.{error}") from error
-
-
-def _begin_from(path: Path, model: TranslationModel) -> None:
-    path = path / "model" if (path / "model").is_dir() else path
-    if (path / CONFIG).is_file():
-        verify_model(path)
-    tensors = translation_weights(path)
-    if faults := mismatches(model, tensors):
-        shown = "; ".join(faults[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
-        raise RecipeError(f"training.init_from: {path}: its weights do not fit this recipe's model: {shown}")
-    load_weights(model, tensors)
 
 
 def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair, *, ranks: Ranks = ALONE) -> Loader:
@@ -129,9 +122,10 @@ def build_training(
     """The objective, optimiser and schedule of a recipe around a model.
 
     Raises:
-        RecipeError: the precision is not one of this device.
+        RecipeError: the precision is not one of this device, or `training.freeze` names no part of the model.
     """
     training = recipe.training
+    freeze(model, training.freeze, key="training.freeze")
     decoder_input = training.decoder_input.build(pieces)
     parts = Parts(decoder_input, smoothing=training.label_smoothing, pieces=pieces, generation=generation)
     return build_learner(model, training.objective.build(parts), config=training, ranks=ranks)

@@ -92,8 +92,8 @@ class CorpusConfig:
         texts += ["valid"] if isinstance(self.valid, Text) else []
         if texts and self.noise is None:
             raise ValueError(
-                f"{texts[0]}: text in one language is learned from by restoring it; say by corpus.noise what is done to "
-                "it, such as {kind: spans}, or give src and tgt"
+                f"{texts[0]}: text in one language is learned from by restoring it; say by corpus.noise what is done "
+                "to it, such as {kind: spans}, or give src and tgt"
             )
         if self.noise is None:
             return

@@ -19,7 +19,7 @@ from mtkit.corpus.keyed import keyed
 from mtkit.corpus.noise import Corpus, Denoising, Noised, store_of
 from mtkit.corpus.order import Order
 from mtkit.corpus.segment import Segmented, Segmenter
-from mtkit.corpus.store import SIDES, Store
+from mtkit.corpus.store import SIDES
 from mtkit.errors import DataError, RecipeError
 from mtkit.text.tokenizer import TokenizerPair
 

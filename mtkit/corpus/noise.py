@@ -35,7 +35,7 @@ class Noised:
 
 
 class Noise(Protocol):
-    """A function of sentences and of draws for them; neither side may grow longer than a sentence of three pieces was."""
+    """A function of sentences and of draws for them. Neither side grows, or it has three pieces at most."""
 
     def __call__(self, rows: Ragged, draws: Draws) -> Noised:
         """Disturb these sentences, pieces without bos and eos."""

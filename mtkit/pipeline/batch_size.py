@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from mtkit.assemble import build_model, build_training
+from mtkit.assemble import build_training, build_untrained
 from mtkit.corpus.store import SIDES
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.pipeline.corpus import Stores
@@ -24,7 +24,7 @@ def settle_batch_tokens(run: Run, tokenizers: TokenizerPair, stores: Stores) -> 
     """
     if run.recipe.training.batch_tokens != "auto":
         return run
-    model = build_model(run.recipe, tokenizers)
+    model = build_untrained(run.recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
     generation = SampledTranslations(tokenizers.tgt, run.recipe.search.max_length)
     learner = build_training(run.recipe, model, target_pieces(tokenizers.tgt), generation)
     longest = max(store.summary(side).longest for store in stores.train for side in SIDES) + 1

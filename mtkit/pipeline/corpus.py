@@ -117,8 +117,8 @@ def _made_from(run: Run) -> Json:
     """What decides the tokenizer, and the training text, which must not change under a training even if it does not."""
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
-    if recipe.training.init_from is not None:
-        model = find_model(recipe.training.init_from)
+    if recipe.training.tokenizer_from is not None:
+        model = find_model(recipe.training.tokenizer_from)
         names = model_names(read_description(model).tokenizer.shared)
         return {"text": text, "init_from": [hash_file(model / name) for name in names]}
     config = plain(recipe.tokenizer)
@@ -128,8 +128,8 @@ def _made_from(run: Run) -> Json:
 
 def _learn(recipe: Recipe, folder: Path) -> str:
     """Make the tokenizers in an empty folder; gives a sentence on them."""
-    if recipe.training.init_from is not None:
-        model = find_model(recipe.training.init_from)
+    if recipe.training.tokenizer_from is not None:
+        model = find_model(recipe.training.tokenizer_from)
         read_tokenizers(model, read_description(model).tokenizer).save(folder)
         return f"taken from {model}"
     pairs = recipe.corpus.train

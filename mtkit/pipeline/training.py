@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.assemble import build_loader, build_model, build_training, build_validator
+from mtkit.assemble import build_loader, build_model, build_training, build_untrained, build_validator
 from mtkit.errors import DamagedError
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.model_folder import Description, verify_model, write_model
+from mtkit.models.model import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Run, read_json
@@ -60,9 +61,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
         run.keep("training")
         sentence = f"training is finished already, after {report['train']['updates']:,} updates; --fresh starts over"
         return Trained(True, sentence, report["train"])
-    if not list_checkpoints(folder.checkpoints):
-        run.log.rewind(0)  # what an earlier call said of updates that were lost
-    model = build_model(recipe, tokenizers)
+    model = _first_model(run, tokenizers)
     generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
     learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
     valid = stores.valid
@@ -83,6 +82,15 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     run.update_json(folder.report, {"train": summary})
     run.update_json(folder.stamps, {"train": key})
     return Trained(True, sentence, summary)
+
+
+def _first_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
+    """The model as training begins; one that goes on takes its weights from a checkpoint, whatever it began with."""
+    recipe = run.recipe
+    if list_checkpoints(run.folder.checkpoints):
+        return build_untrained(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    run.log.rewind(0)  # what an earlier call said of updates that were lost
+    return build_model(recipe, tokenizers, run.say)
 
 
 def _is_whole(run: Run) -> bool:

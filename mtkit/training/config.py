@@ -10,12 +10,14 @@ from pydantic import Field
 
 from mtkit.training.adafactor import AdafactorConfig
 from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
+from mtkit.training.beginning import InitFromConfig, Part, WordVectorsConfig
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.confidence_aware import ConfidenceAwareConfig
 from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
 from mtkit.training.divergence import DivergenceConfig
 from mtkit.training.early_stopping import Metric
 from mtkit.training.lion import LionConfig
+from mtkit.training.masked_language_model import MaskedLanguageModelConfig
 from mtkit.training.minimum_risk import MinimumRiskConfig
 from mtkit.training.muon import MuonConfig
 from mtkit.training.nonfinite import OnNonFinite
@@ -44,7 +46,12 @@ DecoderInputConfig = Annotated[
     Field(discriminator="kind"),
 ]
 ObjectiveConfig = Annotated[
-    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig | SourceAndTargetConfig,
+    CrossEntropyConfig
+    | RDropConfig
+    | UnlikelihoodConfig
+    | MinimumRiskConfig
+    | SourceAndTargetConfig
+    | MaskedLanguageModelConfig,
     Field(discriminator="kind"),
 ]
 
@@ -89,7 +96,10 @@ class TrainingConfig:
     patience: Positive | None = None  # validations without a better one before stopping; null: never stops early
     keep: KeepConfig = field(default_factory=KeepConfig)
 
-    init_from: Path | None = None  # a model whose weights and tokenizer are the beginning (fine-tuning)
+    # models whose weights, or parts of them, are the beginning (fine-tuning); a path alone: all, with its tokenizer
+    init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Field(min_length=1)] | None = None
+    word_vectors: WordVectorsConfig | None = None  # files that embeddings begin with
+    freeze: list[Part] = field(default_factory=list)  # parts that stay as they begin, such as encoder or embeddings.src
     max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call, for clusters: then saved, to be continued
     on_nonfinite: OnNonFinite = "stop"  # a loss that is not finite: stop, or leave that batch out
     max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
@@ -106,6 +116,20 @@ class TrainingConfig:
         if self.batch_tokens == "auto":
             raise ValueError("training.batch_tokens is still auto")
         return self.batch_tokens
+
+    @property
+    def beginnings(self) -> list[InitFromConfig]:
+        """`init_from` in its longest form."""
+        if isinstance(self.init_from, Path):
+            return [InitFromConfig(model=self.init_from)]
+        if isinstance(self.init_from, InitFromConfig):
+            return [self.init_from]
+        return self.init_from or []
+
+    @property
+    def tokenizer_from(self) -> Path | None:
+        """The model whose tokenizer is taken: the first of `init_from` that gives its own."""
+        return next((each.model for each in self.beginnings if each.tokenizer), None)
 
     @property
     def kept_last(self) -> int:

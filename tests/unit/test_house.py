@@ -48,6 +48,7 @@ TABLE: dict[str, set[str]] = {
 ROOM_OF = {
     "known_corpora": "fetch",
     "generation": "assemble",
+    "beginnings": "assemble",
     "model_folder": "assemble",
     "validator": "assemble",
     "exported_model": "assemble",
