@@ -136,7 +136,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
-    """The JSON object that a file of ours holds.
+    """The JSON object that a file of ours holds; hashes of other files stand in it under `sha256`.
 
     Args:
         path: the file.
@@ -155,7 +155,7 @@ def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
         raise DamagedError(what, remedy) from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"{path}: damaged: no JSON", remedy) from error
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("sha256", {}), dict):
         raise DamagedError(f"{path}: damaged: not a JSON object", remedy)
     return found
 

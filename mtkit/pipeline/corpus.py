@@ -85,6 +85,8 @@ def make_tokenizer(run: Run) -> TokenizerPair:
     wanted, stamp = _made_from(run), _read_stamp(run, folder / STAMP)
     files = stamp.pop("sha256", {})
     damaged = changed_files(folder, files)
+    if not stamp and folder.is_dir():  # nobody knows what it was made from: it stays if it comes out the same
+        files, stamp, damaged = _without_stamp(hash_files(folder)), wanted, [STAMP]
     if stamp == wanted and not damaged:
         run.keep("tokenizer")
     else:
@@ -102,6 +104,10 @@ def make_tokenizer(run: Run) -> TokenizerPair:
     pair = TokenizerPair.load(folder)
     # how it samples in training is no property of the model
     return replace(pair, config=replace(pair.config, sampling=recipe.tokenizer.sampling))
+
+
+def _without_stamp(hashes: Json) -> Json:
+    return {name: stated for name, stated in hashes.items() if name != STAMP}
 
 
 def _read_stamp(run: Run, path: Path) -> Json:

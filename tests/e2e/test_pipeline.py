@@ -271,6 +271,17 @@ def test_what_is_damaged_is_named_and_made_again(folder: Path) -> None:
         assert "made again" in said
 
 
+def test_a_tokenizer_whose_stamp_is_lost_stays_if_it_comes_out_the_same(folder: Path) -> None:
+    run(folder)
+    (folder / "run" / "tokenizer" / "stamp.json").write_text("{")
+    _, heard = run(folder)
+    assert heard.results["train.0"] == "unchanged, kept"
+    (folder / "run" / "tokenizer" / "stamp.json").unlink()
+    flip(folder / "run" / "tokenizer" / "spm.vocab")
+    with pytest.raises(RecipeError, match="came out differently"):
+        run(folder)
+
+
 def test_a_damaged_model_without_checkpoints_is_not_trained_again(folder: Path) -> None:
     run(folder)
     shutil.rmtree(folder / "run" / "checkpoints")

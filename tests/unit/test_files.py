@@ -117,6 +117,7 @@ def test_permissions_are_kept_and_never_widened(tmp_path):
         (b'{"a": "\xff"}', "x.json: damaged: no JSON; make it again"),
         (b"[" * 100_000, "x.json: damaged: no JSON; make it again"),
         (b"[1]", "x.json: damaged: not a JSON object; make it again"),
+        (b'{"sha256": [1]}', "x.json: damaged: not a JSON object; make it again"),
     ],
 )
 def test_damaged_json_is_told_in_our_words(tmp_path, content, said):
