@@ -1,0 +1,60 @@
+"""What is damaged in a run folder is named, and made again where that loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import DamagedError, RecipeError
+from tests.e2e.test_pipeline import run, write_all
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_all(tmp_path)
+    return tmp_path
+
+
+def flip(path: Path) -> bytes:
+    """Change a bit in the middle of a file; gives what it was."""
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    return whole
+
+
+def test_what_is_damaged_is_named_and_made_again(folder: Path) -> None:
+    run(folder)
+    place = folder / "run"
+    names = ["tokenizer/spm.model", "corpus/train.0/src.ids.bin", "corpus/lexicon.safetensors"]
+    names.append("model/model.safetensors")
+    whole = {name: flip(place / name) for name in names}
+    (place / "corpus" / "valid" / "line.bin").unlink()
+    _, heard = run(folder)
+    assert [name for name in names if (place / name).read_bytes() != whole[name]] == []
+    assert len(heard.damaged) == 4
+    assert not any("delete" in said for said in heard.damaged)
+    for said, name in zip(heard.damaged, ("spm.model", "src.ids.bin", "line.bin", "model.safetensors"), strict=True):
+        assert name in said
+        assert "made again" in said
+
+
+def test_a_tokenizer_whose_stamp_is_lost_stays_if_it_comes_out_the_same(folder: Path) -> None:
+    run(folder)
+    (folder / "run" / "tokenizer" / "stamp.json").write_text("{")
+    _, heard = run(folder)
+    assert heard.results["train.0"] == "unchanged, kept"
+    (folder / "run" / "tokenizer" / "stamp.json").unlink()
+    flip(folder / "run" / "tokenizer" / "spm.vocab")
+    with pytest.raises(RecipeError, match="came out differently"):
+        run(folder)
+
+
+def test_a_damaged_model_without_checkpoints_is_not_trained_again(folder: Path) -> None:
+    run(folder)
+    shutil.rmtree(folder / "run" / "checkpoints")
+    flip(folder / "run" / "model" / "model.safetensors")
+    with pytest.raises(DamagedError, match=r"no checkpoint is left to make it from; --fresh starts over"):
+        run(folder)
