@@ -18,6 +18,7 @@ from mtkit.training.decoder_input import step_by_step
 from mtkit.training.objective import CrossEntropy
 
 FILE = "free_running.json"
+BATCH_TOKENS = 4096  # sentences × longest side; the loss does not depend on it
 
 
 class FreeRunning:
@@ -32,7 +33,7 @@ class FreeRunning:
         """Nothing changes in the course of training."""
 
 
-def free_running_loss(folder: RunFolder, batch_tokens: int) -> float:
+def free_running_loss(folder: RunFolder) -> float:
     """Nats per target piece of the valid set if the decoder never reads the truth; kept in the run folder.
 
     As the loss of validation, to which it compares: of each true piece at its place, whatever was said before.
@@ -45,16 +46,16 @@ def free_running_loss(folder: RunFolder, batch_tokens: int) -> float:
     kept = read_json(path)
     if kept and kept["weights"] == weights:
         return float(kept["nats_per_piece"])
-    found = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid), batch_tokens)
+    found = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))
     write_json(path, {"weights": weights, "nats_per_piece": found})
     return found
 
 
 @torch.no_grad()
-def _measure(model: TranslationModel, valid: Store, batch_tokens: int) -> float:
+def _measure(model: TranslationModel, valid: Store) -> float:
     objective = CrossEntropy(FreeRunning(), 0.0)
     total, tokens = 0.0, 0
-    for batch in eval_batches(valid, batch_tokens=batch_tokens):
+    for batch in eval_batches(valid, batch_tokens=BATCH_TOKENS):
         losses = model(batch.to(default_device()), objective)
         total += float(losses.sum)
         tokens += losses.tokens

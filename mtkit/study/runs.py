@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mtkit.errors import RecipeError
 from mtkit.files import write_json
-from mtkit.pipeline.run_folder import RunFolder, read_json
+from mtkit.pipeline.run_folder import RunFolder, agreed, read_json
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.study.read import Study
 
@@ -42,13 +42,9 @@ class StudyRun:
         if "train" not in report or self.test not in report.get("test", {}) or not self.folder.model.is_dir():
             return False
         try:
-            saved = load_saved(self.folder.recipe)
-        except RecipeError:
-            return False  # of another version; running it says more
-        wanted = self.recipe.training
-        if wanted.precision == "auto":
-            wanted = replace(wanted, precision=saved.training.precision)
-        return saved == replace(self.recipe, training=wanted)
+            return agreed(self.recipe, self.folder) == load_saved(self.folder.recipe)
+        except RecipeError:  # of another recipe or another version; running it says more
+            return False
 
     @property
     def _failure(self) -> Path:

@@ -138,3 +138,16 @@ def test_shipped_studies_are_good(name: str, tmp_path: Path) -> None:
 
 def test_all_promised_studies_are_shipped() -> None:
     assert {"positions", "heads", "norms", "feedforward", "layouts", "exposure-bias"} <= shipped("study").keys()
+
+
+def test_the_index_names_all_that_is_shipped() -> None:
+    index = (next(iter(shipped("recipe").values())).parent / "README.md").read_text(encoding="utf-8")
+    assert [name for name in [*shipped("recipe"), *shipped("study")] if f"`{name}`" not in index] == []
+
+
+def test_the_study_file_of_the_index_is_one(folder: Path) -> None:
+    index = (next(iter(shipped("recipe").values())).parent / "README.md").read_text(encoding="utf-8")
+    (folder / "study.yaml").write_text(index.partition("```yaml\n")[2].partition("```")[0])
+    study = toy_study(folder)
+    assert study.baseline == "pre+warmup=100"
+    assert set(index.partition("```yaml\n")[2].partition("```")[0].split()) >= {f"{key}:" for key in vars(study.config)}
