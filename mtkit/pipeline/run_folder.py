@@ -19,6 +19,7 @@ from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.log import Display, Log, Silent
 
 Json = dict[str, Any]
+BESIDE = ("hyps", "nonfinite", "tensorboard")  # folders that go with a training
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class RunFolder:
             ReadWriteError: the operating system refuses.
         """
         with writing(self.path):
-            for folder in (self.checkpoints, self.model, self.path / "hyps", self.path / "nonfinite"):
+            for folder in (self.checkpoints, self.model, *(self.path / name for name in BESIDE)):
                 if folder.is_dir():
                     shutil.rmtree(folder)
             for file in (self.log, self.report, self.stamps):

@@ -77,6 +77,8 @@ class TrainingConfig:
     validate_every: Positive = 500  # updates; two passes over Multi30k
     checkpoint_every: Positive = 500  # updates; a few minutes of work are all that a power cut can take
     log_every: Positive = 50  # updates; some ten seconds on two cores
+    log_parts: bool = False  # also, for each part of the model, its gradient and how far the update moved it
+    tensorboard: bool = False  # also write event files for TensorBoard, into the run folder's tensorboard/
     batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: as memory allows
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
     activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
@@ -153,6 +155,8 @@ HARMLESS = frozenset(
         "validate_every",
         "checkpoint_every",
         "log_every",
+        "log_parts",
+        "tensorboard",
         "validation",
         "patience",
         "average",

@@ -19,6 +19,7 @@ from mtkit.training.distributed import ALONE, Ranks
 from mtkit.training.objective import TrainingObjective
 from mtkit.training.optimiser import load_optimiser, optimiser_tensors, set_rate, trainable
 from mtkit.training.precision import Precision, resolve_precision
+from mtkit.training.proportions import Proportions
 from mtkit.training.room import Room
 from mtkit.training.schedule import Schedule
 from mtkit.training.seeding import seed_everything
@@ -33,6 +34,7 @@ class Learner:
         clip_norm: largest norm of the whole gradient, None for no limit.
         scaler: enlarges the loss for fp16; does nothing otherwise.
         room: cuts micro-batches for which there is no memory.
+        proportions: looks at some of the updates.
         after_update: called in turn after every update.
         average: the one of them whose weights are validated and become the model, if any.
     """
@@ -46,6 +48,7 @@ class Learner:
     seed: int
     scaler: torch.amp.GradScaler
     room: Room
+    proportions: Proportions
     after_update: Sequence[AfterUpdate] = ()
     average: MovingAverage | None = None
     ranks: Ranks = ALONE
@@ -101,7 +104,8 @@ class Learner:
 
     def step(self, update: int) -> None:
         """Apply the gradient, then call what comes after an update."""
-        self.scaler.step(self.optimiser)
+        with self.proportions.measuring(self.model, update):
+            self.scaler.step(self.optimiser)
         self.scaler.update()
         for function in self.after_update:
             function(self.model, update)
@@ -172,6 +176,7 @@ def build_learner(
         seed=config.seed,
         scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
         room=Room(can_cut=device.type != "cpu"),
+        proportions=Proportions(config.log_every if config.log_parts else 0),
         after_update=(*((average,) if average else ()), *after_update),
         average=average,
         ranks=ranks,

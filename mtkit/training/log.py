@@ -6,7 +6,7 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 |---|---|
 | begin | max_updates, precision, parameters, device, first_update |
 | resume | checkpoint |
-| train | loss, rate, grad_norm, tokens_per_second, fill, seconds, seconds_left, and the objective's extras |
+| train | loss, rate, grad_norm, tokens_per_second, fill, seconds, seconds_left, the objective's extras, parts |
 | validation | nll, perplexity, bleu, sample [src, hyp, ref], is_best, seconds |
 | checkpoint | path |
 | damaged | path, reason |
@@ -15,6 +15,9 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | out_of_memory | places: sentences × longest side to which micro-batches are cut from now on |
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
+
+`parts`, there with `training.log_parts`, has for each part of the model its `grad_norm`, after clipping, and its
+`update_ratio`, the norm of the step over that of the weights.
 
 A resumed training repeats the updates after its checkpoint, so their lines (train, validation, checkpoint, diverged)
 are first taken out: the file always tells one story.
@@ -25,7 +28,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
@@ -96,6 +100,7 @@ class Log:
     def __init__(self, path: Path, display: Display) -> None:
         self.path = path
         self.display = display
+        self._others: list[Display] = []
         self._open()
 
     def _open(self) -> None:
@@ -111,7 +116,17 @@ class Log:
         with writing(self.path):
             self._file.write(json.dumps(_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n")
             self._file.flush()
-        self.display.event(name, update, fields)
+        for display in (self.display, *self._others):
+            display.event(name, update, fields)
+
+    @contextmanager
+    def shown_to(self, display: Display) -> Iterator[None]:
+        """A block whose events are shown to one more."""
+        self._others.append(display)
+        try:
+            yield
+        finally:
+            self._others.remove(display)
 
     def rewind(self, update: int) -> None:
         """Take out what a training that goes on after `update` will say again, and lines that were torn off."""

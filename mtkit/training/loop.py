@@ -32,6 +32,7 @@ from mtkit.training.progress import Progress
 from mtkit.training.room import is_out_of_memory, remedied
 from mtkit.training.session import Draws, Session, Surroundings
 from mtkit.training.signals import Signals
+from mtkit.training.tensorboard import curves
 from mtkit.training.weights import weights
 
 
@@ -72,9 +73,12 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
         Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
+        MissingExtraError: TensorBoard is asked for and not installed.
     """
     progress = resume(learner, around)
-    with Signals() as signals, remedied(), Session(learner, around, progress, signals=signals) as session:
+    is_drawn = around.config.tensorboard and learner.ranks.is_first
+    board = curves(around.log, around.folder / "tensorboard", progress.update, is_wanted=is_drawn)
+    with board, Signals() as signals, remedied(), Session(learner, around, progress, signals=signals) as session:
         session.validate()  # the one that an interruption cut off
         session.recover()
         for drawn in session.draws(loader):

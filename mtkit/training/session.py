@@ -160,7 +160,7 @@ class Session:
         self.meter.reset()
         left = (self.config.max_updates - update) * fields["seconds_per_update"]
         times = {"seconds": round(self.watch.seconds, 1), "seconds_left": round(left, 1)}
-        self.around.log.event("train", update, rate=rate, **fields, **times)
+        self.around.log.event("train", update, rate=rate, **fields, **times, **self.learner.proportions.read())
 
     def validate(self) -> None:
         """Judge the model, when it is time and this has not been done.
