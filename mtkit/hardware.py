@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,14 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min(_available(MEMINFO), _left_of_limit(CGROUP))
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes that this program has held so far: of a GPU as tensors, of a CPU's memory altogether."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _available(meminfo: Path) -> int:

@@ -145,6 +145,12 @@ class TrainingConfig:
         needed = self.average.checkpoints if self.average and self.average.of == "best" else 0
         return max(self.keep.best, needed, 1)
 
+    def truth_rate(self, update: int) -> float | None:
+        """How likely the decoder reads the truth at an update; None where no schedule says so."""
+        if isinstance(self.decoder_input, ScheduledSamplingConfig | ParallelSamplingConfig):
+            return self.decoder_input.decay.rate(update - 1)
+        return None
+
     def is_regular(self, update: int) -> bool:
         """Whether a checkpoint is due at this update whatever happens."""
         return update % self.checkpoint_every == 0 or update == self.max_updates

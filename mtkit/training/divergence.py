@@ -46,16 +46,20 @@ class Course:
     recoveries: int = 0
     share: float = 1.0
 
-    def learnt(self, loss: float, config: DivergenceConfig) -> Course:
-        """With one more update, whose mean loss was this."""
+    def learnt(self, loss: float, config: DivergenceConfig | None) -> Course:
+        """With one more update, whose mean loss was this; the same if nobody asks."""
+        if config is None:
+            return self
         if self.average is None:
             return replace(self, average=loss)
         if loss > config.loss_factor * self.average:
             return replace(self, above=self.above + 1)
         return replace(self, average=MEMORY * self.average + (1 - MEMORY) * loss, above=0)
 
-    def judged(self, nll: float, config: DivergenceConfig) -> Course:
-        """With one more validation."""
+    def judged(self, nll: float, config: DivergenceConfig | None) -> Course:
+        """With one more validation; the same if nobody asks."""
+        if config is None:
+            return self
         lowest = nll if self.lowest is None else self.lowest
         return replace(self, is_lost=nll > config.nll_factor * lowest, lowest=min(nll, lowest))
 

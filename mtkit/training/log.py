@@ -6,7 +6,8 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 |---|---|
 | begin | max_updates, precision, parameters, device, first_update |
 | resume | checkpoint |
-| train | loss, rate, grad_norm, tokens_per_second, fill, seconds, seconds_left, the objective's extras, parts |
+| train | loss, rate, grad_norm, fill, memory_gb, truth_rate, parts, the objective's extras, and times: |
+| | tokens_per_second, seconds_per_update, seconds, seconds_left |
 | validation | nll, perplexity, bleu, sample [src, hyp, ref], is_best, seconds |
 | checkpoint | path |
 | damaged | path, reason |
@@ -16,8 +17,9 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
-`parts`, there with `training.log_parts`, has for each part of the model its `grad_norm`, after clipping, and its
-`update_ratio`, the norm of the step over that of the weights.
+`memory_gb` is the most so far, `truth_rate` that of scheduled sampling. `parts`, there with `training.log_parts`, has
+for each part of the model its `grad_norm`, after clipping, and its `update_ratio`, the norm of the step over that of
+the weights.
 
 A resumed training repeats the updates after its checkpoint, so their lines (train, validation, checkpoint, diverged)
 are first taken out: the file always tells one story.

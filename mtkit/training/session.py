@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mtkit.corpus.loader import Position, Update
 from mtkit.errors import Interrupted, TrainingError
+from mtkit.hardware import peak_memory
 from mtkit.models.model import TranslationModel
 from mtkit.training.checkpoint import Checkpoint, checkpoint_path
 from mtkit.training.checkpoint_writer import CheckpointWriter
@@ -118,10 +119,8 @@ class Session:
     def apply(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
         """Count an update that has been applied."""
         self.writer.check()
-        self.progress = self.progress.applied(drawn)
-        if self.config.on_divergence is not None:
-            course = self.progress.course.learnt(sums.mean(), self.config.on_divergence)
-            self.progress = replace(self.progress, course=course)
+        course = self.progress.course.learnt(sums.mean(), self.config.on_divergence)
+        self.progress = replace(self.progress.applied(drawn), course=course)
         self.meter.add(drawn, sums, norm)
 
     def refuse(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
@@ -159,8 +158,14 @@ class Session:
         fields = self.meter.read()
         self.meter.reset()
         left = (self.config.max_updates - update) * fields["seconds_per_update"]
-        times = {"seconds": round(self.watch.seconds, 1), "seconds_left": round(left, 1)}
-        self.around.log.event("train", update, rate=rate, **fields, **times, **self.learner.proportions.read())
+        others = {
+            "seconds": round(self.watch.seconds, 1),
+            "seconds_left": round(left, 1),
+            "memory_gb": round(peak_memory(self.learner.device) / 1e9, 3),
+            "truth_rate": self.config.truth_rate(update),
+            **self.learner.proportions.read(),
+        }
+        self.around.log.event("train", update, rate=rate, **fields, **others)
 
     def validate(self) -> None:
         """Judge the model, when it is time and this has not been done.
@@ -180,10 +185,8 @@ class Session:
         if update % self.config.validate_every == 0:  # an extra one at the end must not bend a longer training
             self.learner.schedule.observe(value)
         ranking = self.progress.ranking.add(Scored(value, update), keep=self.config.kept_best)
-        self.progress = replace(self.progress, validated=update, ranking=ranking)
-        if self.config.on_divergence is not None:
-            course = self.progress.course.judged(_finite(validation.nll), self.config.on_divergence)
-            self.progress = replace(self.progress, course=course)
+        course = self.progress.course.judged(_finite(validation.nll), self.config.on_divergence)
+        self.progress = replace(self.progress, validated=update, ranking=ranking, course=course)
         perplexity = math.exp(min(validation.nll, 700.0))
         fields = {"nll": validation.nll, "perplexity": perplexity, "bleu": validation.bleu, "sample": validation.sample}
         is_best = ranking.since_best == 0

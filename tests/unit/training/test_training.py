@@ -16,12 +16,14 @@ from mtkit.training.average import CheckpointAverageConfig, average_checkpoints,
 from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.config import ValidationConfig, harmless_keys
+from mtkit.training.decoder_input import ScheduledSamplingConfig
 from mtkit.training.early_stopping import Validation
 from mtkit.training.learner import build_learner
 from mtkit.training.nonfinite import read_evidence
 from mtkit.training.objective import CrossEntropy
 from mtkit.training.optimiser import AdamConfig
 from mtkit.training.schedule import ConstantConfig, PlateauConfig
+from mtkit.training.truth_rate import LinearDecayConfig
 from tests.unit.training.toy_training import (
     TeacherForced,
     ToyLoader,
@@ -238,6 +240,15 @@ def test_a_full_disk_ends_training_and_the_old_checkpoint_loads(tmp_path, monkey
     assert info.value.exit_code == 74
     monkeypatch.undo()
     assert equal(toy_train(tmp_path, toy_config()).weights, toy_train(tmp_path / "whole", toy_config()).weights)
+
+
+def test_memory_and_sampling_rate_are_logged(tmp_path):
+    sampling = ScheduledSamplingConfig(decay=LinearDecayConfig(updates=10, end=0.0))
+    toy_train(tmp_path, toy_config(max_updates=6, decoder_input=sampling), learner=toy_learner(toy_config()))
+    first, second = events(tmp_path, "train")
+    assert (first["truth_rate"], second["truth_rate"]) == (pytest.approx(0.8), pytest.approx(0.5))
+    assert 0.05 < first["memory_gb"] <= second["memory_gb"]  # torch alone takes more
+    assert toy_config().truth_rate(1) is None
 
 
 def test_keys_that_may_change():
