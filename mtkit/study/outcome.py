@@ -88,7 +88,7 @@ def _further(run: StudyRun, config: StudyConfig, hyps: list[str]) -> dict[str, f
     if config.exposure_bias:
         found["repetition"] = repetition_rate(hyps)
         if run.recipe.corpus.valid is not None:
-            found["free_running_loss"] = free_running_loss(run.folder, run.recipe.training.places)
+            found["free_running_loss"] = free_running_loss(run.folder)
     return found
 
 
