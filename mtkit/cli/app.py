@@ -11,6 +11,7 @@ from mtkit import __version__
 from mtkit.cli.average import average
 from mtkit.cli.bench import bench
 from mtkit.cli.checkpoints import checkpoints
+from mtkit.cli.describe import describe
 from mtkit.cli.evaluate import evaluate
 from mtkit.cli.export import export
 from mtkit.cli.fetch import fetch
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "checkpoints": checkpoints,
     "watch": watch,
     "export": export,
+    "describe": describe,
     "bench": bench,
     "study": study,
     "plot": plot,

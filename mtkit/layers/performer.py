@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.layers.autocast import exactly
 from mtkit.layers.kernel import SelfKernel
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
@@ -66,7 +67,7 @@ class PerformerAttention(SelfKernel):
         if past is not None and not (isinstance(past, FeatureSums) and self.causal):
             raise ValueError(f"a state of another kind of attention: {type(past).__name__}")
         before = past.sums if isinstance(past, FeatureSums) else None
-        with torch.autocast(q.device.type, enabled=False):
+        with exactly(q):
             y, sums = self._attend(q, new, before)
         return y.to(q.dtype), FeatureSums(sums)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.recurrent_gradient import compute_dtype, loop_batched_product
+from mtkit.layers.autocast import compute_dtype
+from mtkit.layers.recurrent_gradient import loop_batched_product
 from mtkit.layers.rows import Rows
 
 Scorer = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]

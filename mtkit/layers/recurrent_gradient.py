@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.autocast import compute_dtype
+
 
 class Product(Protocol):
     """What a linear layer is inside a loop."""
@@ -38,12 +40,6 @@ class Uses:
         given, grads = zip(*(self.pairs[step] for step in sorted(self.pairs)), strict=True)
         self.pairs.clear()
         return torch.cat(given, dim), torch.cat(grads, dim)
-
-
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """The type that products have here: that of autocast where it is on, or that of `x`."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def joined(*parts: Tensor) -> Tensor:

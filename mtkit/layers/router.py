@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.autocast import exactly
 from mtkit.layers.linear import linear
 
 
@@ -52,7 +53,7 @@ class Router(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, D] -> [N, E]."""
-        with torch.autocast(x.device.type, enabled=False):
+        with exactly(x):
             full = x.to(torch.promote_types(x.dtype, torch.float32))
             if self.training and self.jitter:
                 full = full * torch.empty_like(full).uniform_(1 - self.jitter, 1 + self.jitter)

@@ -83,7 +83,8 @@ class _ChunkedLoss(torch.autograd.Function):
 
 def _low(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _Inputs:
     kind = hidden.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if mixed else hidden.dtype
     return _Inputs(hidden.to(dtype), weight.to(dtype), bias, target, smoothing)
 
 

@@ -20,7 +20,7 @@ SOURCES = [*FILES, *sorted((ROOT / "data").rglob("*.py"))]
 # room -> what it may import; errors, files, hardware and lock are open to all, and a room to itself
 SCIENCE = {"text", "corpus", "layers", "models", "training", "search", "translate", "evaluation", "plot", "fetch"}
 RECIPE = {"recipe", "assemble"}
-PROGRAMS = {"pipeline", "bench", "study", "export", "compress", "serve"}
+PROGRAMS = {"pipeline", "bench", "describe", "study", "export", "compress", "serve"}
 TABLE: dict[str, set[str]] = {
     "errors": set(),
     "files": set(),
