@@ -69,7 +69,7 @@ class Results:
     def failures(self) -> list[str]:
         """A line for each run that failed."""
         found = (one for row in self.rows for one in row.outcomes if one.state == State.failed)
-        return [f"{one.run.label}: {one.reason.partition(chr(10))[0]}" for one in found]
+        return [f"{one.run.label}: {one.reason}".partition("\n")[0] for one in found]
 
 
 def figures_of(config: StudyConfig) -> list[str]:
