@@ -94,6 +94,8 @@ def check_partners(src: Path, tgt: Path) -> int:
             f"{counts[long]}; the two files must have equally many lines"
         )
     if not counts[src]:
+        if src == tgt:
+            raise DataError(f"{src}: the file is empty; a corpus needs at least one sentence")
         raise DataError(f"{src} and {tgt}: both are empty; a corpus needs at least one sentence pair")
     return counts[src]
 

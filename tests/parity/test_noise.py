@@ -1,7 +1,7 @@
 """Noise against every outcome that it can have, enumerated from the papers' words with their probabilities."""
 
 from collections import Counter, defaultdict
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import comb, exp, factorial, sqrt
 
 import numpy as np
@@ -38,7 +38,7 @@ def cuts(total, parts):
     """All ways of cutting a row of `total` into non-empty parts, by their lengths."""
     for places in combinations(range(1, total), parts - 1):
         edges = (0, *places, total)
-        yield [b - a for a, b in zip(edges, edges[1:], strict=False)]
+        yield [b - a for a, b in pairwise(edges)]
 
 
 def test_spans_as_raffel_et_al_describe():
@@ -53,7 +53,7 @@ def test_spans_as_raffel_et_al_describe():
             src.append(SPANS[number])
             tgt.append(SPANS[number])
             tgt += [rest.pop(0) for _ in range(removed[number])]
-        expected[tuple(src), tuple([*tgt, SPANS[2]])] += 1 / len(ways)
+        expected[tuple(src), (*tgt, SPANS[2])] += 1 / len(ways)
     assert_likely(outcomes(SpanNoiseConfig(density=0.4, mean_span=2.0), sentence), expected)
 
 

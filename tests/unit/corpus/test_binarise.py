@@ -51,6 +51,8 @@ def test_an_empty_corpus_is_refused(tmp_path, tokenizers, write):
     src, tgt = write(tmp_path / "src", []), write(tmp_path / "tgt", [])
     with pytest.raises(DataError, match=r"src and .*tgt: both are empty; a corpus needs at least one sentence pair"):
         binarise(src, tgt, tmp_path / "store", tokenizers, CleaningConfig())
+    with pytest.raises(DataError, match=r"src: the file is empty; a corpus needs at least one sentence"):
+        binarise(src, src, tmp_path / "store", tokenizers, CleaningConfig())
 
 
 def test_a_corpus_of_which_nothing_is_left_is_refused_with_the_reasons(tmp_path, tokenizers, write):

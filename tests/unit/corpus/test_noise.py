@@ -196,5 +196,5 @@ def test_pieces_of_a_tokenizer(tmp_path):
     [(MaskNoiseConfig, {"masked": 0.8, "random": 0.3}), (BartNoiseConfig, {"infill": 0.0, "permute_sentences": False})],
 )
 def test_shares_that_make_no_sense_are_refused(config, keys):
-    with pytest.raises(ValueError, match="more than 1 together|nothing is disturbed"):
+    with pytest.raises(ValueError, match=r"more than 1 together|nothing is disturbed"):
         config(**keys)

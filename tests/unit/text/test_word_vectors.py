@@ -57,7 +57,7 @@ def test_a_file_of_pieces_is_matched_piece_by_piece(tmp_path):
 
 def test_compressed_and_with_spaces_at_line_ends(tmp_path):
     path = tmp_path / "vectors.vec.gz"
-    path.write_bytes(gzip.compress("1 2\nhaus 0.5 -1e-2 \n".encode()))
+    path.write_bytes(gzip.compress(b"1 2\nhaus 0.5 -1e-2 \n"))
     named, _ = found_in(path)
     assert named == {"▁haus": pytest.approx([0.5, -0.01]), "▁Haus": pytest.approx([0.5, -0.01])}
 
