@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from mtkit.layers.linear import linear
 
 Activation = Literal["relu", "gelu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+# over its input where that can be done: no gradient needs what was there
+IN_PLACE = {**ACTIVATIONS, "relu": torch.relu_}
 
 
 class FeedForward(Branch):
@@ -24,7 +27,7 @@ class FeedForward(Branch):
         super().__init__()
         self.inner = linear(d_model, d_ff)
         self.outer = linear(d_ff, d_model)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = IN_PLACE[activation]
         self.dropout = Dropout(dropout)
 
     def value_weights(self) -> list[Tensor]:

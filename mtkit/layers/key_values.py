@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mtkit.layers.rows import Rows
+from mtkit.layers.rows import Rows, rows_of
 
-LEAST_ROOM = 8  # places that a buffer gets beyond what is used, or ROOM of these: appending costs O(1) on average
-ROOM = 0.25  # more makes every selection of rows dearer: it copies the whole capacity, in one stretch for each row
+LEAST_ROOM = 16  # places that a buffer gets beyond what is used, or ROOM of these: appending costs O(1) on average
+ROOM = 0.5  # more makes every selection of rows dearer: it copies the whole capacity, in one stretch for each row
 
 
 class Buffer:
@@ -58,6 +58,11 @@ class KeyValues(Rows):
         return cls(keys=Buffer(k, k.size(2)), vals=Buffer(v, v.size(2)), length=k.size(2), pos=pos, real=real)
 
     @property
+    def room(self) -> int:
+        """Places that can be appended before everything is copied."""
+        return self.keys.data.size(2) - self.length
+
+    @property
     def k(self) -> Tensor:
         """[rows, G, S, K]."""
         return self.keys.data[:, :, : self.length]
@@ -87,6 +92,13 @@ class KeyValues(Rows):
         real = None if self.real is None else self.real[:, first:]
         return KeyValues.of(self.k[:, :, first:], self.v[:, :, first:], self.pos[:, first:], real)
 
+    def gather(self, place: Tensor) -> KeyValues:
+        """The places [rows, T] of each row."""
+        groups, width = self.k.size(1), self.k.size(3)
+        index = place[:, None, :, None].expand(-1, groups, -1, width)  # [rows, G, T, K]
+        real = None if self.real is None else self.real.gather(1, place)
+        return KeyValues.of(self.k.gather(2, index), self.v.gather(2, index), self.pos.gather(1, place), real)
+
     def settled(self) -> KeyValues:
         """The same, laid out for products with many queries one after another; strided ones are copied in each."""
         return KeyValues.of(self.k.contiguous(), self.v.contiguous(), self.pos, self.real)
@@ -100,6 +112,10 @@ class KeyValues(Rows):
             pos=self.pos.index_select(0, rows),
             real=None if self.real is None else self.real.index_select(0, rows),
         )
+
+    def keep(self, sentences: Tensor, of: int) -> KeyValues:
+        """See Rows."""
+        return self.select(rows_of(sentences, of, self.pos.size(0)))
 
 
 def _gather(buffer: Buffer, length: int, rows: Tensor) -> Buffer:

@@ -10,6 +10,7 @@ from torch import Tensor
 from mtkit.layers.attention import SelfAttention
 from mtkit.layers.heads import Heads, join_heads
 from mtkit.layers.kernel import with_new
+from mtkit.layers.key_tree import KeyTree, by_row, by_tree
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.pattern import Pattern, causal
 from mtkit.layers.position import Position
@@ -47,6 +48,13 @@ class PrefixAttention(SelfAttention):
         super().__init__(d_model, heads, position=position, kernel=kernel, norm=norm)
         self.weigh = kernel.weigh
 
+    def forward(
+        self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: Rows | None = None
+    ) -> tuple[Tensor, Rows]:
+        """See SelfAttention; a prefix is remembered as its keys, on which `proceed` goes on."""
+        y, state = super().forward(x, pos, real=real, past=past)
+        return y, state.nodes if isinstance(state, KeyTree) else state
+
     def proceed(
         self, x: Tensor, pos: Tensor, prefix: KeyValues, *, real: Tensor | None = None, past: Rows | None = None
     ) -> tuple[Tensor, Continued]:
@@ -65,30 +73,15 @@ class PrefixAttention(SelfAttention):
         q, new = self.project(x, pos, real)  # [rows, H, T, K]
         own = with_new(past, new)
         sentences, length = prefix.pos.size(0), q.size(2)
-        q_sentence = _by_sentence(q, sentences)  # [B, H, W·T, K]
+        q_sentence = by_tree(q, sentences)  # [B, H, W·T, K]
         pos_sentence = pos.reshape(sentences, q_sentence.size(2))  # [B, W·T]
         seen = None if prefix.real is None else prefix.real[:, None, None, :]  # [B, 1, 1, S]
-        to_prefix = _by_row(self.weigh.score(q_sentence, pos_sentence, prefix, seen), length)  # [rows, H, T, S]
+        to_prefix = by_row(self.weigh.score(q_sentence, pos_sentence, prefix, seen), length)  # [rows, H, T, S]
         to_own = self.weigh.score(q, pos, own, visibility(causal, pos, own))  # [rows, H, T, P]
         weights = torch.cat([to_prefix, to_own], -1).softmax(-1)  # [rows, H, T, S + P]
         dropped = self.weigh.dropout(weights)
         sizes = [prefix.length, own.length]
         on_prefix, on_own = torch.split(dropped, sizes, dim=-1)
-        from_prefix = self.weigh.mix(_by_sentence(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
-        y = _by_row(from_prefix, length) + self.weigh.mix(on_own, pos, own)  # [rows, H, T, K]
+        from_prefix = self.weigh.mix(by_tree(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
+        y = by_row(from_prefix, length) + self.weigh.mix(on_own, pos, own)  # [rows, H, T, K]
         return self.out(join_heads(y)), Continued(own, weights[..., : prefix.length])
-
-
-def _by_sentence(x: Tensor, sentences: int) -> Tensor:
-    """[B·W, H, T, N] -> [B, H, W·T, N]."""
-    rows, heads, length, width = x.shape
-    per_sentence = rows // max(sentences, 1)
-    grouped = x.reshape(sentences, per_sentence, heads, length, width).transpose(1, 2)  # [B, H, W, T, N]
-    return grouped.reshape(sentences, heads, per_sentence * length, width)
-
-
-def _by_row(x: Tensor, length: int) -> Tensor:
-    """[B, H, W·T, N] -> [B·W, H, T, N]."""
-    sentences, heads, places, width = x.shape
-    grouped = x.reshape(sentences, heads, places // length, length, width).transpose(1, 2)  # [B, W, H, T, N]
-    return grouped.reshape(sentences * (places // length), heads, length, width)

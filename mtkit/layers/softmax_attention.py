@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.kernel import SelfKernel, with_new
+from mtkit.layers.key_tree import KeyTree, by_row, by_tree
 from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import Pattern, causal
+from mtkit.layers.pattern import Pattern, causal, full
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
+
+LEAST_WIDTH = 16  # numbers that the widest registers of processors hold: torch's softmax of fewer is not vectorised
 
 
 def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | None:
@@ -20,6 +24,15 @@ def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | Non
         return None if visible is None else visible.unsqueeze(1)
     real = keys.real[:, None, None, :]  # [B, 1, 1, S]
     return real if visible is None else visible.unsqueeze(1) & real
+
+
+def softmax(score: Tensor) -> Tensor:
+    """Over the last dimension; fewer than LEAST_WIDTH numbers are filled up, which is several times as fast."""
+    missing = LEAST_WIDTH - score.size(-1)
+    if missing <= 0 or score.requires_grad or score.is_cuda:
+        return score.softmax(-1)
+    filled = F.pad(score, (0, missing), value=float("-inf"))
+    return filled.softmax(-1)[..., : score.size(-1)]
 
 
 class Weighing(nn.Module):
@@ -40,7 +53,7 @@ class Weighing(nn.Module):
         Returns:
             The weighted values [B, H, T, K], zeros where nothing is visible, and the weights [B, H, T, S].
         """
-        weights = self.score(q, q_pos, keys, visible).softmax(-1)  # [B, H, T, S]
+        weights = softmax(self.score(q, q_pos, keys, visible))  # [B, H, T, S]
         if visible is not None:
             weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)
         return self.mix(self.dropout(weights), q_pos, keys), weights
@@ -90,12 +103,24 @@ class SoftmaxAttention(SelfKernel):
         return y, weights
 
     def attend(self, q: Tensor, new: KeyValues, past: Rows | None) -> tuple[Tensor, Rows]:
-        """See SelfKernel; all keys and values are remembered."""
+        """See SelfKernel; all keys and values are remembered, in a tree of hypotheses or one row for each."""
+        if isinstance(past, KeyTree):
+            tree = past.append(new)
+            return self._proceed(q, new.pos, tree), tree
         keys = with_new(past, new)
-        y, _ = self.weigh(q, new.pos, keys, self._visible(new, past, keys))
-        return y, keys
+        y, _ = self.weigh(q, new.pos, keys, visibility(self._pattern(q, past), new.pos, keys))
+        return y, KeyTree(keys) if past is None else keys
 
-    def _visible(self, new: KeyValues, past: Rows | None, keys: KeyValues) -> Tensor | None:
-        if past is not None and new.length == 1 and keys.real is None and self.pattern is causal:
-            return None  # the newest token comes after all others
-        return visibility(self.pattern, new.pos, keys)
+    def _proceed(self, q: Tensor, pos: Tensor, tree: KeyTree) -> Tensor:
+        """What tokens [N·W, H, T, K], which are nodes of the tree already, take from it."""
+        length, queries = q.size(2), by_tree(q, tree.num_trees)  # [N, H, W·T, K]
+        q_pos = pos.reshape(tree.num_trees, queries.size(2))  # [N, W·T]
+        visible, on_path = visibility(self._pattern(q, tree), q_pos, tree.nodes), tree.visible(length)
+        if on_path is not None:
+            visible = on_path.unsqueeze(1) if visible is None else visible & on_path.unsqueeze(1)  # [N, 1, W·T, M]
+        weights = softmax(self.weigh.score(queries, q_pos, tree.nodes, visible))  # each sees itself at least
+        return by_row(self.weigh.mix(self.weigh.dropout(weights), q_pos, tree.nodes), length)
+
+    def _pattern(self, q: Tensor, past: Rows | None) -> Pattern:
+        newest = past is not None and q.size(2) == 1 and self.pattern is causal  # it comes after all others
+        return full if newest else self.pattern

@@ -1,7 +1,8 @@
 """What a decoder carries from one step to the next, as a value.
 
-`memory` has one row per sentence and is never copied per beam nor reordered; `cache` has one row per hypothesis. The
-W hypotheses of sentence b are the rows b·W ... b·W + W - 1 of the cache.
+`memory` has one row per sentence and is never copied per beam nor reordered; `cache` has one row per hypothesis, or one
+per sentence and marks for what each hypothesis has of it (see layers/key_tree.py). The W hypotheses of sentence b are
+the rows b·W ... b·W + W - 1.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from mtkit.layers.rows import Rows
@@ -41,13 +41,12 @@ class State:
     def keep_sentences(self, sentences: Tensor) -> State:
         """Keep the sentences [N] and all their hypotheses; the others leave the batch."""
         width = self.num_rows // self.num_sentences
-        rows = (sentences.unsqueeze(1) * width + torch.arange(width, device=sentences.device)).flatten()
         return replace(
             self,
-            memory=self.memory.select(sentences),
-            cache=self.cache.select(rows),
+            memory=self.memory.keep(sentences, self.num_sentences),
+            cache=self.cache.keep(sentences, self.num_sentences),
             num_sentences=sentences.numel(),
-            num_rows=rows.numel(),
+            num_rows=width * sentences.numel(),
         )
 
 

@@ -1,7 +1,6 @@
 """The best pieces of each row and the normaliser of each row, without writing log-probabilities of a vocabulary.
 
-Measured on CPU, [640, 8000], one thread: `topk(5)` 6.7 ms, in groups 1.3 ms; `logsumexp` 6.4 ms, through the fused
-`log_softmax` 3.5 ms; `argmax` of bfloat16 18 ms, as float32 in groups 1.5 ms.
+Everything is done for a few rows at a time, so that what is written in between stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import torch
 from torch import Tensor
 
 GROUPS = 256  # columns are dealt to this many groups; best of 64 ... 1024 for vocabularies of 8,000 to 32,000
-ROWS_AT_ONCE = 64  # so that the temporaries of a chunk stay in the processor's cache
+ROWS_AT_ONCE = 64  # 2 MB of logits over 8,000 pieces
+LEAST_MASS = 1e-30  # sum of exponentials below which too many of them are no numbers of full precision any more
 
 
 class Top(NamedTuple):
@@ -27,12 +27,18 @@ def top_columns(logits: Tensor, count: int) -> Top:
 
     The largest `count` lie in the `count` groups with the largest maxima, so that only these are looked into.
     """
-    rows, vocab = logits.shape
+    vocab = logits.size(1)
     count = min(count, vocab)
-    depth = vocab // GROUPS
-    if logits.is_cuda or depth < 2 or count * 4 > GROUPS:
+    if logits.is_cuda or vocab // GROUPS < 2 or count * 4 > GROUPS:
         value, column = logits.float().topk(count)
         return Top(value, column)
+    parts = [_top_columns(part, count) for part in torch.split(logits, ROWS_AT_ONCE)]
+    return Top(torch.cat([part.value for part in parts]), torch.cat([part.column for part in parts]))
+
+
+def _top_columns(logits: Tensor, count: int) -> Top:
+    rows, vocab = logits.shape
+    depth = vocab // GROUPS
     whole = depth * GROUPS
     groups = logits[:, :whole].view(rows, depth, GROUPS).amax(1)  # [rows, GROUPS]
     chosen = groups.float().topk(count).indices  # [rows, count]
@@ -57,10 +63,12 @@ def log_normaliser(logits: Tensor) -> Tensor:
     """log sum exp of each row of `logits` [rows, V], in float32 [rows]."""
     if logits.is_cuda:
         return logits.float().logsumexp(-1)
-    parts = []
-    for part in torch.split(logits, ROWS_AT_ONCE):
-        wide = part.float()
-        column = wide.argmax(-1, keepdim=True) if wide.size(1) < GROUPS else top_columns(wide, 1).column
-        log_prob = wide.log_softmax(-1).gather(1, column)  # at the largest, where cancellation is least
-        parts.append((wide.gather(1, column) - log_prob).squeeze(1))
+    parts = [_log_normaliser(part.float()) for part in torch.split(logits, ROWS_AT_ONCE)]
     return torch.cat(parts) if parts else logits.new_zeros(0, dtype=torch.float32)
+
+
+def _log_normaliser(logits: Tensor) -> Tensor:
+    """Logits of a trained model are small enough to be summed as they are; where they are not, the long way."""
+    mass = logits.exp().sum(1)  # [rows]
+    in_range = (mass > LEAST_MASS) & (mass < float("inf"))
+    return mass.log() if bool(in_range.all()) else torch.where(in_range, mass.log(), logits.logsumexp(1))

@@ -1,0 +1,92 @@
+"""What the attention of hypotheses remembers when many of them begin alike: every token once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mtkit.layers.key_values import KeyValues
+from mtkit.layers.rows import Rows
+
+
+@dataclass(frozen=True)
+class KeyTree(Rows):
+    """Keys and values of the tokens of N trees of hypotheses, W in each.
+
+    Hypotheses that go on from the same one share its tokens, so that selecting among those of a tree moves no keys,
+    only the marks which tokens lie on the way of each. The W hypotheses are W queries against one row of keys. What
+    lies on no way any more is dropped when room is needed.
+
+    Attributes:
+        nodes: keys and values [N, G, M, K] of all tokens.
+        path: [N·W, M] bool, which tokens are a hypothesis's own; None: all of its tree, which has no other.
+    """
+
+    nodes: KeyValues
+    path: Tensor | None = None
+
+    @property
+    def num_trees(self) -> int:
+        """N."""
+        return self.nodes.pos.size(0)
+
+    def select(self, rows: Tensor) -> KeyTree:
+        """The hypotheses [N·W'], in that order; those of a tree stay together, and every tree has as many."""
+        if self.path is None and rows.numel() == self.num_trees:
+            return self
+        path = self.path
+        if path is None:
+            path = torch.ones(self.nodes.pos.shape, dtype=torch.bool, device=rows.device)  # [N, M]
+        return KeyTree(self.nodes, path.index_select(0, rows))
+
+    def append(self, new: KeyValues) -> KeyTree:
+        """With T real tokens more of each hypothesis, [N·W, G, T, K]."""
+        trees, length = self.num_trees, new.length
+        k, v = by_tree(new.k, trees), by_tree(new.v, trees)  # [N, G, W·T, K]
+        pos = new.pos.reshape(trees, k.size(2))  # [N, W·T]
+        if self.path is None:
+            return KeyTree(self.nodes.append(k, v, pos))
+        nodes, path = self._pruned() if self.nodes.room < k.size(2) else (self.nodes, self.path)
+        own = torch.eye(k.size(2) // length, dtype=torch.bool, device=path.device)  # [W, W]
+        own = own.repeat_interleave(length, dim=1).repeat(trees, 1)  # [N·W, W·T]
+        return KeyTree(nodes.append(k, v, pos), torch.cat([path, own], dim=1))
+
+    def visible(self, length: int) -> Tensor | None:
+        """What T queries of each hypothesis may see but for their order, [N, W·T, M]; None: everything."""
+        if self.path is None:
+            return None
+        return self.path.repeat_interleave(length, dim=0).view(self.num_trees, -1, self.nodes.length)
+
+    def _pruned(self) -> tuple[KeyValues, Tensor]:
+        """Nodes and paths without what is on no path, if that is most; trees keep equal numbers of nodes."""
+        if self.path is None:
+            raise ValueError("a tree of one hypothesis has nothing to drop")
+        paths = self.path.view(self.num_trees, -1, self.nodes.length)  # [N, W, M]
+        used = paths.any(1)  # [N, M]
+        most = int(used.sum(1).max()) if used.numel() else 0
+        if 2 * most > self.nodes.length:
+            return self.nodes, self.path
+        place = used.int().sort(dim=1, descending=True, stable=True).indices[:, :most]  # [N, most]
+        kept = paths.gather(2, place.unsqueeze(1).expand(-1, paths.size(1), -1))  # [N, W, most]
+        return self.nodes.gather(place), kept.flatten(0, 1)
+
+
+def by_tree(x: Tensor, trees: int) -> Tensor:
+    """[N·W, H, T, K] -> [N, H, W·T, K]."""
+    rows, heads, length, width = x.shape
+    if rows == trees:
+        return x
+    each = rows // max(1, trees)  # W
+    grouped = x.reshape(trees, each, heads, length, width).transpose(1, 2)  # [N, H, W, T, K]
+    return grouped.reshape(trees, heads, each * length, width)
+
+
+def by_row(x: Tensor, length: int) -> Tensor:
+    """[N, H, W·T, K] -> [N·W, H, T, K]."""
+    trees, heads, places, width = x.shape
+    if places == length:
+        return x
+    grouped = x.reshape(trees, heads, places // length, length, width).transpose(1, 2)  # [N, W, H, T, K]
+    return grouped.reshape(trees * (places // length), heads, length, width)

@@ -1,0 +1,116 @@
+"""Translation beside CTranslate2, the same weights on one thread each, in turn: processor seconds, not wall clock.
+
+    python tests/benchmarks/decoding_speed.py MODEL INPUT [--rounds 3] [--beam-sizes 1 5] [--compute-types float32 int8]
+
+MODEL is a model folder or a finished run; it is exported for CTranslate2 first. Each engine translates INPUT once a
+round, with the search of the model and the beam asked for; the least of the rounds counts, so that the ratios also hold
+on a machine that does other things. Our side turns text into pieces and back in that time; CTranslate2 is handed
+pieces, and runs at the best of some batch sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ctranslate2
+import torch
+
+from mtkit.assemble import load_translator
+from mtkit.export.ctranslate2 import export_ctranslate2
+from mtkit.text.lines import read_lines
+from mtkit.translate.compute_type import ComputeType
+from mtkit.translate.translator import TranslationOptions, Translator
+
+PEER_BATCHES = (32, 64, 128)  # sentences; its best was among these on every processor that was tried
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("input", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--beam-sizes", type=int, nargs="*", default=[1, 5])
+    parser.add_argument("--compute-types", nargs="*", default=["float32", "int8"])
+    parser.add_argument("--batch-tokens", type=int, nargs="*", default=[TranslationOptions().batch_tokens])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    lines = list(read_lines(options.input))
+    with tempfile.TemporaryDirectory() as temporary:
+        exported = Path(temporary) / "exported"
+        export_ctranslate2(options.model, exported)
+        print("| beam | numbers | engine | batch | seconds | sentences/s | of CTranslate2's |")
+        print("|---|---|---|---|---|---|---|")
+        for beam_size in options.beam_sizes:
+            for compute_type in options.compute_types:
+                ways = our_ways(options.model, lines, beam_size, compute_type, options.batch_tokens)
+                ways |= peer_ways(options.model, exported, lines, beam_size, compute_type)
+                report(beam_size, compute_type, least(ways, options.rounds), len(lines))
+
+
+def our_ways(
+    model: Path, lines: list[str], beam_size: int, compute_type: ComputeType, sizes: list[int]
+) -> dict[tuple[str, int], Callable[[], object]]:
+    """What translates all lines once, by engine and batch size."""
+    ways: dict[tuple[str, int], Callable[[], object]] = {}
+    for size in sizes:
+        translator = load_translator(
+            model,
+            search_overrides=[f"search.beam_size={beam_size}"],
+            compute_type=compute_type,
+            options=TranslationOptions.of(batch_tokens=size),
+            device="cpu",
+        )
+        ways["mtkit", size] = lambda translator=translator: translator.translate_lines(lines)
+    return ways
+
+
+def peer_ways(
+    model: Path, exported: Path, lines: list[str], beam_size: int, compute_type: ComputeType
+) -> dict[tuple[str, int], Callable[[], object]]:
+    """As `our_ways`; every line has the longest limit of all, as there is one for a call."""
+    ours: Translator = load_translator(model, device="cpu")
+    tokenizer = ours.tokenizers.src
+    pieces = [tokenizer.pieces(ids) for ids in tokenizer.encode(lines)]
+    longest = max(ours.search.max_length.of(len(each)) for each in pieces)
+    peer = ctranslate2.Translator(str(exported), compute_type=compute_type, inter_threads=1, intra_threads=1)
+
+    def translate(size: int) -> object:
+        return peer.translate_batch(
+            pieces,
+            max_batch_size=size,
+            beam_size=beam_size,
+            length_penalty=ours.search.penalty().alpha,
+            max_decoding_length=longest,
+        )
+
+    return {("CTranslate2", size): lambda size=size: translate(size) for size in PEER_BATCHES}
+
+
+def least(ways: dict[tuple[str, int], Callable[[], object]], rounds: int) -> dict[tuple[str, int], float]:
+    """Processor seconds of each, the best of the rounds, after one to warm up."""
+    found = dict.fromkeys(ways, float("inf"))
+    for number in range(rounds + 1):
+        for name, translate in ways.items():
+            began = time.process_time()
+            translate()
+            if number:
+                found[name] = min(found[name], time.process_time() - began)
+    return found
+
+
+def report(beam_size: int, compute_type: str, found: dict[tuple[str, int], float], lines: int) -> None:
+    """One row for each of ours and one for the best of CTranslate2's."""
+    best = min(seconds for (engine, _), seconds in found.items() if engine == "CTranslate2")
+    for (engine, size), seconds in found.items():
+        if engine == "mtkit" or seconds == best:
+            rate = f"{seconds:.2f} | {lines / seconds:.0f} | {best / seconds:.2f}"
+            print(f"| {beam_size} | {compute_type} | {engine} | {size} | {rate} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
