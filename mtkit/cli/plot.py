@@ -1,4 +1,4 @@
-"""`mtkit plot`: the curves of runs, or the attention of one sentence."""
+"""`mtkit plot`: the curves of runs, the attention of one sentence, or position encodings."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import typer
 
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders; with --attention also a MODEL.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders; with an option one MODEL or RECIPE.")],
     output: Annotated[Path, typer.Option("-o", metavar="FILE", help="The picture to write, PNG.")] = Path("plot.png"),
     attention: Annotated[
         str | None, typer.Option("--attention", metavar="SENTENCE", help="Translate this and draw the attention.")
     ] = None,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Draw the position encodings of a RECIPE, untrained, or of a MODEL.")
+    ] = False,
 ) -> None:
-    """Draw the learning curves of one or more runs in one picture, or the attention map of a sentence."""
+    """Draw the learning curves of runs in one picture, the attention map of a sentence, or position encodings."""
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
 
-    if attention is None:
+    if positions:
+        from mtkit.describe.positions import plot_positions
+
+        if len(runs) != 1 or attention is not None:
+            raise UsageError("plot: --positions takes one RECIPE or MODEL and no other picture")
+        plot_positions(str(runs[0]), output)
+    elif attention is None:
         from mtkit.plot.curves import plot_curves
 
         plot_curves(runs, output)
