@@ -15,7 +15,7 @@ from mtkit.pipeline.following import follow
 from mtkit.pipeline.pictures import draw_pictures
 from mtkit.pipeline.run_folder import Run, RunFolder, open_run, read_json
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
-from mtkit.pipeline.training import Trained, train_model
+from mtkit.pipeline.training import Trained, check_beginnings, train_model
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.training.distributed import Ranks, joined
 from mtkit.training.log import Display
@@ -100,6 +100,7 @@ def train(
 
 
 def _train(held: Run, ranks: Ranks) -> Trained:
+    check_beginnings(held)
     tokenizers = make_tokenizer(held)
     stores = make_corpus(held, tokenizers)
     held = settle_batch_tokens(held, tokenizers, stores)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.assemble import build_loader, build_model, build_training, build_untrained, build_validator
-from mtkit.errors import DamagedError
+from mtkit.errors import DamagedError, MissingInputError
 from mtkit.generation import SampledTranslations, target_pieces
-from mtkit.model_folder import Description, verify_model, write_model
+from mtkit.model_folder import Description, find_model, verify_model, write_model
 from mtkit.models.model import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
@@ -82,6 +82,23 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     run.update_json(folder.report, {"train": summary})
     run.update_json(folder.stamps, {"train": key})
     return Trained(True, sentence, summary)
+
+
+def check_beginnings(run: Run) -> None:
+    """Look for what training begins with before any work; one that was begun needs none of it any more.
+
+    Raises:
+        MissingInputError: a model or a file of word vectors is not there.
+    """
+    if run.folder.has_training():
+        return
+    training = run.recipe.training
+    for config in training.beginnings:
+        find_model(config.model)
+    vectors = training.word_vectors
+    for path in () if vectors is None else (vectors.src, vectors.tgt):
+        if path is not None and not path.is_file():
+            raise MissingInputError(f"{path}: no such file; training.word_vectors names it")
 
 
 def _first_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:

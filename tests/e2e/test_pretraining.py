@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mtkit import pipeline
+from mtkit.errors import MissingInputError
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.tensor_file import read_tensors
 from tests.e2e.test_pipeline import WORDS, Heard, sentences, write_pair
@@ -76,6 +77,16 @@ def test_pretrained_parts_are_found_again_after_fine_tuning(folder: Path) -> Non
     assert before.keys() == after.keys()
     same = {name for name in before if torch.equal(before[name], after[name])}
     assert same == {name for name in before if name.startswith("encoder")}
+
+
+def test_what_training_begins_with_is_looked_for_before_any_work(folder: Path) -> None:
+    recipe = load_recipe(str(folder / "tuning.yaml"))
+    with pytest.raises(MissingInputError, match="before: no such"):
+        pipeline.train(recipe, run_dir=folder / "after")
+    recipe = load_recipe(str(folder / "tuning.yaml"), ["training.init_from=null", "training.word_vectors.tgt=none.vec"])
+    with pytest.raises(MissingInputError, match=r"none.vec: no such file; training.word_vectors names it"):
+        pipeline.train(recipe, run_dir=folder / "after")
+    assert not (folder / "after" / "tokenizer").exists()
 
 
 def test_denoising_resumes_exactly(folder: Path) -> None:
