@@ -93,7 +93,8 @@ def _folded(part: Part) -> Part:
     rows = groupby(inner, key=lambda each: each.alike if each.name.isdigit() else each.name)
     parts = [_together(list(row)) for _, row in rows]
     if len(parts) == 1 and parts[0].count == 1 and not part.shape and parts[0].figures == part.figures:
-        return replace(parts[0], name=part.name, kind=f"{part.kind}: {parts[0].kind}")
+        kind = parts[0].kind if part.kind == nn.ModuleList.__name__ else f"{part.kind}: {parts[0].kind}"
+        return replace(parts[0], name=part.name, kind=kind)
     return replace(part, parts=tuple(parts))
 
 
