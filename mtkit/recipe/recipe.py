@@ -81,8 +81,8 @@ class Recipe:
         is_masked = training.objective.kind == "masked_language_model"
         if is_masked != (noise is not None and noise.kind == "masks"):
             raise ValueError(
-                "training.objective.kind: masked_language_model and corpus.noise.kind masks need each other; set both or "
-                "neither"
+                "training.objective.kind: masked_language_model and corpus.noise.kind masks need each other; set both "
+                "or neither"
             )
         if is_masked and not isinstance(self.model, TransformerConfig):
             raise ValueError(

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import paired_bootstrap
 
-WORDS = "the a dog cat man sees finds big small red house and in of".split()
+WORDS = ["the", "a", "dog", "cat", "man", "sees", "finds", "big", "small", "red", "house", "and", "in", "of"]
 
 
 def text(seed: int, count: int = 60) -> list[str]:
