@@ -14,7 +14,9 @@ from mtkit.layers.pattern import Pattern, causal, full
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
 
-LEAST_WIDTH = 16  # numbers that the widest registers of processors hold: torch's softmax of fewer is not vectorised
+# Numbers that the widest registers of processors hold: torch's softmax of fewer is not vectorised. 1,024 rows of 13
+# took 241 µs, filled up to 16 33 µs.
+LEAST_WIDTH = 16
 
 
 def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | None:

@@ -32,7 +32,7 @@ TRIES = 20  # searches without the spellings of an excluded text that were found
 class TranslationOptions:
     """How the work is done; none of it changes a translation."""
 
-    batch_tokens: int = 12_288  # hypotheses × longest source of a batch
+    batch_tokens: int = 6_144  # hypotheses × longest source of a batch; greedy search likes fewer, wide beams more
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
     flush_every: int | None = None  # lines after which translations appear; the window unless set

@@ -58,3 +58,14 @@ def test_int8_is_refused_elsewhere() -> None:
     with pytest.raises(UsageError, match="int8 is for the processor, not for cuda"):
         resolve_compute_type("int8", torch.device("cuda"))
     assert resolve_compute_type("int8", CPU) == torch.int8
+
+
+def test_float32_lies_by_column_for_translation() -> None:
+    model = CONFIGS[0].build(60, 60).eval()
+    prepared = prepare(model, torch.float32, CPU)
+    assert prepared.output.weight.T.is_contiguous()
+    assert prepared.tgt_embedding.table.weight.is_contiguous()
+    assert model.output.weight is model.tgt_embedding.table.weight
+    with torch.inference_mode():
+        found, expected = (m.step(torch.tensor([2, 20, 30]), m.start(source())).logits for m in (prepared, model))
+    torch.testing.assert_close(found, expected)
