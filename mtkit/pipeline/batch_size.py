@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 
 from mtkit.assemble import build_training, build_untrained
+from mtkit.corpus.made_up import made_up_batch
 from mtkit.corpus.store import SIDES
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.pipeline.corpus import Stores
@@ -30,7 +32,8 @@ def settle_batch_tokens(run: Run, tokenizers: TokenizerPair, stores: Stores) -> 
     longest = max(store.summary(side).longest for store in stores.train for side in SIDES) + 1
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # that torchrun started here
     shared = processes if learner.device.type == "cpu" else 1  # of a CPU's memory; a GPU has its own
-    places = largest_batch(learner, longest, (tokenizers.src.vocab, tokenizers.tgt.vocab), processes=shared)
+    make = partial(made_up_batch, src=tokenizers.src.vocab, tgt=tokenizers.tgt.vocab)
+    places = largest_batch(learner, longest, make, processes=shared)
     recipe = replace(run.recipe, training=replace(run.recipe.training, batch_tokens=places))
     save_recipe(recipe, run.folder.recipe)
     run.say("batch_tokens", f"{places:,}: what fits into the memory here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from mtkit.assemble import build_training, build_untrained, with_precision
 from mtkit.corpus.batch import Batch, Source
-from mtkit.corpus.collate import collate
+from mtkit.corpus.made_up import made_up_batch
 from mtkit.models.model import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
@@ -71,7 +72,8 @@ def _settled(recipe: Recipe) -> Recipe:
     recipe = with_precision(recipe)
     if recipe.training.batch_tokens != "auto":
         return recipe
-    places = largest_batch(_learner(recipe), SENTENCE, (_vocab(recipe), _vocab(recipe)))
+    make = partial(made_up_batch, src=_vocab(recipe), tgt=_vocab(recipe))
+    places = largest_batch(_learner(recipe), SENTENCE, make)
     return replace(recipe, training=replace(recipe.training, batch_tokens=places))
 
 
@@ -145,8 +147,7 @@ def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
 
 
 def _made_up(sentences: int, vocab: Vocab) -> Batch:
-    ids = [[vocab.size - 1] * (SENTENCE - 1)] * sentences
-    return collate(ids, ids, list(range(sentences)), vocab, vocab)
+    return made_up_batch(sentences, SENTENCE, vocab, vocab)
 
 
 def _seconds_a_sentence(learner: Learner, batch: Batch) -> float:

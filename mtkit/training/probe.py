@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mtkit.corpus.collate import collate
+from mtkit.corpus.batch import Batch
 from mtkit.errors import TrainingError
 from mtkit.hardware import free_memory
-from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner
 
 SHARE = {"cpu": 0.5, "cuda": 0.9}  # of the free memory; others use a CPU's too
@@ -22,6 +21,9 @@ MOST = {"cpu": 8192, "cuda": 65536}  # places; beyond that nothing becomes faste
 FEW = 1024  # places of the smaller of two probes; beyond the rows that the loss computes at a time
 STATE = 12  # bytes that optimiser and moving average keep of each weight, at most
 ROUND = 64  # places; the result is a multiple of it
+
+
+MakeBatch = Callable[[int, int], Batch]  # (sentences, tokens of each with its end) -> a micro-batch without padding
 
 
 class LiveTensors(TorchDispatchMode):
@@ -59,7 +61,7 @@ class LiveTensors(TorchDispatchMode):
         self._now -= self._sizes.pop(key)
 
 
-def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *, processes: int = 1) -> int:
+def largest_batch(learner: Learner, longest: int, make: MakeBatch, *, processes: int = 1) -> int:
     """The largest `batch_tokens` whose micro-batches fit into this machine's memory.
 
     Loss and gradient of two small made-up micro-batches are computed; from there memory grows, nearly, in a straight
@@ -68,7 +70,7 @@ def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *
     Args:
         learner: of the recipe; it is used up.
         longest: tokens of the longest sentence, the end included; the longest need most memory for their attention.
-        vocabs: of source and target.
+        make: makes batches up.
         processes: that share the memory.
 
     Raises:
@@ -77,13 +79,13 @@ def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *
     kind = learner.device.type
     limit = SHARE[kind] * free_memory(learner.device) / processes
     few = max(1, FEW // longest)
-    low, high = _peak(learner, few, longest, vocabs), _peak(learner, 2 * few, longest, vocabs)
+    low, high = peak(learner, make(few, longest)), peak(learner, make(2 * few, longest))
     each = max(high - low, 1) / few  # bytes a sentence
     fixed = low - few * each + STATE * sum(p.numel() for p in learner.model.parameters())
     sentences = min((limit - fixed) / each, MOST[kind] / longest)
     places = int(sentences * longest) // ROUND * ROUND
     if kind == "cuda":
-        places = _tried(learner, places, longest, vocabs)
+        places = _tried(learner, places, longest, make)
     if places < longest:
         needed = (fixed + each) / 1e9
         raise TrainingError(
@@ -94,18 +96,18 @@ def largest_batch(learner: Learner, longest: int, vocabs: tuple[Vocab, Vocab], *
     return places
 
 
-def _peak(learner: Learner, sentences: int, length: int, vocabs: tuple[Vocab, Vocab]) -> int:
+def peak(learner: Learner, batch: Batch) -> int:
     """The most bytes at a time of forward, loss and backward."""
     live = LiveTensors()
     with live:
-        _learn(learner, sentences, length, vocabs)
+        _learn(learner, batch)
     return live.peak
 
 
-def _tried(learner: Learner, places: int, length: int, vocabs: tuple[Vocab, Vocab]) -> int:
+def _tried(learner: Learner, places: int, length: int, make: MakeBatch) -> int:
     while places >= length:
         try:
-            _learn(learner, places // length, length, vocabs)
+            _learn(learner, make(places // length, length))
             return places
         except torch.OutOfMemoryError:
             places = places * 4 // 5 // ROUND * ROUND
@@ -113,10 +115,7 @@ def _tried(learner: Learner, places: int, length: int, vocabs: tuple[Vocab, Voca
     return places
 
 
-def _learn(learner: Learner, sentences: int, length: int, vocabs: tuple[Vocab, Vocab]) -> None:
-    src, tgt = vocabs
-    src_rows, tgt_rows = ([[vocab.size - 1] * (length - 1)] * sentences for vocab in vocabs)
-    batch = collate(src_rows, tgt_rows, list(range(sentences)), src, tgt)
+def _learn(learner: Learner, batch: Batch) -> None:
     learner.model.train()
     learner.begin(1)
     for losses in learner.losses([batch], 1):

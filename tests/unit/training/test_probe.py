@@ -1,10 +1,12 @@
 """The largest micro-batch that fits is found from two small ones."""
 
 import gc
+from functools import partial
 
 import pytest
 import torch
 
+from mtkit.corpus.made_up import made_up_batch
 from mtkit.errors import TrainingError
 from mtkit.text.vocab import Vocab
 from mtkit.training import probe
@@ -12,7 +14,8 @@ from mtkit.training.learner import build_learner
 from mtkit.training.objective import CrossEntropy
 from tests.unit.training.toy_training import VOCAB, TeacherForced, ToyModel, toy_config
 
-VOCABS = (Vocab(size=VOCAB, pad=0, unk=1, bos=2, eos=3),) * 2
+PIECES = Vocab(size=VOCAB, pad=0, unk=1, bos=2, eos=3)
+MAKE = partial(made_up_batch, src=PIECES, tgt=PIECES)
 LONGEST = 8
 
 
@@ -23,7 +26,7 @@ def learner():
 
 def found(monkeypatch, memory, processes=1):
     monkeypatch.setattr(probe, "free_memory", lambda device: memory)
-    return probe.largest_batch(learner(), LONGEST, VOCABS, processes=processes)
+    return probe.largest_batch(learner(), LONGEST, MAKE, processes=processes)
 
 
 def test_live_tensors_are_counted_and_forgotten():
@@ -41,7 +44,7 @@ def test_what_is_found_fills_the_memory(monkeypatch):
     limit = 1_000_000
     places = found(monkeypatch, int(limit / probe.SHARE["cpu"]))
     state = probe.STATE * sum(p.numel() for p in learner().model.parameters())
-    needed = probe._peak(learner(), places // LONGEST, LONGEST, VOCABS) + state
+    needed = probe.peak(learner(), MAKE(places // LONGEST, LONGEST)) + state
     assert places % probe.ROUND == 0
     assert needed == pytest.approx(limit, rel=0.05)  # which tensors live at the peak changes a little with size
 
