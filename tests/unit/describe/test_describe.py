@@ -161,7 +161,7 @@ def test_sizes_in_words():
 
 def test_the_command_prints_plain_text_and_marks_what_differs(capsys, tmp_path):
     figures = tmp_path / "figures.json"
-    words = ["describe", "multi30k-transformer", "model.d_ff=512", "--compare", "multi30k-transformer"]
+    words = ["describe", "multi30k-transformer", "model.d_ff=128", "--compare", "multi30k-transformer"]
     assert entry.execute([*words, "--json", str(figures)]) == 0
     text = capsys.readouterr().out
     assert "\x1b" not in text

@@ -47,7 +47,7 @@ def x_and_pos_seeded():
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_the_cache_holds_one_key_and_value_for_each_group(kv_heads):
     _, cache = attention(Heads(4, kv_heads, 6))(*x_and_pos())
-    assert cache.k.shape == cache.v.shape == (B, kv_heads, T, 6)
+    assert cache.nodes.k.shape == cache.nodes.v.shape == (B, kv_heads, T, 6)
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
