@@ -8,6 +8,7 @@ from torch import Tensor
 from mtkit.layers.branch import Branch
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.kernel import SelfKernel
+from mtkit.layers.key_tree import KeyTree
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.linear import linear
 from mtkit.layers.position import Position
@@ -65,9 +66,12 @@ class SelfAttention(Branch):
         Returns:
             [B, T, D], and what to remember of everything so far.
         """
+        shape = x.shape
+        if isinstance(past, KeyTree):
+            x, pos = past.together(x), past.together(pos)
         q, new = self.project(x, pos, real)
         y, state = self.kernel.attend(q, new, past)  # [B, H, T, K]
-        return self.out(join_heads(y)), state
+        return self.out(join_heads(y)).view(shape), state
 
 
 class CrossAttention(Branch):

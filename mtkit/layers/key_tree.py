@@ -16,12 +16,12 @@ class KeyTree(Rows):
     """Keys and values of the tokens of N trees of hypotheses, W in each.
 
     Hypotheses that go on from the same one share its tokens, so that selecting among those of a tree moves no keys,
-    only the marks which tokens lie on the way of each. The W hypotheses are W queries against one row of keys. What
-    lies on no way any more is dropped when room is needed.
+    only the marks which tokens lie on the way of each. To attention a tree is one sequence: T new tokens of each
+    hypothesis are W·T queries against one row of keys. What lies on no way any more is dropped when room is needed.
 
     Attributes:
         nodes: keys and values [N, G, M, K] of all tokens.
-        path: [N·W, M] bool, which tokens are a hypothesis's own; None: all of its tree, which has no other.
+        path: [N, W, M] bool, which tokens are a hypothesis's own; None: all of its tree, which has no other.
     """
 
     nodes: KeyValues
@@ -32,6 +32,11 @@ class KeyTree(Rows):
         """N."""
         return self.nodes.pos.size(0)
 
+    @property
+    def width(self) -> int:
+        """W."""
+        return 1 if self.path is None else self.path.size(1)
+
     def select(self, rows: Tensor) -> KeyTree:
         """The hypotheses [N·W'], in that order; those of a tree stay together, and every tree has as many."""
         if self.path is None and rows.numel() == self.num_trees:
@@ -39,38 +44,41 @@ class KeyTree(Rows):
         path = self.path
         if path is None:
             path = torch.ones(self.nodes.pos.shape, dtype=torch.bool, device=rows.device)  # [N, M]
-        return KeyTree(self.nodes, path.index_select(0, rows))
+        chosen = path.view(-1, self.nodes.length).index_select(0, rows)  # [N·W', M]
+        return KeyTree(self.nodes, chosen.view(self.num_trees, -1, self.nodes.length))
+
+    def together(self, x: Tensor) -> Tensor:
+        """What there is of T new tokens of each hypothesis, [N·W, T, ...], tree by tree: [N, W·T, ...]."""
+        return x.reshape(self.num_trees, self.width * x.size(1), *x.shape[2:])
 
     def append(self, new: KeyValues) -> KeyTree:
-        """With T real tokens more of each hypothesis, [N·W, G, T, K]."""
-        trees, length = self.num_trees, new.length
-        k, v = by_tree(new.k, trees), by_tree(new.v, trees)  # [N, G, W·T, K]
-        pos = new.pos.reshape(trees, k.size(2))  # [N, W·T]
+        """With T real tokens more of each hypothesis, [N, G, W·T, K]."""
         if self.path is None:
-            return KeyTree(self.nodes.append(k, v, pos))
-        nodes, path = self._pruned() if self.nodes.room < k.size(2) else (self.nodes, self.path)
-        own = torch.eye(k.size(2) // length, dtype=torch.bool, device=path.device)  # [W, W]
-        own = own.repeat_interleave(length, dim=1).repeat(trees, 1)  # [N·W, W·T]
-        return KeyTree(nodes.append(k, v, pos), torch.cat([path, own], dim=1))
+            return KeyTree(self.nodes.append(new.k, new.v, new.pos))
+        nodes, path = self._pruned() if self.nodes.room < new.length else (self.nodes, self.path)
+        trees, width = self.num_trees, self.width
+        own = torch.eye(width, dtype=torch.bool, device=path.device)  # [W, W]
+        if new.length > width:
+            own = own.repeat_interleave(new.length // width, dim=1)  # [W, W·T]
+        return KeyTree(nodes.append(new.k, new.v, new.pos), torch.cat([path, own.expand(trees, -1, -1)], dim=2))
 
-    def visible(self, length: int) -> Tensor | None:
-        """What T queries of each hypothesis may see but for their order, [N, W·T, M]; None: everything."""
-        if self.path is None:
-            return None
-        return self.path.repeat_interleave(length, dim=0).view(self.num_trees, -1, self.nodes.length)
+    def visible(self, queries: int) -> Tensor | None:
+        """What so many queries of each tree, W·T, may see but for their order, [N, W·T, M]; None: everything."""
+        if self.path is None or self.width == queries:
+            return self.path
+        return self.path.repeat_interleave(queries // self.width, dim=1)
 
     def _pruned(self) -> tuple[KeyValues, Tensor]:
         """Nodes and paths without what is on no path, if that is most; trees keep equal numbers of nodes."""
         if self.path is None:
             raise ValueError("a tree of one hypothesis has nothing to drop")
-        paths = self.path.view(self.num_trees, -1, self.nodes.length)  # [N, W, M]
-        used = paths.any(1)  # [N, M]
+        used = self.path.any(1)  # [N, M]
         most = int(used.sum(1).max()) if used.numel() else 0
         if 2 * most > self.nodes.length:
             return self.nodes, self.path
         place = used.int().sort(dim=1, descending=True, stable=True).indices[:, :most]  # [N, most]
-        kept = paths.gather(2, place.unsqueeze(1).expand(-1, paths.size(1), -1))  # [N, W, most]
-        return self.nodes.gather(place), kept.flatten(0, 1)
+        kept = self.path.gather(2, place.unsqueeze(1).expand(-1, self.path.size(1), -1))  # [N, W, most]
+        return self.nodes.gather(place), kept
 
 
 def by_tree(x: Tensor, trees: int) -> Tensor:

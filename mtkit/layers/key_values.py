@@ -32,9 +32,9 @@ def grown(buffer: Buffer, length: int, new: Tensor) -> Buffer:
     if buffer.used != length or buffer.data.size(2) < total:
         capacity = total + max(LEAST_ROOM, int(ROOM * total))
         data = new.new_empty(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
-        data[:, :, :length] = buffer.data[:, :, :length]
+        data.narrow(2, 0, length).copy_(buffer.data.narrow(2, 0, length))
         buffer = Buffer(data, length)
-    buffer.data[:, :, length:total] = new
+    buffer.data.narrow(2, length, new.size(2)).copy_(new)
     buffer.used = total
     return buffer
 
@@ -65,26 +65,20 @@ class KeyValues(Rows):
     @property
     def k(self) -> Tensor:
         """[rows, G, S, K]."""
-        return self.keys.data[:, :, : self.length]
+        return self.keys.data.narrow(2, 0, self.length)
 
     @property
     def v(self) -> Tensor:
         """[rows, G, S, K]."""
-        return self.vals.data[:, :, : self.length]
+        return self.vals.data.narrow(2, 0, self.length)
 
     def append(self, k: Tensor, v: Tensor, pos: Tensor) -> KeyValues:
         """With T real tokens more: k and v [rows, G, T, K], pos [rows, T]."""
         real = self.real
         if real is not None:
             real = torch.cat([real, torch.ones_like(pos, dtype=torch.bool)], dim=1)
-        return replace(
-            self,
-            keys=grown(self.keys, self.length, k),
-            vals=grown(self.vals, self.length, v),
-            length=self.length + k.size(2),
-            pos=torch.cat([self.pos, pos], dim=1),
-            real=real,
-        )
+        keys, vals = grown(self.keys, self.length, k), grown(self.vals, self.length, v)
+        return KeyValues(keys, vals, self.length + k.size(2), torch.cat([self.pos, pos], dim=1), real)
 
     def last(self, count: int) -> KeyValues:
         """The last `count` places, or all if there are fewer; for reading."""

@@ -27,6 +27,8 @@ class Rows:
 
 def rows_of(sentences: Tensor, of: int, rows: int) -> Tensor:
     """The numbers of all rows that some sentences have, where `of` sentences have so many `rows` together."""
+    if rows == of:
+        return sentences
     each = rows // max(1, of)
     return (sentences.unsqueeze(1) * each + torch.arange(each, device=sentences.device)).flatten()
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.kernel import SelfKernel, with_new
-from mtkit.layers.key_tree import KeyTree, by_row, by_tree
+from mtkit.layers.key_tree import KeyTree
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.pattern import Pattern, causal, full
 from mtkit.layers.position import Position
@@ -63,23 +63,25 @@ class Weighing(nn.Module):
     def score(self, q: Tensor, q_pos: Tensor, keys: KeyValues, visible: Tensor | None) -> Tensor:
         """What the softmax is taken of, [B, H, T, S]; the least number where a key is not visible."""
         batch, heads, length, width = q.shape
-        groups = keys.k.size(1)
+        k = keys.k
+        groups = k.size(1)
         q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
-        score = (q_grouped * self.position.scale(width)) @ keys.k.mT  # [B, G, (H/G)T, S]
+        score = (q_grouped * self.position.scale(width)) @ k.mT  # [B, G, (H/G)T, S]
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
-        bias = self.position.bias(q, keys.k, q_pos, keys.pos)
+        bias = self.position.bias(q, k, q_pos, keys.pos)
         if bias is not None:
             score = score + bias  # [B, H, T, S]
         if visible is not None:
-            score = score.masked_fill(~visible, torch.finfo(score.dtype).min)
+            score = torch.where(visible, score, torch.finfo(score.dtype).min)
         return score
 
     def mix(self, weights: Tensor, q_pos: Tensor, keys: KeyValues) -> Tensor:
         """The values weighed by weights [B, H, T, S]: [B, H, T, K]."""
         batch, heads, length, _ = weights.shape
-        groups, width = keys.v.size(1), keys.v.size(-1)
+        v = keys.v
+        groups, width = v.size(1), v.size(-1)
         grouped = weights.reshape(batch, groups, heads // groups * length, keys.length)  # [B, G, (H/G)T, S]
-        out = (grouped @ keys.v).view(batch, heads, length, width)  # [B, H, T, K]
+        out = (grouped @ v).view(batch, heads, length, width)  # [B, H, T, K]
         extra = self.position.values(weights, q_pos, keys.pos)
         return out if extra is None else out + extra
 
@@ -114,15 +116,14 @@ class SoftmaxAttention(SelfKernel):
         return y, KeyTree(keys) if past is None else keys
 
     def _proceed(self, q: Tensor, pos: Tensor, tree: KeyTree) -> Tensor:
-        """What tokens [N·W, H, T, K], which are nodes of the tree already, take from it."""
-        length, queries = q.size(2), by_tree(q, tree.num_trees)  # [N, H, W·T, K]
-        q_pos = pos.reshape(tree.num_trees, queries.size(2))  # [N, W·T]
-        visible, on_path = visibility(self._pattern(q, tree), q_pos, tree.nodes), tree.visible(length)
+        """What tokens [N, H, W·T, K], which are nodes of the tree already, take from it."""
+        visible, on_path = visibility(self._pattern(q, tree), pos, tree.nodes), tree.visible(q.size(2))
         if on_path is not None:
             visible = on_path.unsqueeze(1) if visible is None else visible & on_path.unsqueeze(1)  # [N, 1, W·T, M]
-        weights = softmax(self.weigh.score(queries, q_pos, tree.nodes, visible))  # each sees itself at least
-        return by_row(self.weigh.mix(self.weigh.dropout(weights), q_pos, tree.nodes), length)
+        weights = softmax(self.weigh.score(q, pos, tree.nodes, visible))  # each sees itself at least
+        return self.weigh.mix(self.weigh.dropout(weights), pos, tree.nodes)
 
     def _pattern(self, q: Tensor, past: Rows | None) -> Pattern:
-        newest = past is not None and q.size(2) == 1 and self.pattern is causal  # it comes after all others
+        length = q.size(2) // past.width if isinstance(past, KeyTree) else q.size(2)  # T
+        newest = past is not None and length == 1 and self.pattern is causal  # it comes after all others
         return full if newest else self.pattern

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from mtkit.corpus.batch import Source, Target
 from mtkit.layers.attention import CrossAttention
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.key_tree import by_row
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
@@ -109,14 +110,14 @@ class Transformer(TranslationModel):
         if not isinstance(cache, DecoderCache) or not isinstance(memory, Memory):
             raise ValueError(f"a state of another model: {type(cache).__name__}, {type(memory).__name__}")
         pos = cache.next_pos.unsqueeze(1)  # [rows, 1]
-        x = self.tgt_embedding(token.unsqueeze(1), pos)  # [rows, 1, D]
+        x = self.tgt_embedding(token.unsqueeze(1), pos[:1])  # [rows, 1, D]; all are equally long
         layers, attention = [], None
         for place, number in enumerate(self.decoder.order):
             past = None if cache.layers is None else cache.layers[place]
             x, remembered, weights = self.decoder[number](x, pos, memory.layers[number], past=past)
             layers.append(remembered)
             if place == self.alignment_layer:
-                attention = weights.squeeze(2)  # [rows, H, S]
+                attention = by_row(weights, 1).squeeze(2)  # [rows, H, S]
         cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
         return Advance(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
 

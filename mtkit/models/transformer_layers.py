@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from mtkit.layers.attention import CrossAttention
@@ -71,7 +70,7 @@ class DecoderLayer(nn.Module):
             past: what the layer's attention remembers of the tokens so far.
 
         Returns:
-            [rows, T, D], what to remember with the new ones, and the weights over the source [rows, H, T, S].
+            [rows, T, D], what to remember with the new ones, and the weights over the source [B, H, W·T, S].
         """
         y, state = self.attention(self.attention_joint.enter(x), pos, real=real, past=past)
         x = self.attention_joint.leave(x, y)
@@ -91,12 +90,10 @@ def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: 
         memory: keys and values of the source.
 
     Returns:
-        [rows, T, D], and the weights over the source [rows, H, T, S].
+        [rows, T, D], and the weights over the source [B, H, W·T, S].
     """
     rows, length, width = x.shape
     sentences = memory.pos.size(0)
-    hypotheses = rows // max(1, sentences)  # W
-    query = x.reshape(sentences, hypotheses * length, width)  # [B, W·T, D]
-    y, weights = attention(query, pos.reshape(sentences, hypotheses * length), memory)
-    weights = torch.unflatten(weights, 2, (hypotheses, length))  # [B, H, W, T, S]
-    return y.reshape_as(x), weights.transpose(1, 2).flatten(0, 1)  # [rows, H, T, S]
+    queries = rows // max(1, sentences) * length  # W·T
+    y, weights = attention(x.reshape(sentences, queries, width), pos.reshape(sentences, queries), memory)
+    return y.view_as(x), weights
