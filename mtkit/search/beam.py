@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -70,10 +70,12 @@ class _Run:
         self.groups = self.selection.groups
         self.width = search.beam_size // self.groups  # hypotheses of one beam
         self.constraints = (*search.constraints, *request.constraints)
-        self.narrow = Columns(search.symbols, request.columns)
-        self.columns = Columns(search.symbols, None) if self.constraints else self.narrow
         self.max_length = request.max_length.repeat_interleave(self.groups)  # [beams]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(self.groups)
+        device = self.max_length.device
+        self.narrow = Columns(search.symbols, request.columns, device)
+        self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
+        self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
         self.pool = Pool(self.max_length.numel(), min(search.n_best, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
@@ -95,18 +97,21 @@ class _Run:
             place = self.selection.choose(candidates, live, self.width)  # [N, W']
             choice, parent = candidates.take(place)
             done = self._end(candidates, choice, live, covered)  # [N]
-            choice = choice._replace(log_prob=choice.log_prob.masked_fill(done.unsqueeze(1), float("-inf")))
-            stay = self._staying(done)  # [M]
-            longer = live.extend(stay, parent, choice)
-            covered = None if covered is None else covered.index_select(0, longer.origin[:, -1])
-            state = self._follow(step.state, live.width, stay, parent)
-            live, token = longer, longer.tokens[:, -1]
+            rows = live.rows_of(parent)  # [N·W']
+            one = live.width == parent.size(1) == 1  # there is nothing to reorder
+            state = step.state if one else step.state.select_rows(rows)
+            live = live.extend(rows, choice)
+            if bool(done.any()):
+                live, state = self._leave(live, state, done)
+            covered = None if covered is None else covered.index_select(0, live.origin[:, -1])
+            token = live.tokens[:, -1]
         return [self._best(sentence) for sentence in range(self.request.num_sentences)]
 
     def _expand(self, logits: Tensor, live: Live) -> Candidates:
         """The best extensions of every hypothesis; limits of length and forbidden pieces are seen to here."""
         columns, width = self.columns, live.width
         normaliser = log_normaliser(logits).unsqueeze(1)  # [rows, 1]
+        limited = live.length not in self.between
         own = logits
         if self.constraints:
             own = self.narrow.widen(logits.float() - normaliser, self.search.symbols.size)  # [rows, V]
@@ -114,22 +119,25 @@ class _Run:
             prefixes = Prefixes(live.tokens, live.beam.repeat_interleave(width) // self.groups)
             logits = apply(self.constraints, prefixes, own)
         end_own = own[:, columns.eos].float() - normaliser.squeeze(1)  # [rows]
-        end = logits[:, columns.eos].float() - normaliser.squeeze(1)
-        end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
+        end = logits[:, columns.eos].float() - normaliser.squeeze(1) if self.constraints else end_own
+        if limited:
+            end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
         logits[:, columns.eos] = float("-inf")
-        logits[:, columns.banned] = float("-inf")
+        logits.index_fill_(1, columns.banned, float("-inf"))
         top = top_columns(logits, self.selection.per_row(self.width))
         wanted = self.selection.wanted(live)
         if wanted is not None:
             top = with_columns(top, logits, wanted)
-        own_top = own.gather(1, top.column).float() if self.constraints else top.value  # [rows, K]
         shape = (live.num_beams, width, -1)
-        total = live.log_prob.unsqueeze(2) + (top.value - normaliser).view(shape)  # [N, W, K]
-        at_limit = live.length >= self.max_length[live.beam]  # [N]
+        piece = (top.value - normaliser).view(shape)  # [N, W, K]
+        total = live.log_prob.unsqueeze(2) + piece  # [N, W, K]
+        if limited:
+            at_limit = live.length >= self.max_length[live.beam]  # [N]
+            total = total.masked_fill(at_limit[:, None, None], float("-inf"))
         return Candidates(
-            log_prob=total.masked_fill(at_limit[:, None, None], float("-inf")),
+            log_prob=total,
             token=columns.to_ids(top.column).view(shape),
-            piece_log_prob=(own_top - normaliser).view(shape),
+            piece_log_prob=own.gather(1, top.column).float().view(shape) if self.constraints else piece,
             end_log_prob=live.log_prob + end.view(-1, width),
             end_piece_log_prob=end_own.view(-1, width),
         )
@@ -138,13 +146,16 @@ class _Run:
         """Put the hypotheses that end now into the pool; which beams [N] are done, with all of their sentence?"""
         search, pool = self.search, self.pool
         end, beam = candidates.end_log_prob, live.beam
-        better = (choice.log_prob.unsqueeze(1) > end.unsqueeze(2)).sum(2)  # [N, W]
-        better += (end.unsqueeze(1) > end.unsqueeze(2)).sum(2)
+        rivals = torch.cat([choice.log_prob, end], dim=1).unsqueeze(1)  # [N, 1, W' + W]
+        better = (rivals > end.unsqueeze(2)).sum(2)  # [N, W]
         ends = (better < self.width) & (end > float("-inf"))  # [N, W]
-        dead = (choice.log_prob == float("-inf")).all(1)  # [N]
-        forced = (dead & ~ends.any(1) & (pool.count[beam.cpu()] == 0).to(beam.device)).unsqueeze(1)  # [N, 1]
-        ends |= forced & (live.log_prob != float("-inf"))
-        end = torch.where(forced, live.log_prob + candidates.end_piece_log_prob, end)
+        best = choice.log_prob.amax(1)  # [N]
+        dead = best == float("-inf")  # [N]
+        forced = dead & ~ends.any(1)  # [N]
+        if bool(forced.any()):
+            forced &= (pool.count[beam.cpu()] == 0).to(beam.device)
+            ends |= forced.unsqueeze(1) & (live.log_prob != float("-inf"))
+            end = torch.where(forced.unsqueeze(1), live.log_prob + candidates.end_piece_log_prob, end)
         rows = ends.flatten().nonzero().squeeze(1)  # [M]
         longest = self.max_length[beam]  # [N]
         if rows.numel():
@@ -152,36 +163,26 @@ class _Run:
             if covered is not None and search.coverage is not None and self.request.real is not None:
                 real = self.request.real[beam[rows // live.width] // self.groups]  # [M, S]
                 score = score + search.coverage.penalty(covered[rows], real)
-            limited = forced.squeeze(1) | (live.length >= longest)  # [N]
+            limited = forced | (live.length >= longest)  # [N]
             own = candidates.end_piece_log_prob.flatten()[rows]
             pool.add(Ended(live, rows, own, score, ~limited[rows // live.width]))
         shortest = torch.full_like(longest, live.length + 2)
-        bound = search.penalty.bound(choice.log_prob.amax(1), shortest, longest + 1).cpu()
+        bound = search.penalty.bound(best, shortest, longest + 1).cpu()
         beam = beam.cpu()
         enough = (pool.count[beam] >= search.patience * self.width) | (bound <= pool.worst[beam])
-        done = (dead | enough.to(dead.device)).view(-1, self.groups)
-        return done.all(1).repeat_interleave(self.groups)  # groups look at each other as long as one goes on
+        done = dead | enough.to(dead.device)
+        if self.groups == 1:
+            return done
+        return done.view(-1, self.groups).all(1).repeat_interleave(self.groups)  # groups look at each other
 
-    def _staying(self, done: Tensor) -> Tensor:
-        """Numbers [M] of the beams that stay."""
-        sentences = done[:: self.groups]  # [B]
-        left = int(sentences.sum())
-        if left < sentences.numel() and left * LEAVE < sentences.numel():
-            sentences = torch.zeros_like(sentences)
-        return (~sentences).repeat_interleave(self.groups).nonzero().squeeze(1)
-
-    def _follow(self, state: State, width: int, stay: Tensor, parent: Tensor) -> State:
-        """The state of the hypotheses that live on: `parent` [N, W'] says which of the `width` each one extends."""
-        if stay.numel() == 0:
-            return state
-        if stay.numel() < parent.size(0):
-            state = state.keep_sentences(stay[:: self.groups] // self.groups)
-            parent = parent[stay]
-        first = torch.arange(parent.size(0), device=parent.device).unsqueeze(1) * width
-        rows = (first + parent).flatten()  # [M·W']
-        if rows.numel() == state.num_rows and torch.equal(rows, torch.arange(rows.numel(), device=rows.device)):
-            return state
-        return state.select_rows(rows)
+    def _leave(self, live: Live, state: State, done: Tensor) -> tuple[Live, State]:
+        """Without the beams that are done [N], if they are many; else these are dead."""
+        left = int(done.sum())
+        if left * LEAVE < done.numel():
+            return replace(live, log_prob=live.log_prob.masked_fill(done.unsqueeze(1), float("-inf"))), state
+        stay = (~done).nonzero().squeeze(1)  # [M]
+        live = live.keep(stay)
+        return live, state.keep_sentences(stay[:: self.groups] // self.groups) if live.num_beams else state
 
     def _best(self, sentence: int) -> list[Hypothesis]:
         """The n best of all the groups of a sentence, each text once."""

@@ -62,17 +62,22 @@ class Live:
         first = torch.arange(self.num_beams, device=parent.device).unsqueeze(1) * self.width
         return (first + parent).flatten()
 
-    def extend(self, stay: Tensor, parent: Tensor, choice: Choice) -> Live:
-        """The beams `stay` [M] with the hypotheses `parent` [N, W'], each with one token more."""
-        rows = self.rows_of(parent).view_as(parent)[stay].flatten()  # [M·W']
+    def extend(self, rows: Tensor, choice: Choice) -> Live:
+        """The hypotheses of the rows [N·W'], each with one token more."""
 
         def grown(history: Tensor, new: Tensor) -> Tensor:
             return torch.cat([history.index_select(0, rows), new.reshape(-1, 1)], dim=1)
 
         return Live(
-            beam=self.beam[stay],
-            log_prob=choice.log_prob[stay],
-            tokens=grown(self.tokens, choice.token[stay]),
-            piece_log_probs=grown(self.piece_log_probs, choice.piece_log_prob[stay]),
+            beam=self.beam,
+            log_prob=choice.log_prob,
+            tokens=grown(self.tokens, choice.token),
+            piece_log_probs=grown(self.piece_log_probs, choice.piece_log_prob),
             origin=grown(self.origin, rows),
         )
+
+    def keep(self, beams: Tensor) -> Live:
+        """The beams [M] alone."""
+        rows = (beams.unsqueeze(1) * self.width + torch.arange(self.width, device=beams.device)).flatten()  # [M·W]
+        history = (each[rows] for each in (self.tokens, self.piece_log_probs, self.origin))
+        return Live(self.beam[beams], self.log_prob[beams], *history)

@@ -66,8 +66,8 @@ class Request:
 class Columns:
     """The one place where columns of narrowed logits and ids of the vocabulary are mapped to each other."""
 
-    def __init__(self, symbols: Symbols, columns: Tensor | None) -> None:
-        """Raises ValueError if there are columns and `eos` is none of them."""
+    def __init__(self, symbols: Symbols, columns: Tensor | None, device: torch.device) -> None:
+        """Raises ValueError if there are columns and `eos` is none of them; `device` is that of the logits."""
         self.ids = columns
         if columns is None:
             self.eos = symbols.eos
@@ -78,7 +78,7 @@ class Columns:
                 raise ValueError(f"the end of sentence ({symbols.eos}) is not among the {len(found)} columns")
             self.eos = found.index(symbols.eos)
             banned = [column for column, piece in enumerate(found) if piece in set(symbols.banned)]
-        self.banned = torch.tensor(banned, dtype=torch.int64)
+        self.banned = torch.tensor(banned, dtype=torch.int64, device=device)
 
     def widen(self, log_prob: Tensor, size: int) -> Tensor:
         """Log-probabilities [rows, C] as [rows, V], -inf where there is no column."""

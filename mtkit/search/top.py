@@ -63,12 +63,11 @@ def log_normaliser(logits: Tensor) -> Tensor:
     """log sum exp of each row of `logits` [rows, V], in float32 [rows]."""
     if logits.is_cuda:
         return logits.float().logsumexp(-1)
-    parts = [_log_normaliser(part.float()) for part in torch.split(logits, ROWS_AT_ONCE)]
-    return torch.cat(parts) if parts else logits.new_zeros(0, dtype=torch.float32)
-
-
-def _log_normaliser(logits: Tensor) -> Tensor:
-    """Logits of a trained model are small enough to be summed as they are; where they are not, the long way."""
-    mass = logits.exp().sum(1)  # [rows]
+    if logits.size(0) == 0:
+        return logits.new_zeros(0, dtype=torch.float32)
+    mass = torch.cat([part.float().exp().sum(1) for part in torch.split(logits, ROWS_AT_ONCE)])  # [rows]
+    least, most = mass.aminmax()
+    if least > LEAST_MASS and most < float("inf"):  # logits of a trained model are small enough
+        return mass.log()
     in_range = (mass > LEAST_MASS) & (mass < float("inf"))
-    return mass.log() if bool(in_range.all()) else torch.where(in_range, mass.log(), logits.logsumexp(1))
+    return torch.where(in_range, mass.log(), logits.float().logsumexp(1))

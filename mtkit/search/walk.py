@@ -127,10 +127,12 @@ class _Run:
         self.search = search
         self.request = request
         self.constraints = (*search.constraints, *request.constraints)
-        self.narrow = Columns(search.symbols, request.columns)
-        self.columns = Columns(search.symbols, None) if self.constraints else self.narrow
         self.max_length = request.max_length.repeat_interleave(search.paths)  # [all paths]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(search.paths)
+        device = self.max_length.device
+        self.narrow = Columns(search.symbols, request.columns, device)
+        self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
+        self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
         self.trail = _Trail(self.max_length.numel())
 
     def follow(self, stepper: Stepper) -> None:
@@ -147,7 +149,7 @@ class _Run:
         step_number = 0
         while path.numel():
             at_limit = step_number >= self.max_length[path]
-            if not search.with_log_probs and bool((over | at_limit).all()):
+            if not (search.with_log_probs or step_number in self.between) and bool((over | at_limit).all()):
                 self._end(path[~over], step_number, at_limit[~over])
                 return
             step = stepper.step(token, state)
@@ -155,11 +157,14 @@ class _Run:
             chosen, log_prob = self._choose(step.logits, path, tokens, at_limit)
             token = self.columns.to_ids(chosen)
             self.trail.add(path, token, log_prob, step.attention if search.with_attention else None)
-            ended = (chosen == self.columns.eos) & ~over
-            self._end(path[ended], step_number, at_limit[ended])
-            over = over | ended
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
+            step_number += 1
+            ended = (chosen == self.columns.eos) & ~over
+            if not bool(ended.any()):
+                continue
+            self._end(path[ended], step_number - 1, at_limit[ended])
+            over = over | ended
             left = over.view(-1, paths).all(1)  # [B]
             if int(left.sum()) * LEAVE >= left.numel():
                 stay = (~left).nonzero().squeeze(1)
@@ -168,7 +173,6 @@ class _Run:
                 state = state.keep_sentences(stay) if stay.numel() < left.numel() else state
                 rows = (~left).repeat_interleave(paths)
                 path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
-            step_number += 1
 
     def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> tuple[Tensor, Tensor | None]:
         """The next columns [rows] and, if wanted, the model's own log-probabilities of them [rows]."""
@@ -182,14 +186,17 @@ class _Run:
         elif search.with_log_probs:
             own = logits.clone() if len(columns.banned) else logits
         end = own[:, columns.eos].clone()  # [rows]
-        logits[:, columns.banned] = float("-inf")
+        logits.index_fill_(1, columns.banned, float("-inf"))
         length = len(self.trail.steps)
-        early = length < self.min_length[path]
-        logits[:, columns.eos] = logits[:, columns.eos].masked_fill(early, float("-inf"))
+        limited = bool(self.constraints) or length not in self.between
+        if limited:
+            early = length < self.min_length[path]
+            logits[:, columns.eos] = logits[:, columns.eos].masked_fill(early, float("-inf"))
         place = Place(self.request.lines[path // search.paths], path % search.paths, length)
         chosen = self.search.pick(logits, place)
-        dead = logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf")
-        chosen = torch.where(at_limit | dead, columns.eos, chosen)
+        if limited:
+            dead = logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf")
+            chosen = torch.where(at_limit | dead, columns.eos, chosen)
         if normaliser is None:
             return chosen, None
         value = torch.where(chosen == columns.eos, end, own.gather(1, chosen.unsqueeze(1)).squeeze(1))
