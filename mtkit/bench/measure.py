@@ -26,7 +26,7 @@ from mtkit.evaluation.score import score
 from mtkit.text.lines import read_lines
 from mtkit.translate.ctranslate2_engine import Threads
 from mtkit.translate.translation import Translation
-from mtkit.translate.translator import TranslationOptions, Translator
+from mtkit.translate.translator import TranslationOptions, Translator, batch_size
 from mtkit.translate.workers import translating
 
 WARM_UP = 32  # lines translated before the clock starts
@@ -150,7 +150,7 @@ def _translating(setting: Setting, folder: Path) -> Iterator[tuple[Callable[...,
 
 def _load(setting: Setting, folder: Path) -> Translator:
     overrides = [f"search.beam_size={setting.beam_size}"]
-    options = TranslationOptions.of(batch_tokens=setting.batch_tokens)
+    options = TranslationOptions(batch_tokens=setting.batch_tokens)
     if setting.engine == "mtkit":
         return load_translator(
             [folder],
@@ -160,7 +160,8 @@ def _load(setting: Setting, folder: Path) -> Translator:
             options=options,
             shortlist=setting.shortlist,
         )
-    tokens = max(1, options.batch_tokens // setting.beam_size)
+    size = setting.batch_tokens or batch_size(setting.beam_size, "cpu")
+    tokens = max(1, size // setting.beam_size)
     threads = Threads(workers=setting.workers, each=setting.threads_each, batch_tokens=tokens)
     all_at_once = replace(options, batch_tokens=sys.maxsize)  # it sorts and cuts by itself
     return load_exported(

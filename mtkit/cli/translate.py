@@ -60,7 +60,7 @@ def translate(
         compute_type=compute_type.value,
         device=device,
         threads=threads,
-        options=TranslationOptions.of(batch_tokens=batch_tokens, flush_every=flush_every, details=jsonl),
+        options=TranslationOptions(batch_tokens=batch_tokens, flush_every=flush_every, details=jsonl),
         shortlist=shortlist,
     )
     done = lines_done(output) if resume and output is not None else 0

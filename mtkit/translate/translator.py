@@ -32,25 +32,26 @@ TRIES = 20  # searches without the spellings of an excluded text that were found
 class TranslationOptions:
     """How the work is done; none of it changes a translation."""
 
-    batch_tokens: int = 6_144  # hypotheses × longest source of a batch; greedy search likes fewer, wide beams more
+    batch_tokens: int | None = None  # hypotheses × longest source of a batch; None: see batch_size
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
     flush_every: int | None = None  # lines after which translations appear; the window unless set
     details: bool = False  # log-probabilities and alignment also where the search does without
-
-    @classmethod
-    def of(
-        cls, *, batch_tokens: int | None = None, flush_every: int | None = None, details: bool = False
-    ) -> TranslationOptions:
-        """These, with the default where something is None."""
-        options = cls(flush_every=flush_every, details=details)
-        return options if batch_tokens is None else replace(options, batch_tokens=batch_tokens)
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be at least 1, not {value}")
+
+
+def batch_size(rows: int, device_type: str) -> int:
+    """Hypotheses × longest source of a batch with so many hypotheses of each sentence, if nobody says otherwise.
+
+    In a batch of half the size lines are nearer to each other in length. Greedy search on a processor, of which the
+    encoder is a third, was 2 to 14% faster with it; beams of 5 were 3 to 7% slower.
+    """
+    return 3_072 if rows == 1 and device_type == "cpu" else 6_144
 
 
 def symbols_of(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Symbols:
@@ -143,7 +144,8 @@ class Translator:
         """Find the hypotheses of all segments that have pieces."""
         details, vocab, device = self.options.details, self.tokenizers.src.vocab, self.engine.device
         find = self.engine.finder(config, self.symbols, details=details)
-        for batch in _batches(segments, self.options.batch_tokens / config.rows):
+        size = self.options.batch_tokens or batch_size(config.rows, device.type)
+        for batch in _batches(segments, size / config.rows):
             ids = [s.ids for s in batch]
             source = collate_source(ids, vocab).to(device)
             columns = None if self.shortlist is None else self.shortlist.columns(ids, vocab.eos).to(device)

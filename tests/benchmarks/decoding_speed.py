@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beam-sizes", type=int, nargs="*", default=[1, 5])
     parser.add_argument("--compute-types", nargs="*", default=["float32", "int8"])
-    parser.add_argument("--batch-tokens", type=int, nargs="*", default=[TranslationOptions().batch_tokens])
+    parser.add_argument("--batch-tokens", type=int, nargs="*", default=[None])
     options = parser.parse_args()
     torch.set_num_threads(1)
     lines = list(read_lines(options.input))
@@ -53,25 +53,25 @@ def main() -> None:
 
 
 def our_ways(
-    model: Path, lines: list[str], beam_size: int, compute_type: ComputeType, sizes: list[int]
-) -> dict[tuple[str, int], Callable[[], object]]:
+    model: Path, lines: list[str], beam_size: int, compute_type: ComputeType, sizes: list[int | None]
+) -> dict[tuple[str, object], Callable[[], object]]:
     """What translates all lines once, by engine and batch size."""
-    ways: dict[tuple[str, int], Callable[[], object]] = {}
+    ways: dict[tuple[str, object], Callable[[], object]] = {}
     for size in sizes:
         translator = load_translator(
             model,
             search_overrides=[f"search.beam_size={beam_size}"],
             compute_type=compute_type,
-            options=TranslationOptions.of(batch_tokens=size),
+            options=TranslationOptions(batch_tokens=size),
             device="cpu",
         )
-        ways["mtkit", size] = lambda translator=translator: translator.translate_lines(lines)
+        ways["mtkit", size or "default"] = lambda translator=translator: translator.translate_lines(lines)
     return ways
 
 
 def peer_ways(
     model: Path, exported: Path, lines: list[str], beam_size: int, compute_type: ComputeType
-) -> dict[tuple[str, int], Callable[[], object]]:
+) -> dict[tuple[str, object], Callable[[], object]]:
     """As `our_ways`; every line has the longest limit of all, as there is one for a call."""
     ours: Translator = load_translator(model, device="cpu")
     tokenizer = ours.tokenizers.src
@@ -91,7 +91,7 @@ def peer_ways(
     return {("CTranslate2", size): lambda size=size: translate(size) for size in PEER_BATCHES}
 
 
-def least(ways: dict[tuple[str, int], Callable[[], object]], rounds: int) -> dict[tuple[str, int], float]:
+def least(ways: dict[tuple[str, object], Callable[[], object]], rounds: int) -> dict[tuple[str, object], float]:
     """Processor seconds of each, the best of the rounds, after one to warm up."""
     found = dict.fromkeys(ways, float("inf"))
     for number in range(rounds + 1):
@@ -103,7 +103,7 @@ def least(ways: dict[tuple[str, int], Callable[[], object]], rounds: int) -> dic
     return found
 
 
-def report(beam_size: int, compute_type: str, found: dict[tuple[str, int], float], lines: int) -> None:
+def report(beam_size: int, compute_type: str, found: dict[tuple[str, object], float], lines: int) -> None:
     """One row for each of ours and one for the best of CTranslate2's."""
     best = min(seconds for (engine, _), seconds in found.items() if engine == "CTranslate2")
     for (engine, size), seconds in found.items():
