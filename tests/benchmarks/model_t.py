@@ -57,14 +57,17 @@ def train(folder: Path, *, updates: int, report_every: int, threads: int, precis
 
 
 def translate(
-    folder: Path, lines: Sequence[str], *, beam_size: int, length: int, compute_type: str, threads: int
+    folder: Path, lines: Sequence[str], *, beam_size: int, length: int, compute_type: str, threads: int, workers: int
 ) -> float:
-    """Seconds for raw lines, each decoded to exactly `length` pieces, loading of the model included."""
+    """Seconds for raw lines, each decoded to exactly `length` pieces, loading of the model included.
+
+    The threads are divided among the workers.
+    """
     src = folder / "input.txt"
     src.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return mtkit(
         *("translate", folder / "run", src, "-o", folder / "output.txt", "--beam-size", beam_size),
-        *("--compute-type", compute_type),
+        *("--compute-type", compute_type, "--workers", workers),
         *("--set", f"search.min_length={{a: 0, b: {length}}}", "--set", f"search.max_length={{a: 0, b: {length}}}"),
-        threads=threads,
+        threads=max(1, threads // workers),
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import statistics
 import sys
 from collections import defaultdict
@@ -63,24 +64,29 @@ def measure(options: argparse.Namespace, peer: OpenNMT) -> dict[str, dict[str, l
             rates = model_t.train(work, precision=precision, **shape)
             training[f"mtkit {precision}"].append(statistics.median(rates))
         sides = write_pieces(work)
-        training["OpenNMT-py"].append(
-            statistics.median(peer.train(*sides, steps=updates, report_every=report_every))
-        )
+        training["OpenNMT-py"].append(statistics.median(peer.train(*sides, steps=updates, report_every=report_every)))
         for beam_size, batch_size in BEAMS.items():
             rows = found[f"translation, beam {beam_size}, sentences/s"]
-            for compute_type in types:
-                rows[f"mtkit {compute_type}"].append(our_rate(work, threads, beam_size, compute_type))
+            for compute_type, workers in itertools.product(types, sorted({1, threads})):
+                rate = our_rate(work, beam_size, compute_type, threads=threads, workers=workers)
+                rows[f"mtkit {compute_type}, workers: {workers}"].append(rate)
             rows["OpenNMT-py"].append(peer_rate(peer, work, updates, beam_size, batch_size))
     return found
 
 
-def our_rate(work: Path, threads: int, beam_size: int, compute_type: str) -> float:
-    """Sentences per second of `mtkit translate`."""
+def our_rate(work: Path, beam_size: int, compute_type: str, *, threads: int, workers: int) -> float:
+    """Sentences per second of `mtkit translate` with so many threads, divided among the workers."""
     lines = read("test_2016_flickr.en") + read("val.en")
 
     def seconds(count: int) -> float:
         return model_t.translate(
-            work, lines[:count], beam_size=beam_size, length=LENGTH, compute_type=compute_type, threads=threads
+            work,
+            lines[:count],
+            beam_size=beam_size,
+            length=LENGTH,
+            compute_type=compute_type,
+            threads=threads,
+            workers=workers,
         )
 
     return (MANY - FEW) / (seconds(MANY) - seconds(FEW))
@@ -93,9 +99,7 @@ def peer_rate(peer: OpenNMT, work: Path, updates: int, beam_size: int, batch_siz
     pieces = [" ".join(src.pieces(ids)) for ids in src.encode(lines[:MANY])]
 
     def seconds(count: int) -> float:
-        return peer.translate(
-            pieces[:count], steps=updates, beam_size=beam_size, length=LENGTH, batch_size=batch_size
-        )
+        return peer.translate(pieces[:count], steps=updates, beam_size=beam_size, length=LENGTH, batch_size=batch_size)
 
     return (MANY - FEW) / (seconds(MANY) - seconds(FEW))
 
