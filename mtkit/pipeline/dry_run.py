@@ -21,7 +21,7 @@ from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner
 from mtkit.training.objective import RewardName
 from mtkit.training.pieces import TargetPieces
-from mtkit.training.probe import largest_batch
+from mtkit.training.probe import largest_batch, learn_once
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
@@ -138,7 +138,7 @@ def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
     most = max(1, min(batch_tokens, PROBE) // SENTENCE)
     few = _made_up(min(FEW, most), vocab)
     with torch.autograd.graph.saved_tensors_hooks(kept := _Kept(learner), lambda tensor: tensor):
-        _pass(learner, few)
+        learn_once(learner, few)
     each = _seconds_a_sentence(learner, few)
     if each * FEW < LONG:
         each = _seconds_a_sentence(learner, _made_up(most, vocab))
@@ -152,7 +152,7 @@ def _made_up(sentences: int, vocab: Vocab) -> Batch:
 
 def _seconds_a_sentence(learner: Learner, batch: Batch) -> float:
     began = time.perf_counter()
-    _pass(learner, batch)
+    learn_once(learner, batch)
     return (time.perf_counter() - began) / len(batch.samples)
 
 
@@ -169,15 +169,6 @@ class _Kept:
             self.seen.add(storage.data_ptr())
             self.bytes += storage.nbytes()
         return tensor
-
-
-def _pass(learner: Learner, batch: Batch) -> None:
-    """Forward and backward."""
-    learner.model.train()
-    learner.begin(1)
-    for losses in learner.losses([batch], 1):
-        learner.backward(losses.sum / losses.tokens)
-        losses.sum.item()  # waits for a GPU
 
 
 def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:

@@ -100,14 +100,14 @@ def peak(learner: Learner, batch: Batch) -> int:
     """The most bytes at a time of forward, loss and backward."""
     live = LiveTensors()
     with live:
-        _learn(learner, batch)
+        learn_once(learner, batch)
     return live.peak
 
 
 def _tried(learner: Learner, places: int, length: int, make: MakeBatch) -> int:
     while places >= length:
         try:
-            _learn(learner, make(places // length, length))
+            learn_once(learner, make(places // length, length))
             return places
         except torch.OutOfMemoryError:
             places = places * 4 // 5 // ROUND * ROUND
@@ -115,7 +115,12 @@ def _tried(learner: Learner, places: int, length: int, make: MakeBatch) -> int:
     return places
 
 
-def _learn(learner: Learner, batch: Batch) -> None:
+def learn_once(learner: Learner, batch: Batch) -> None:
+    """Loss and gradient of a micro-batch, waited for; the weights stay as they are.
+
+    Raises:
+        RuntimeError: as torch says that memory does not suffice.
+    """
     learner.model.train()
     learner.begin(1)
     for losses in learner.losses([batch], 1):
