@@ -158,13 +158,17 @@ def test_a_bit_that_flipped_is_noticed(tmp_path: Path, tokenizers: TokenizerPair
 def test_a_model_without_hashes_or_without_its_lexicon_is_read(tmp_path: Path, tokenizers: TokenizerPair) -> None:
     (tmp_path / "lexicon").write_bytes(b"x")
     write(tmp_path / "m", tokenizers, lexicon=tmp_path / "lexicon")
+    whole = read_model(tmp_path / "m").model.state_dict()
     (tmp_path / "m" / "lexicon.safetensors").unlink()
-    read_model(tmp_path / "m")
+    without_lexicon = read_model(tmp_path / "m").model.state_dict()
     path = tmp_path / "m" / "config.json"
     fields = json.loads(path.read_text())
     del fields["sha256"]
     path.write_text(json.dumps(fields))
-    read_model(tmp_path / "m")
+    without_hashes = read_model(tmp_path / "m").model.state_dict()
+    for found in (without_lexicon, without_hashes):
+        assert found.keys() == whole.keys()
+        assert all(torch.equal(found[name], whole[name]) for name in whole)
 
 
 def change(folder: Path, **changes: object) -> None:
