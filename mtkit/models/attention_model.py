@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -11,7 +12,8 @@ from mtkit.corpus.batch import Source
 from mtkit.layers.linear import linear
 from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention
 from mtkit.layers.recurrent_cell import Cell, CellState
-from mtkit.layers.recurrent_embedding import RecurrentEmbedding
+from mtkit.layers.recurrent_dropout import FreshDropout
+from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables
 from mtkit.layers.recurrent_encoder import RecurrentEncoder
 from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
@@ -43,12 +45,25 @@ class Bridge(nn.Module):
 
 
 class AttentionModel(TranslationModel):
-    """A recurrent encoder, and a decoder that attends to its states."""
+    """A recurrent encoder, and a decoder that attends to its states.
 
-    src_embedding: RecurrentEmbedding
-    tgt_embedding: RecurrentEmbedding
-    encoder: RecurrentEncoder
-    bridges: nn.ModuleList  # one for each decoder layer
+    Args:
+        embeddings: of both sides, and the projection to the vocabulary.
+        encoder: what is attended to.
+        bridges: one for each decoder layer, from the lowest.
+        dropout: of embeddings, and of what is projected.
+    """
+
+    def __init__(
+        self, embeddings: Tables, encoder: RecurrentEncoder, bridges: Sequence[Bridge], dropout: FreshDropout
+    ) -> None:
+        super().__init__()
+        self.src_embedding = RecurrentEmbedding(embeddings.src, dropout)
+        self.tgt_embedding = RecurrentEmbedding(embeddings.tgt, dropout)
+        self.encoder = encoder
+        self.bridges = nn.ModuleList(bridges)
+        self.dropout = dropout
+        self.output = embeddings.output
 
     @abstractmethod
     def attends_by(self) -> RecurrentAttention:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.corpus.batch import Source, Target
 from mtkit.layers.attending_layer import AttendingLayer
@@ -15,7 +15,7 @@ from mtkit.layers.recurrent import RecurrentStack
 from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention
 from mtkit.layers.recurrent_cell import CellState
 from mtkit.layers.recurrent_dropout import FreshDropout
-from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables
+from mtkit.layers.recurrent_embedding import Tables
 from mtkit.layers.recurrent_encoder import RecurrentEncoder
 from mtkit.layers.recurrent_gradient import joined
 from mtkit.models.attention_model import AttentionModel, Bridge, DecoderCache
@@ -36,16 +36,10 @@ class AttentionRNN(AttentionModel, Passing):
         readout: Readout,
         dropout: FreshDropout,
     ) -> None:
-        super().__init__()
-        self.src_embedding = RecurrentEmbedding(embeddings.src, dropout)
-        self.tgt_embedding = RecurrentEmbedding(embeddings.tgt, dropout)
-        self.encoder = encoder
+        super().__init__(embeddings, encoder, bridges, dropout)
         self.attending = attending
         self.upper = upper
-        self.bridges = nn.ModuleList(bridges)
         self.readout = readout
-        self.dropout = dropout
-        self.output = embeddings.output
 
     def attends_by(self) -> RecurrentAttention:
         """See AttentionModel."""
