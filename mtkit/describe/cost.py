@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.batch import Batch
-from mtkit.corpus.collate import collate
+from mtkit.corpus.made_up import made_up_batch
 from mtkit.describe.weightless import Weightless, Where
 from mtkit.layers.experts import Experts
 from mtkit.layers.key_values import KeyValues
@@ -67,7 +67,8 @@ def measure(model: TranslationModel, src_vocab: int, tgt_vocab: int, *, length: 
         tgt_vocab: pieces.
         length: tokens of either side of each sentence, the end of sentence included.
     """
-    batch = _made_up(src_vocab, tgt_vocab, length)
+    src, tgt = (Vocab(size=size, pad=0, unk=1, bos=2, eos=3) for size in (src_vocab, tgt_vocab))
+    batch = made_up_batch(max(1, BATCH // length), length, src, tgt)
     tokens = batch.num_sentences * length
     forward = _forward(model, batch)
     training, activations = _training(model, batch)
@@ -78,13 +79,6 @@ def measure(model: TranslationModel, src_vocab: int, tgt_vocab: int, *, length: 
         activations={path: size / tokens for path, size in activations.items()},
         decoding=_decoding(model, batch),
     )
-
-
-def _made_up(src_vocab: int, tgt_vocab: int, length: int) -> Batch:
-    sentences = max(1, BATCH // length)
-    src, tgt = (Vocab(size=size, pad=0, unk=1, bos=2, eos=3) for size in (src_vocab, tgt_vocab))
-    rows = [[4] * (length - 1)] * sentences
-    return collate(rows, rows, list(range(sentences)), src, tgt)
 
 
 @torch.no_grad()
