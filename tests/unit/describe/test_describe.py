@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.cli import entry
 from mtkit.corpus.batch import Batch
+from mtkit.corpus.made_up import made_up_batch
 from mtkit.describe import cost as cost_module
 from mtkit.describe.cost import measure
 from mtkit.describe.describe import Architecture, describe, find
@@ -25,6 +26,7 @@ from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.text.vocab import Vocab
 from mtkit.training.loss import label_smoothed_loss
 
 VOCAB, LENGTH = 20, 7
@@ -59,7 +61,8 @@ def without_weights(config):
 
 def batch(monkeypatch) -> Batch:
     monkeypatch.setattr(cost_module, "BATCH", 3 * LENGTH)
-    return cost_module._made_up(VOCAB, VOCAB, LENGTH)
+    vocab = Vocab(size=VOCAB, pad=0, unk=1, bos=2, eos=3)
+    return made_up_batch(max(1, cost_module.BATCH // LENGTH), LENGTH, vocab, vocab)
 
 
 @every_config
