@@ -11,7 +11,7 @@ import typer
 def checkpoints(run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
     """List the checkpoints of a run and compare every byte with what was written; exits 65 if one is damaged."""
     from mtkit.cli.printing import print_lines
-    from mtkit.training.checkpoint import DamagedError
+    from mtkit.errors import DamagedError
     from mtkit.training.survey import survey
 
     found = survey(run)

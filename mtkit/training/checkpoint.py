@@ -15,8 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mtkit.errors import DamagedError as DamagedError
-from mtkit.errors import DataError
+from mtkit.errors import DamagedError, DataError
 from mtkit.files import build_folder, hash_file, reading, recover_folder, writing
 from mtkit.training.tensor_file import read_tensors, write_tensors
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.batch import Batch
+from mtkit.errors import DamagedError
 from mtkit.training.average import average_checkpoints
 from mtkit.training.checkpoint import (
     Checkpoint,
     Damage,
-    DamagedError,
     checkpoint_path,
     clear_leftovers,
     list_checkpoints,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.errors import TrainingError
+from mtkit.errors import DamagedError, TrainingError
 from mtkit.training.checkpoint import (
-    DamagedError,
     checkpoint_path,
     list_checkpoints,
     read_checkpoint,

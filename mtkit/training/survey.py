@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.errors import MissingInputError
-from mtkit.training.checkpoint import DAMAGED, DamagedError, list_checkpoints, read_state, verify_checkpoint
+from mtkit.errors import DamagedError, MissingInputError
+from mtkit.training.checkpoint import DAMAGED, list_checkpoints, read_state, verify_checkpoint
 
 
 @dataclass(frozen=True)

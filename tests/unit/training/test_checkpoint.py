@@ -5,9 +5,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit.errors import DataError, ReadWriteError
+from mtkit.errors import DamagedError, DataError, ReadWriteError
 from mtkit.training import checkpoint as checkpoints
-from mtkit.training.checkpoint import Checkpoint, DamagedError, newest_good, read_checkpoint, write_checkpoint
+from mtkit.training.checkpoint import Checkpoint, newest_good, read_checkpoint, write_checkpoint
 from mtkit.training.checkpoint_writer import CheckpointWriter
 from mtkit.training.tensor_file import read_tensors, write_tensors
 
