@@ -9,11 +9,11 @@ from typing import Any
 
 from mtkit.describe.cost import Cost, measure
 from mtkit.describe.parts import Part, part_of
-from mtkit.describe.weightless import WithoutWeights
 from mtkit.errors import RecipeError, UsageError
 from mtkit.model_folder import find_model, read_description, read_tokenizers
 from mtkit.models.model import TranslationModel
 from mtkit.recipe.recipe import ModelConfig, load_recipe
+from mtkit.undrawn import META, Undrawn
 
 LENGTH = 30  # tokens of either side, the end included: about what a sentence of news has
 
@@ -34,7 +34,7 @@ class Architecture:
             RecipeError: model and vocabularies do not fit.
         """
         try:
-            with WithoutWeights():
+            with Undrawn(META):
                 return self.config.build(self.src_vocab, self.tgt_vocab)
         except ValueError as error:
             raise RecipeError(f"model.{error}") from error

@@ -10,31 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-META = torch.device("meta")
+from mtkit.undrawn import META
+
 aten = torch.ops.aten
-
-
-class WithoutWeights(TorchFunctionMode):
-    """A block in which a model can be built whose weights have shapes alone, in no time and no memory.
-
-    What is computed when a model is made (frequencies, slopes) has its values, and is small.
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Make memory that has no values yet, as all weights begin, on the meta device, and leave it without."""
-        if func is torch.empty:
-            return func(*args, **{**(kwargs or {}), "device": META})
-        fills = func.__name__.endswith("_") and not func.__name__.endswith("__") and func is not Tensor.requires_grad_
-        filled = next(iter((*args, *(kwargs or {}).values())), None) if fills else None
-        if isinstance(filled, Tensor) and filled.device == META:
-            return filled
-        return func(*args, **kwargs or {})
 
 
 def _flops_of_product(left: Tensor, right: Tensor) -> int:

@@ -6,13 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from mtkit.assemble import build_training, build_untrained, with_precision
+from mtkit.assemble import build_training, build_untrained, default_device, with_precision
 from mtkit.corpus.batch import Batch, Source
 from mtkit.corpus.made_up import made_up_batch
 from mtkit.models.model import TranslationModel
@@ -22,11 +20,13 @@ from mtkit.training.learner import Learner
 from mtkit.training.objective import RewardName
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.probe import largest_batch, learn_once
+from mtkit.undrawn import Undrawn
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
 FEW = 4  # sentences that show already what a large model costs: 10% more each than 17 at 214 M parameters
 LONG = 0.5  # seconds that these must take to be enough
+TIMES = 3  # that a quick model is timed; the least counts
 # bytes that an optimiser remembers of each weight, at most; SGD's momentum adds 4
 PER_WEIGHT = {"adam": 8, "adamw": 8, "adafactor": 0, "lion": 4, "muon": 8, "sgd": 0}
 
@@ -84,7 +84,7 @@ def _probe(recipe: Recipe) -> tuple[Learner, Cost]:
 
 def _learner(recipe: Recipe) -> Learner:
     size = recipe.tokenizer.vocab_size
-    with _Unfilled():
+    with Undrawn(default_device()):
         model = build_untrained(recipe, size, size)
     pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
     return build_training(recipe, model, pieces, _MadeUp(size))
@@ -100,16 +100,6 @@ def _parameters(learner: Learner) -> int:
 
 def _seconds(recipe: Recipe, cost: Cost) -> float:
     return cost.seconds * recipe.training.micro_batches * recipe.training.max_updates
-
-
-class _Unfilled(TorchFunctionMode):
-    """Within it first weights are 0 where they would be drawn, which takes seconds for large models."""
-
-    def __torch_function__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """See TorchFunctionMode."""
-        return args[0].zero_() if func in (Tensor.normal_, Tensor.uniform_) else func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)
@@ -133,7 +123,8 @@ class _MadeUp:
 def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
     """Compute loss and gradient of made-up micro-batches, look at the memory and then at the time, and scale.
 
-    A model that is quick with FEW sentences is timed once more with many, which a large machine likes better.
+    A model that is quick with FEW sentences is timed with many, which a large machine likes better, and more than once,
+    as other programs may hold a pass up.
     """
     most = max(1, min(batch_tokens, PROBE) // SENTENCE)
     few = _made_up(min(FEW, most), vocab)
@@ -141,7 +132,8 @@ def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
         learn_once(learner, few)
     each = _seconds_a_sentence(learner, few)
     if each * FEW < LONG:
-        each = _seconds_a_sentence(learner, _made_up(most, vocab))
+        many = _made_up(most, vocab)
+        each = min(_seconds_a_sentence(learner, many) for _ in range(TIMES))
     sentences = batch_tokens / SENTENCE
     return Cost(seconds=each * sentences, activations=kept.bytes / len(few.samples) * sentences)
 

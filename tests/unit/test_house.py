@@ -52,6 +52,7 @@ ROOM_OF = {
     "model_folder": "assemble",
     "validator": "assemble",
     "exported_model": "assemble",
+    "undrawn": "assemble",
 }
 OPEN_TO_ALL = {"errors", "files", "hardware", "lock", "__init__"}  # of mtkit itself only __version__, by the test below
 

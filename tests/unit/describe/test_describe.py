@@ -12,7 +12,6 @@ from mtkit.describe.cost import measure
 from mtkit.describe.describe import Architecture, describe, find
 from mtkit.describe.parts import Part, part_of
 from mtkit.describe.table import merged, si
-from mtkit.describe.weightless import WithoutWeights
 from mtkit.layers.attention_config import PerformerConfig, WindowAttentionConfig
 from mtkit.layers.constant_state_config import SSRUConfig
 from mtkit.layers.deberta import DeBERTaConfig
@@ -28,6 +27,7 @@ from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.text.vocab import Vocab
 from mtkit.training.loss import label_smoothed_loss
+from mtkit.undrawn import META, Undrawn
 
 VOCAB, LENGTH = 20, 7
 TINY = {"d_model": 8, "d_ff": 12, "num_heads": 2, "dropout": 0.0}
@@ -55,7 +55,7 @@ every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 
 
 def without_weights(config):
-    with WithoutWeights():
+    with Undrawn(META):
         return config.build(VOCAB, VOCAB)
 
 
