@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 META = torch.device("meta")
-DRAWS = (Tensor.normal_, Tensor.uniform_)
+DRAWS = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
 
 
 class Undrawn(TorchFunctionMode):
@@ -32,7 +32,7 @@ class Undrawn(TorchFunctionMode):
     ) -> Any:
         """Make memory that has no values yet, as all weights begin, of zeros, and leave it so."""
         if func in DRAWS:
-            return args[0]
+            return next(iter((*args, *(kwargs or {}).values())))  # the tensor
         if func is torch.empty:
             return torch.zeros(*args, **{**(kwargs or {}), "device": self.device})
         return func(*args, **kwargs or {})
