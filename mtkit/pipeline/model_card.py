@@ -20,6 +20,7 @@ def model_card(description: Description, report: Mapping[str, Any], *, parameter
     src, tgt = description.src_lang, description.tgt_lang
     tokenizer = description.tokenizer
     sharing = "shared by both languages" if tokenizer.shared else "for each language"
+    whole_or_split = "split" if description.search.split_long_lines else "translated whole"
     lines = [
         f"# Translation from {src} to {tgt}",
         "",
@@ -33,7 +34,7 @@ def model_card(description: Description, report: Mapping[str, Any], *, parameter
         "",
         f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} pieces {sharing}; "
         f"normalisation {tokenizer.normalisation}.",
-        f"- Longest training source: {description.longest_source:,} pieces; longer lines are split.",
+        f"- Longest training source: {description.longest_source:,} pieces; longer lines are {whole_or_split}.",
         *_training(report),
         *_scores(report),
         "",

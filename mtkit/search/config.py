@@ -68,6 +68,7 @@ class SearchConfig:
     no_repeat_ngram: Annotated[int, Field(ge=0)] = 0  # no n-gram of so many pieces twice; 0: off
     repetition_penalty: Annotated[float, Field(ge=1)] = 1.0  # log-probabilities of used pieces times this; 1: off
     allow_unknown: bool = False  # may the unknown piece be generated?
+    split_long_lines: bool = True  # lines longer than any training source in parts; whole they are new to the model
     method: MethodConfig = field(default_factory=BeamConfig)
     rerank: MinimumBayesRiskConfig | None = None  # another order of the hypotheses of a line, best first
 

@@ -47,10 +47,13 @@ class Segment:
         return False
 
 
-def cut(given: Sequence[Line], first: int, tokenizers: TokenizerPair, longest: int | None) -> Iterator[Segment]:
+def cut(
+    given: Sequence[Line], first: int, tokenizers: TokenizerPair, longest: int | None, *, split: bool = True
+) -> Iterator[Segment]:
     """The segments of the lines, which are numbered from `first`; a blank line has none.
 
-    A line of more than `longest` pieces becomes several (see long_lines.py), unless there are demands on it.
+    A line of more than `longest` pieces becomes several (see long_lines.py); one with demands on it does not, nor does
+    any if `split` is False.
 
     Raises:
         DataError: as `in_pieces`.
@@ -65,8 +68,12 @@ def cut(given: Sequence[Line], first: int, tokenizers: TokenizerPair, longest: i
         number = (first + i) * _PARTS
         line = given[i]
         demands = None if isinstance(line, str) else in_pieces(line, first + i, tokenizers.tgt)
-        if longest is None or len(ids) <= longest or demands is not None:
-            yield Segment(first + i, number, "", ids, _unknown(ids, tokenizer), demands)
+        flags = _unknown(ids, tokenizer)
+        if longest is None or len(ids) <= longest:
+            yield Segment(first + i, number, "", ids, flags, demands)
+            continue
+        if demands is not None or not split:
+            yield Segment(first + i, number, "", ids, ("long", *flags), demands)
             continue
         parts = split_line(lines[i], lengths, longest)
         for k, (part, piece_ids) in enumerate(zip(parts, tokenizer.encode([p.text for p in parts]), strict=True)):

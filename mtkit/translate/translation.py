@@ -33,8 +33,9 @@ class Translation:
         alignment: pairs (source word, word of hyp), from 0, words being what white space separates.
         nbest: the n best translations, best first.
         length_ratio: pieces of the translation to pieces of the source; 0 for a blank line.
-        flags: "split" (too long, translated in parts), "repetition" (ran into a loop and was translated again without),
-            "unknown" (the source has characters that the vocabulary lacks), "limit" (ended by the maximum length).
+        flags: "split" (longer than any in training, translated in parts), "long" (longer, translated whole),
+            "repetition" (ran into a loop and was translated again without), "unknown" (the source has characters that
+            the vocabulary lacks), "limit" (ended by the maximum length).
     """
 
     line: int

@@ -83,7 +83,8 @@ class Translator:
             engine: finds the translations of a batch.
             tokenizers: of both sides, as the engine's models were trained with.
             search: how translations are looked for.
-            longest_source: pieces of the longest training source; longer lines are split. None: never.
+            longest_source: pieces of the longest training source; longer lines are split if `search` says so. None:
+                nobody knows.
             options: how the work is done.
             rerank: orders the n best of each line anew, as minimum Bayes risk does.
             shortlist: chooses the target pieces of each batch; None: all.
@@ -125,7 +126,7 @@ class Translator:
         return [translation.hyp for translation in self.translate(lines)]
 
     def _window(self, lines: Sequence[Line], first: int) -> Iterator[Translation]:
-        segments = list(cut(lines, first, self.tokenizers, self.longest_source))
+        segments = list(cut(lines, first, self.tokenizers, self.longest_source, split=self.search.split_long_lines))
         self._search(segments, self.search)
         self._keep_out(segments, self.search)
         again = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]

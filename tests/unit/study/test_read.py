@@ -137,7 +137,15 @@ def test_shipped_studies_are_good(name: str, tmp_path: Path) -> None:
 
 
 def test_all_promised_studies_are_shipped() -> None:
-    assert {"positions", "heads", "norms", "feedforward", "layouts", "exposure-bias"} <= shipped("study").keys()
+    promised = {"positions", "extrapolation", "heads", "norms", "feedforward", "layouts", "exposure-bias"}
+    assert promised <= shipped("study").keys()
+
+
+def test_extrapolation_has_lines_beyond_all_training_and_leaves_them_whole() -> None:
+    study = read_study("extrapolation")
+    for recipe in study.recipes.values():
+        assert recipe.corpus.cleaning.max_length in study.config.by_length  # pieces; a word has one at least
+        assert not recipe.search.split_long_lines
 
 
 def test_the_index_names_all_that_is_shipped() -> None:

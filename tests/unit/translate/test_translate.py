@@ -167,6 +167,14 @@ def test_long_lines_are_split_and_neighbours_are_not_touched(tokenizers):
     assert all(s < len(long.split()) and t < len(found[1].hyp.split()) for s, t in found[1].alignment)
 
 
+def test_long_lines_stay_whole_if_the_search_says_so(tokenizers):
+    lines = sentences(12, 20)
+    found = list(translator(tokenizers, longest_source=8, split_long_lines=False).translate(lines))
+    assert [t.hyp for t in found] == translator(tokenizers).translate_lines(lines)  # as if the limit were not known
+    assert [t.flags[:1] == ("long",) for t in found] == [len(ids) > 8 for ids in tokenizers.src.encode(lines)]
+    assert not any("split" in t.flags for t in found)
+
+
 @pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
 def test_forced_log_probs_are_those_of_the_search(tokenizers, config):
     model, lines = model_of(config, tokenizers), sentences(15)
