@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
-from mtkit.plot.picture import COLOURS, picture
+from mtkit.plot.picture import letters, line_style, picture
 from mtkit.text.lines import read_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]
-_LINES = ("-", "--", ":", "-.")  # the next style for the runs that the colours do not suffice for
-_MANY = 6  # runs that a legend names at its usual size
 
 
 @dataclass(frozen=True)
@@ -94,14 +92,14 @@ def draw_curves(runs: Sequence[Curves], path: Path) -> None:
 
 def _draw_losses(axes: Axes, runs: Sequence[Curves]) -> None:
     for number, run in enumerate(runs):
-        style = _style(number)
+        style = line_style(number)
         name = f"{run.label}, " if len(runs) > 1 else ""
         if run.loss:
             axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=f"{name}training loss")
         if run.nll:
             axes.plot(*zip(*run.nll, strict=True), **style, **_marked(run.nll), label=f"{name}validation nll")
     _finish(axes, "nats per token")
-    axes.legend(frameon=False, fontsize=_letters(runs))
+    axes.legend(frameon=False, fontsize=letters(len(runs)))
 
 
 def _draw_bleu(axes: Axes, runs: Sequence[Curves]) -> None:
@@ -110,20 +108,12 @@ def _draw_bleu(axes: Axes, runs: Sequence[Curves]) -> None:
             continue
         name = f"{run.label}, " if len(runs) > 1 else ""
         best = max(value for _, value in run.bleu)
-        axes.plot(*zip(*run.bleu, strict=True), **_style(number), **_marked(run.bleu), label=f"{name}best {best:.1f}")
+        axes.plot(
+            *zip(*run.bleu, strict=True), **line_style(number), **_marked(run.bleu), label=f"{name}best {best:.1f}"
+        )
     _finish(axes, "validation BLEU")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=_letters(runs), loc="lower right")
-
-
-def _style(number: int) -> dict[str, Any]:
-    """Colour and kind of line of the run with that number, from 0."""
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": _LINES[number // len(COLOURS) % len(_LINES)]}
-
-
-def _letters(runs: Sequence[Curves]) -> float:
-    """Their size in a legend, in points."""
-    return 9.0 if len(runs) <= _MANY else 6.5
+    axes.legend(frameon=False, fontsize=letters(len(runs)), loc="lower right")
 
 
 def _marked(points: Points) -> dict[str, Any]:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # told apart by the colour-blind too: Okabe and Ito 2008, without black and yellow
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK = "#333333"
+_LINES = ("-", "--", ":", "-.")  # the next style for the lines that the colours do not suffice for
+_MANY = 6  # lines that a legend names at its usual size
 _DOTS_PER_INCH = 150
 # after matplotlib's own font, which has no Chinese, Japanese, Korean or Indic letters; those that are there are used
 _FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Sans Arabic", "Hiragino Sans")
@@ -29,6 +31,16 @@ _FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto 
 def is_installed() -> bool:
     """Whether matplotlib is there."""
     return importlib.util.find_spec("matplotlib") is not None
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and kind of the line with that number, from 0."""
+    return {"color": _COLOURS[number % len(_COLOURS)], "linestyle": _LINES[number // len(_COLOURS) % len(_LINES)]}
+
+
+def letters(lines: int) -> float:
+    """Their size in a legend of so many lines, in points."""
+    return 9.0 if lines <= _MANY else 6.5
 
 
 @contextmanager

@@ -15,23 +15,34 @@ def names(limits: Sequence[int]) -> list[str]:
     return [f"{begin}-{limit}" for begin, limit in zip(begins, limits, strict=False)] + [f"over {limits[-1]}"]
 
 
+def lines_by_length(srcs: Sequence[str], limits: Sequence[int]) -> dict[str, list[int]]:
+    """The places of each group's sentences, by the words of their sources (what spaces part).
+
+    Args:
+        srcs: all sources.
+        limits: the most words of each group but the last, rising.
+    """
+    found: dict[str, list[int]] = {name: [] for name in names(limits)}
+    groups = list(found.values())
+    for place, src in enumerate(srcs):
+        groups[bisect_left(limits, len(src.split()))].append(place)
+    return found
+
+
 def bleu_by_length(
     srcs: Sequence[str], hyps: Sequence[str], refs: Sequence[str], limits: Sequence[int], *, tokenize: Segmentation
 ) -> dict[str, float]:
-    """BLEU of each group of sentences, by the words of their sources (what spaces part); an empty group has none.
+    """BLEU of each group of sentences (see lines_by_length); an empty group has none.
 
     Args:
         srcs, hyps, refs: equally many lines.
         limits: the most words of each group but the last, rising.
         tokenize: how BLEU cuts text.
     """
-    groups: list[list[tuple[str, str]]] = [[] for _ in range(len(limits) + 1)]
-    for src, hyp, ref in zip(srcs, hyps, refs, strict=True):
-        groups[bisect_left(limits, len(src.split()))].append((hyp, ref))
     found = {}
-    for name, pairs in zip(names(limits), groups, strict=True):
-        hyps_there, refs_there = [hyp for hyp, _ in pairs], [ref for _, ref in pairs]
-        scores = score(hyps_there, [refs_there], ["bleu"], tokenize=tokenize) if pairs else None
+    for name, places in lines_by_length(srcs, limits).items():
+        hyps_there, refs_there = [hyps[place] for place in places], [refs[place] for place in places]
+        scores = score(hyps_there, [refs_there], ["bleu"], tokenize=tokenize) if places else None
         if scores is not None and scores.bleu is not None:
             found[name] = scores.bleu.value
     return found

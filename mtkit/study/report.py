@@ -6,15 +6,16 @@ from pathlib import Path
 
 from mtkit.files import write_json, write_text, writing
 from mtkit.plot.picture import is_installed
-from mtkit.study.curves import draw
+from mtkit.study import curves, length_picture
 from mtkit.study.results import Results
 from mtkit.study.table import as_csv, as_json, markdown
 
-MARKDOWN, CSV, JSON, PICTURE = "results.md", "results.csv", "results.json", "curves.png"
+MARKDOWN, CSV, JSON = "results.md", "results.csv", "results.json"
+PICTURES = {"curves.png": curves.draw, "by_length.png": length_picture.draw}
 
 
 def write_results(results: Results, folder: Path) -> list[Path]:
-    """Write the table as Markdown, CSV and JSON, and the learning curves where matplotlib is installed.
+    """Write the table as Markdown, CSV and JSON, and the pictures where matplotlib is installed.
 
     Returns:
         What was written.
@@ -27,5 +28,5 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     write_text(folder / MARKDOWN, markdown(results))
     write_text(folder / CSV, as_csv(results))
     write_json(folder / JSON, as_json(results))
-    is_drawn = is_installed() and draw(results, folder / PICTURE)
-    return [folder / name for name in (MARKDOWN, CSV, JSON, *([PICTURE] if is_drawn else []))]
+    drawn = [name for name, draw in PICTURES.items() if is_installed() and draw(results, folder / name)]
+    return [folder / name for name in (MARKDOWN, CSV, JSON, *drawn)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import Significance, paired_bootstrap
-from mtkit.study.by_length import names
+from mtkit.study.by_length import lines_by_length, names
 from mtkit.study.config import StudyConfig
 from mtkit.study.outcome import Outcome, State, outcome
 from mtkit.study.read import Study
@@ -58,12 +58,14 @@ class Results:
 
     Attributes:
         signature: of the test of significance; empty if there was nothing to test.
+        lines_by_length: how many lines of the test set each group of sentences has.
         reference_repetition: to compare that of translations with, where the study looks at it.
     """
 
     study: Study
     rows: Sequence[Row]
     signature: str
+    lines_by_length: Mapping[str, int]
     reference_repetition: float | None
 
     def failures(self) -> list[str]:
@@ -102,7 +104,14 @@ def collect(study: Study, runs: Sequence[StudyRun]) -> Results:
         )
     signature = next((test.signature for test in tests.values() if test.signature), "")
     repetition = repetition_rate(_reference(study)) if study.config.exposure_bias else None
-    return Results(study, rows, signature, repetition)
+    return Results(study, rows, signature, _lines_by_length(study), repetition)
+
+
+def _lines_by_length(study: Study) -> dict[str, int]:
+    if not study.config.by_length:
+        return {}
+    srcs = list(read_lines(study.recipes[study.baseline].corpus.test[study.test].src))
+    return {name: len(places) for name, places in lines_by_length(srcs, study.config.by_length).items()}
 
 
 def _reference(study: Study) -> list[str]:

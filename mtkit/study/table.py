@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.table import Table
 
-from mtkit.study.by_length import names
 from mtkit.study.outcome import State
 from mtkit.study.results import Results, Row, Spread, figures_of
 
@@ -94,8 +93,9 @@ def notes(results: Results) -> list[str]:
         "valid set under teacher forcing, of the best checkpoint. tokens/s: of training, both sides. lines/s: of "
         "translating the test set."
     ]
-    if study.config.by_length:
-        lines.append(f"BLEU {names(study.config.by_length)[0]} and so on: of sentences whose source has so many words.")
+    if results.lines_by_length:
+        groups = ", ".join(f"{count:,} of {name}" for name, count in results.lines_by_length.items())
+        lines.append(f"BLEU by the words of the source; lines of the test set: {groups}.")
     if results.reference_repetition is not None:
         lines.append(
             "Free-running loss: of the true pieces where the decoder reads its own instead. Repetition: pairs of words "
@@ -144,6 +144,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "baseline": study.baseline,
         "seeds": study.config.seeds,
         "signature": results.signature,
+        "lines_by_length": dict(results.lines_by_length),
         "variants": {row.variant: _row_as_json(row) for row in results.rows},
     }
 

@@ -10,6 +10,7 @@ from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWr
 from mtkit.plot import attention as attention_module
 from mtkit.plot import picture as picture_module
 from mtkit.plot.attention import plot_attention
+from mtkit.plot.by_length import ByLength, Group, draw_by_length
 from mtkit.plot.curves import Curves, draw_curves, plot_curves, read_curves
 
 CURVES = Curves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
@@ -51,6 +52,13 @@ def test_runs_share_a_picture(tmp_path):
     draw_curves([Curves("no bleu", loss=[(1, 1.0)])], tmp_path / "narrow.png")
     assert size(tmp_path / "narrow.png") == (900, 630)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "curves.png", "narrow.png"}
+
+
+def test_bleu_by_length_of_several_systems(tmp_path):
+    groups = [Group("1-10", 1200), Group("over 10", 30)]
+    systems = [ByLength("with", [20.0, 19.0], [0.5, 1.5]), ByLength("without", [20.0, 9.0], [0.0, 0.0])]
+    draw_by_length(groups, systems, tmp_path / "by_length.png")
+    assert size(tmp_path / "by_length.png") == (1050, 630)
 
 
 def test_equal_curves_are_equal_bytes(tmp_path):

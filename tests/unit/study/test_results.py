@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.evaluation.significance import paired_bootstrap
+from mtkit.plot.by_length import ByLength, Group
 from mtkit.plot.curves import Curves
+from mtkit.study import length_picture
 from mtkit.study.by_length import bleu_by_length, names
 from mtkit.study.curves import mean_curves
 from mtkit.study.outcome import State
@@ -76,6 +79,8 @@ def test_bleu_of_short_and_long_sentences(results: Results) -> None:
     of_these = BLEU().corpus_score([PRE[1][number] for number in chosen], [[REF[number] for number in chosen]])
     assert found["5-8"] == of_these.score
     assert results.rows[0].figures["bleu 5-8"].values[0] == of_these.score
+    assert results.lines_by_length["5-8"] == len(chosen)
+    assert sum(results.lines_by_length.values()) == len(srcs)
     assert "over 8" not in bleu_by_length(["a b"], ["a"], ["a"], [4, 8], tokenize="13a")
 
 
@@ -104,10 +109,34 @@ def test_the_table_in_every_form(results: Results) -> None:
 def test_all_is_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = report(study, tmp_path / "runs")
-    assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json", "curves.png"]
-    assert (tmp_path / "runs" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert [path.name for path in made.files] == [
+        "results.md",
+        "results.csv",
+        "results.json",
+        "curves.png",
+        "by_length.png",
+    ]
+    for picture in made.files[-2:]:
+        assert picture.read_bytes()[:4] == b"\x89PNG"
     assert (tmp_path / "runs" / "results.md").read_text() == markdown(made.results)
     assert (tmp_path / "runs" / "results.csv").read_text() == as_csv(made.results)
+
+
+def test_the_picture_by_length_has_the_means_and_spreads_of_the_table(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[list[Group], list[ByLength], Path]] = []
+    monkeypatch.setattr(length_picture, "draw_by_length", lambda *given: drawn.append(given))
+    assert length_picture.draw(results, tmp_path)
+    ((groups, (pre, post), path),) = drawn
+    assert path == tmp_path
+    assert [group.name for group in groups] == ["1-4", "5-8", "over 8"]
+    figures = results.rows[0].figures
+    assert pre.bleu == [figures[f"bleu {group.name}"].mean for group in groups]
+    assert pre.deviation == [figures[f"bleu {group.name}"].deviation for group in groups]
+    assert (post.label, post.deviation) == ("post", [0.0, 0.0, 0.0])  # one run alone
+    nothing = replace(results, lines_by_length={})
+    assert not length_picture.draw(nothing, tmp_path)
 
 
 def test_a_study_that_has_not_begun_has_a_table_too(tmp_path: Path) -> None:
