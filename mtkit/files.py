@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
 
@@ -149,15 +149,19 @@ def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
     with reading(path):
         content = path.read_bytes()
     try:
-        found = json.loads(content)
+        found = json.loads(content, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         what = f"{path}: damaged: no JSON from line {error.lineno}, column {error.colno} on"
         raise DamagedError(what, remedy) from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no text, NaN, a number of thousands of digits
         raise DamagedError(f"{path}: damaged: no JSON", remedy) from error
     if not isinstance(found, dict) or not isinstance(found.get("sha256", {}), dict):
         raise DamagedError(f"{path}: damaged: not a JSON object", remedy)
     return found
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is no JSON")
 
 
 @contextlib.contextmanager

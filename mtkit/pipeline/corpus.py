@@ -17,7 +17,8 @@ from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.files import build_folder, changed_files, hash_file, hash_files, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
-from mtkit.pipeline.run_folder import Json, Run, read_json
+from mtkit.pipeline.records import Json, read_json
+from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair, model_names

@@ -11,14 +11,14 @@ from typing import Any
 
 from mtkit.assemble import with_precision
 from mtkit.errors import RecipeError
-from mtkit.files import hash_file, load_json, write_json, writing
+from mtkit.files import hash_file, write_json, writing
 from mtkit.lock import RunLock
 from mtkit.pipeline.changes import changed_keys
+from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.log import Display, Log, Silent
 
-Json = dict[str, Any]
 BESIDE = ("hyps", "nonfinite", "tensorboard")  # folders that go with a training
 
 
@@ -81,6 +81,14 @@ class RunFolder:
         """What training and translations were made from."""
         return self.path / "stamps.json"
 
+    def read_report(self) -> Json:
+        """What report.json holds, empty if it is not there; errors as `read_json`."""
+        return read_json(self.report, Report)
+
+    def read_stamps(self) -> Json:
+        """What stamps.json holds, empty if it is not there; errors as `read_json`."""
+        return read_json(self.stamps, Stamps)
+
     def has_training(self) -> bool:
         """Whether there is training that must not be lost."""
         return bool(list_checkpoints(self.checkpoints)) or self.model.is_dir()
@@ -97,15 +105,6 @@ class RunFolder:
                     shutil.rmtree(folder)
             for file in (self.log, self.report, self.stamps):
                 file.unlink(missing_ok=True)
-
-
-def read_json(path: Path) -> Json:
-    """A JSON object, or an empty one if the file is not there.
-
-    Raises:
-        DamagedError: it is damaged.
-    """
-    return load_json(path, remedy="delete it, it will be made again") if path.is_file() else {}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mtkit.pipeline.batch_size import settle_batch_tokens
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.following import follow
 from mtkit.pipeline.pictures import draw_pictures
-from mtkit.pipeline.run_folder import Run, RunFolder, open_run, read_json
+from mtkit.pipeline.run_folder import Run, RunFolder, open_run
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
 from mtkit.pipeline.training import Trained, check_beginnings, train_model
 from mtkit.recipe.recipe import Recipe, load_saved
@@ -129,4 +129,4 @@ def evaluate_run(run_dir: Path, *, display: Display | None = None) -> Report:
 
 
 def _report(held: Run, lines: list[str]) -> Report:
-    return Report(held.folder.path, lines, read_json(held.folder.report))
+    return Report(held.folder.path, lines, held.folder.read_report())

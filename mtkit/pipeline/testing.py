@@ -14,13 +14,15 @@ from mtkit.evaluation.score import Scores, evaluate
 from mtkit.files import hash_file, write_text
 from mtkit.model_folder import CARD, WEIGHTS, read_description
 from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.run_folder import Json, Run, read_json
+from mtkit.pipeline.records import Json
+from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import plain
 from mtkit.text.lines import read_lines
 from mtkit.training.tensor_file import read_tensors
 from mtkit.translate.translator import Translator
 
 SAMPLES = 6
+HOW = {"beam_size", "compute_type", "seconds"}  # a test set was translated, in report.json
 
 
 class Tests:
@@ -48,11 +50,11 @@ class Tests:
         run = self.run
         source, target = run.recipe.corpus.test[name].src, run.folder.hyps(name)
         key = self._key(source)
-        stamps = read_json(run.folder.stamps).get("test", {})
+        stamps = run.folder.read_stamps().get("test", {})
         done = stamps.get(name) == [key, hash_file(target)] if target.is_file() else False
-        if done and "seconds" in before:
+        if done and before.keys() >= HOW:
             run.keep(f"translate {name}")
-            return {key: before[key] for key in ("beam_size", "compute_type", "seconds")}
+            return {key: before[key] for key in sorted(HOW)}
         lines = list(read_lines(source))
         translator = self.translator
         began = time.perf_counter()
@@ -77,7 +79,7 @@ def evaluate_tests(run: Run) -> dict[str, Scores]:
         DataError: unequal numbers of lines, bytes that are not UTF-8.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    report = read_json(run.folder.report)
+    report = run.folder.read_report()
     tests = Tests(run)
     corpus = run.recipe.corpus
     found: dict[str, Scores] = {}

@@ -14,7 +14,7 @@ from mtkit.model_folder import Description, find_model, verify_model, write_mode
 from mtkit.models.model import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.run_folder import Run, read_json
+from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoint import list_checkpoints
@@ -51,16 +51,22 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
 
     Raises:
         RecipeError: parts of the recipe do not fit each other.
+        MissingInputError: there is a model and no checkpoint to make it from again.
         TrainingError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
     """
     recipe, folder = run.recipe, run.folder
     key = _key(recipe)
-    report = read_json(folder.report)
-    is_finished = folder.model.is_dir() and "train" in report and read_json(folder.stamps).get("train") == key
+    report = folder.read_report()
+    is_finished = folder.model.is_dir() and "train" in report and folder.read_stamps().get("train") == key
     if is_finished and _is_whole(run):
         run.keep("training")
         sentence = f"training is finished already, after {report['train']['updates']:,} updates; --fresh starts over"
         return Trained(True, sentence, report["train"])
+    if folder.model.is_dir() and not list_checkpoints(folder.checkpoints):
+        raise MissingInputError(
+            f"{folder.checkpoints}: no checkpoint is left to go on from, and the model that is there would be lost; "
+            "--fresh starts over"
+        )
     model = _first_model(run, tokenizers)
     generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
     learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)

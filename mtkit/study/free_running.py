@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from pydantic import FiniteFloat
 from torch import Tensor
 
 from mtkit.assemble import default_device
@@ -12,13 +15,22 @@ from mtkit.corpus.store import Store
 from mtkit.files import hash_file, write_json
 from mtkit.model_folder import WEIGHTS, read_model
 from mtkit.models.model import TranslationModel
-from mtkit.pipeline.run_folder import RunFolder, read_json
+from mtkit.pipeline.records import read_json
+from mtkit.pipeline.run_folder import RunFolder
 from mtkit.training.choice import choose_best
 from mtkit.training.decoder_input import step_by_step
 from mtkit.training.objective import CrossEntropy
 
 FILE = "free_running.json"
 BATCH_TOKENS = 4096  # sentences × longest side; the loss does not depend on it
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the run folder remembers of it, for the weights of this hash."""
+
+    weights: str
+    nats_per_piece: FiniteFloat
 
 
 class FreeRunning:
@@ -43,7 +55,7 @@ def free_running_loss(folder: RunFolder) -> float:
     """
     path = folder.path / FILE
     weights = hash_file(folder.model / WEIGHTS)
-    kept = read_json(path)
+    kept = read_json(path, Kept)
     if kept and kept["weights"] == weights:
         return float(kept["nats_per_piece"])
     found = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))

@@ -9,7 +9,6 @@ from typing import Any
 
 from mtkit.evaluation.repetition import repetition_rate
 from mtkit.files import reading
-from mtkit.pipeline.run_folder import read_json
 from mtkit.study.by_length import bleu_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.free_running import free_running_loss
@@ -59,7 +58,7 @@ def outcome(run: StudyRun, config: StudyConfig) -> Outcome:
         state = State.unfinished if reason is None else State.failed
         return Outcome(run, state, reason or "", parameters, {}, [])
     hyps = list(read_lines(run.folder.hyps(run.test)))
-    report = read_json(run.folder.report)
+    report = run.folder.read_report()
     figures = _figures(report["train"], report["test"][run.test], events, lines=len(hyps))
     figures |= _further(run, config, hyps)
     return Outcome(run, State.finished, "", parameters, figures, hyps)
@@ -71,7 +70,7 @@ def _figures(train: Any, test: Any, events: list[dict[str, Any]], *, lines: int)
     loss = losses.get(train["best_update"], next(reversed(losses.values()), None))
     if loss is not None:
         figures["loss"] = loss
-    if test["seconds"]:
+    if test.get("seconds"):
         figures["lines_per_second"] = lines / test["seconds"]
     return figures
 

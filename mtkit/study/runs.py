@@ -8,9 +8,17 @@ from pathlib import Path
 
 from mtkit.errors import RecipeError
 from mtkit.files import write_json
-from mtkit.pipeline.run_folder import RunFolder, agreed, read_json
+from mtkit.pipeline.records import read_json
+from mtkit.pipeline.run_folder import RunFolder, agreed
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.study.read import Study
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What failed.json says."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,9 @@ class StudyRun:
 
     def is_finished(self) -> bool:
         """Whether this very recipe was trained and scored here."""
-        report = read_json(self.folder.report)
-        if "train" not in report or self.test not in report.get("test", {}) or not self.folder.model.is_dir():
+        report = self.folder.read_report()
+        scores = report.get("test", {}).get(self.test, {})
+        if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
             return False
         try:
             return agreed(self.recipe, self.folder) == load_saved(self.folder.recipe)
@@ -60,7 +69,7 @@ class StudyRun:
 
     def failure(self) -> str | None:
         """Why its last training failed; None if it did not."""
-        found = read_json(self._failure)
+        found = read_json(self._failure, Failure)
         return str(found["reason"]) if found else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import DamagedError, RecipeError
+from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from tests.e2e.test_pipeline import run, write_all
 
 
@@ -57,4 +57,10 @@ def test_a_damaged_model_without_checkpoints_is_not_trained_again(folder: Path) 
     shutil.rmtree(folder / "run" / "checkpoints")
     flip(folder / "run" / "model" / "model.safetensors")
     with pytest.raises(DamagedError, match=r"no checkpoint is left to make it from; --fresh starts over"):
+        run(folder)
+    (folder / "run" / "report.json").unlink()
+    with pytest.raises(MissingInputError, match=r"no checkpoint is left to go on from.*--fresh starts over"):
+        run(folder)
+    (folder / "run" / "report.json").write_text('{"train": 7}')
+    with pytest.raises(DamagedError, match=r"report.json: damaged: train"):
         run(folder)
