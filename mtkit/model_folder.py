@@ -161,6 +161,8 @@ def read_description(folder: Path, name: str = CONFIG) -> Description:
     path = folder / name
     fields: dict[str, Any] = {"format": None, "mtkit": None, **load_json(path, remedy=_REMEDY)}
     version, made_by, _ = fields.pop("format"), fields.pop("mtkit"), fields.pop("sha256", None)
+    if type(version) is not int or version < 1:
+        raise DamagedError(f"{path}: damaged: its format is no number", _REMEDY)
     if version != FORMAT:
         raise DataError(f"{path}: has format {version}, written by mtkit {made_by}; this mtkit reads format {FORMAT}")
     try:

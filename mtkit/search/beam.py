@@ -56,7 +56,7 @@ class BeamSearch:
     @torch.inference_mode()
     def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence, best first; at least one each."""
-        return _Run(self, stepper, request).run()
+        return _Run(self, stepper, request).run() if request.num_sentences else []
 
 
 class _Run:

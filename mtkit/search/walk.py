@@ -66,6 +66,8 @@ class Walk:
     @torch.inference_mode()
     def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence by score, at least one each; drawn ones may be equal."""
+        if not request.num_sentences:
+            return []
         run = _Run(self, request)
         run.follow(stepper)
         found = run.trail.hypotheses(self.penalty)

@@ -68,15 +68,19 @@ def _parsed(text: str, given: str, place: str) -> Line:
         return text
     try:
         found = json.loads(given)
-    except ValueError as error:
-        raise DataError(f"{place}: not JSON: {error}") from error
+        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair can be escaped, and is no text
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON, {_EXAMPLE} is: {given.strip()[:80]}") from error
     if not isinstance(found, dict) or not found.keys() <= set(KEYS):
-        raise DataError(f"{place}: must be an object with the keys {', '.join(KEYS)}, not {given.strip()[:80]}")
+        raise DataError(f"{place}: the keys are {', '.join(KEYS)}, as in {_EXAMPLE}, not {given.strip()[:80]}")
     lists = [found.get(key, []) for key in KEYS[1:]]
     prefix = found.get("prefix", "")
     if not isinstance(prefix, str) or not all(isinstance(each, list) and all(map(_is_text, each)) for each in lists):
         raise DataError(f"{place}: prefix must be a text, include and exclude lists of texts that are not empty")
     return ConstrainedLine(text=text, prefix=prefix, include=tuple(lists[0]), exclude=tuple(lists[1]))
+
+
+_EXAMPLE = '{"prefix": "Das ist", "include": ["Haus", "rot"]}'
 
 
 def _is_text(value: object) -> bool:

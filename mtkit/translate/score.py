@@ -106,10 +106,15 @@ def read_pairs(src: Path, *, ref: Path | None = None, hyps: Path | None = None) 
 def _pieces_of(path: Path) -> Iterator[tuple[str, ...]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            pieces = tuple(json.loads(line)["pieces"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}:{number}: not a line of mtkit translate --jsonl: {error!r}") from error
-        yield pieces
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        pieces = found.get("pieces") if isinstance(found, dict) else None
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            raise DataError(
+                f"{path}:{number}: not what mtkit translate --jsonl writes: a mapping with a list of pieces is expected"
+            )
+        yield tuple(pieces)
 
 
 def _target_ids(given: Sequence[Given], tokenizer: Tokenizer) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,7 @@ class WorkerPool:
 
         Raises:
             ReadWriteError: the operating system ended a worker.
+            RuntimeError, MemoryError: as a worker raised it, when memory is used up or by a fault of ours.
         """
         chunks = windows(lines, self.options)
         idle = deque(self._pipes)
@@ -104,11 +106,13 @@ class WorkerPool:
 
     def _receive(self, pipe: Connection) -> list[Translation]:
         try:
-            answer: list[Translation] | tuple[type[MtkitError], str] = pipe.recv()
+            answer: list[Translation] | tuple[type[MtkitError], str] | Exception = pipe.recv()
         except (EOFError, OSError) as error:
             raise self._lost(pipe) from error
         if isinstance(answer, list):
             return answer
+        if isinstance(answer, Exception):
+            raise answer
         kind, message = answer
         failure = kind.__new__(kind)
         Exception.__init__(failure, message)
@@ -147,3 +151,6 @@ def _work(pipe: Connection, make: Callable[[], Translator]) -> None:
         return
     except MtkitError as error:
         pipe.send((type(error), str(error)))
+    except (RuntimeError, MemoryError) as error:  # who started us knows whether this means that memory is used up
+        error.add_note(traceback.format_exc())
+        pipe.send(error)

@@ -57,8 +57,9 @@ def test_scores_of_translations_are_those_of_translate(config, beam_size, toy_mo
     ("content", "code", "said"),
     [
         ("a\nb\n", 65, "text.txt:3: line has no partner"),
-        ('{"hyp": "x"}\n' * 12, 65, "hyps:1: not a line of mtkit translate --jsonl: KeyError('pieces')"),
-        ("x\n" * 12, 65, "hyps:1: not a line of mtkit translate --jsonl"),
+        ('{"hyp": "x"}\n' * 12, 65, "hyps:1: not what mtkit translate --jsonl writes: a mapping with a list of pieces"),
+        ("x\n" * 12, 65, "hyps:1: not what mtkit translate --jsonl writes"),
+        ('{"pieces": [1]}\n' * 12, 65, "hyps:1: not what mtkit translate --jsonl writes"),
         ('{"pieces": ["nowhere"]}\n' * 12, 65, "'nowhere' is no piece of this model's vocabulary"),
     ],
 )

@@ -184,6 +184,10 @@ def test_a_config_of_another_version(tmp_path: Path, tokenizers: TokenizerPair) 
     change(tmp_path / "m", format=99, mtkit="9.9")
     with pytest.raises(DataError, match=r"has format 99, written by mtkit 9.9; this mtkit reads format 1"):
         read_model(tmp_path / "m")
+    for version in ("1", None, True, -1):
+        change(tmp_path / "m", format=version)
+        with pytest.raises(DamagedError, match="its format is no number"):
+            read_model(tmp_path / "m")
 
 
 def test_weights_of_another_model(tmp_path: Path, tokenizers: TokenizerPair) -> None:

@@ -46,6 +46,12 @@ def test_sentences_of_no_length():
         assert [h[0].tokens for h in walk(model, request([0, 1], 0))] == [[], []]
 
 
+def test_no_sentences():
+    model = ScriptedModel(seed=6)
+    assert Walk(symbols=model.symbols, penalty=Average(1.0))(model, request([], 0)) == []
+    assert BeamSearch(beam_size=2, n_best=1, symbols=model.symbols, penalty=Average(1.0))(model, request([], 0)) == []
+
+
 def frequencies(draw: Draw, logits: torch.Tensor, count: int) -> torch.Tensor:
     place = Place(torch.arange(count), torch.zeros(count, dtype=torch.int64), 3)
     return torch.bincount(draw(logits.expand(count, -1), place), minlength=logits.numel())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.cli.memory import is_used_up
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, SearchConfig
@@ -33,6 +34,11 @@ def make(folder: Path) -> Translator:
 
 def fail(folder: Path) -> Translator:
     raise DataError(f"{folder}: damaged")
+
+
+def use_memory_up(folder: Path) -> Translator:
+    torch.empty(1 << 60)
+    raise AssertionError
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +75,13 @@ def test_workers_give_what_one_translator_gives(folder):
 def test_what_a_worker_raises_is_raised(folder):
     with WorkerPool(functools.partial(fail, folder), 1) as pool, pytest.raises(DataError, match="damaged"):
         list(pool.translate(LINES))
+
+
+def test_memory_that_is_used_up_in_a_worker_is_told_as_here(folder):
+    with pytest.raises(RuntimeError) as here:
+        use_memory_up(folder)
+    with WorkerPool(functools.partial(use_memory_up, folder), 1) as pool, pytest.raises(RuntimeError) as there:
+        list(pool.translate(LINES))
+    assert str(there.value) == str(here.value)
+    assert is_used_up(there.value)
+    assert "in use_memory_up" in there.value.__notes__[0]
