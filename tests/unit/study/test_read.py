@@ -138,6 +138,7 @@ def test_shipped_studies_are_good(name: str, tmp_path: Path) -> None:
 
 def test_all_promised_studies_are_shipped() -> None:
     promised = {"positions", "extrapolation", "heads", "norms", "feedforward", "layouts", "exposure-bias"}
+    promised |= {"recurrent", "source-length"}
     assert promised <= shipped("study").keys()
 
 
