@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -12,8 +13,10 @@ from mtkit.corpus.loader import eval_batches
 from mtkit.corpus.noise import Corpus
 from mtkit.corpus.store import Store
 from mtkit.models.model import Objective, TranslationModel
+from mtkit.training.distributed import Ranks
 from mtkit.training.early_stopping import Validation
 from mtkit.training.precision import Precision
+from mtkit.training.validation import Share, interleaved
 
 Translate = Callable[[TranslationModel, Sequence[str]], list[str]]
 Bleu = Callable[[Sequence[str], Sequence[str]], float]
@@ -47,7 +50,7 @@ def spread(count: int, wanted: int) -> list[int]:
 
 
 class Validator:
-    """Judges a model at an update; it changes nothing in it.
+    """Judges a model (see `training.validation.Validate`).
 
     Args:
         corpus: the binarised valid set.
@@ -78,24 +81,30 @@ class Validator:
         self.precision = precision
         self.objective = objective
 
-    def __call__(self, model: TranslationModel, update: int) -> Validation:
-        """The nll of the whole valid set and the BLEU of the decoded part."""
-        nll = self.nll(model)
+    @torch.no_grad()
+    def share(self, model: TranslationModel, update: int, ranks: Ranks) -> Share:
+        """The loss, without label smoothing, of each batch that is this rank's turn, and as many of the translations.
+
+        Batches are those of one process, so that their sum, in the order of batches, is the same to the bit.
+        """
+        device = next(model.parameters()).device
+        nats, tokens = [], 0
+        batches = eval_batches(self.corpus, batch_tokens=self.batch_tokens)
+        for batch in islice(batches, ranks.rank, None, ranks.world_size):
+            with self.precision.autocast():
+                losses = model(batch.to(device), self.objective)
+            nats.append(float(losses.sum))
+            tokens += losses.tokens
+        mine = self.part.src[ranks.rank :: ranks.world_size]
+        return Share(nats, tokens, self.translate(model, mine) if mine else [])
+
+    def join(self, shares: Sequence[Share]) -> Validation:
+        """The nll of the whole valid set, in nats per scored token, and the BLEU of the decoded part."""
+        nats = sum(interleaved([share.nats for share in shares]))
+        nll = nats / max(sum(share.tokens for share in shares), 1)
         part = self.part
         if not part.src:
             return Validation(nll=nll)
-        hyps = self.translate(model, part.src)
+        hyps = interleaved([share.hyps for share in shares])
         sample = (part.src[part.shown], hyps[part.shown], part.ref[part.shown])
         return Validation(nll=nll, bleu=self.bleu(hyps, part.ref), sample=sample)
-
-    @torch.no_grad()
-    def nll(self, model: TranslationModel) -> float:
-        """Nats per scored token of the whole valid set, without label smoothing."""
-        device = next(model.parameters()).device
-        total, tokens = 0.0, 0
-        for batch in eval_batches(self.corpus, batch_tokens=self.batch_tokens):
-            with self.precision.autocast():
-                losses = model(batch.to(device), self.objective)
-            total += float(losses.sum)
-            tokens += losses.tokens
-        return total / max(tokens, 1)

@@ -32,6 +32,10 @@ class Losses:
     tokens: int
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def of_nothing(self) -> Losses:
+        """As if no sentence had been there: no loss, and a gradient of zeros."""
+        return Losses(self.sum * 0, 0, {name: value * 0 for name, value in self.extra.items()})
+
 
 class Objective(Protocol):
     """Turns a model and a micro-batch into losses; it runs inside the model's forward."""

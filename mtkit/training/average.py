@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.training.checkpoint import verify_checkpoint
+from mtkit.training.shards import fill, own_part
 from mtkit.training.tensor_file import read_tensors
 
 
@@ -66,18 +67,17 @@ class MovingAverage:
         if update % self.every:
             return
         share = 1.0 - min(self.decay, (1 + update) / (10 + update)) ** self.every
-        weights = [p.detach() for _, p in model.named_parameters()]
-        torch._foreach_lerp_(list(self._weights.values()), weights, share)
+        weights = [own_part(p.detach()) for _, p in model.named_parameters()]
+        torch._foreach_lerp_([own_part(weight) for weight in self._weights.values()], weights, share)
 
     def tensors(self) -> Mapping[str, Tensor]:
         """The averages by parameter name."""
         return self._weights
 
-    @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from a checkpoint."""
         for name, weight in self._weights.items():
-            weight.copy_(tensors[name])
+            fill(weight, tensors[name])
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
@@ -88,9 +88,14 @@ class MovingAverage:
         finally:
             self._swap(model)
 
+    @torch.no_grad()
     def _swap(self, model: nn.Module) -> None:
+        """By value: a sharded weight, and one that others remember, must stay where it is."""
         for name, parameter in model.named_parameters():
-            parameter.data, self._weights[name] = self._weights[name], parameter.data
+            weight, average = own_part(parameter.detach()), own_part(self._weights[name])
+            before = weight.clone()
+            weight.copy_(average)
+            average.copy_(before)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,6 +69,11 @@ class ValidationConfig:
             raise ValueError("metric: bleu needs sentences to decode; set sentences above 0, or metric to nll")
 
 
+NEED_WHOLE = frozenset({"adafactor", "muon"})  # optimisers that look at rows and columns, or at a matrix as such
+# objectives and decoder inputs that go on as long as their sentences ask
+VARYING = frozenset({"scheduled_sampling", "parallel_sampling", "confidence_aware", "minimum_risk"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """How a model is trained."""
@@ -83,6 +88,7 @@ class TrainingConfig:
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
     activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
     precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # of several processes each has the whole model, or a part of all weights
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of everything: weights, order, dropout
 
     objective: ObjectiveConfig = field(default_factory=CrossEntropyConfig)
@@ -107,6 +113,17 @@ class TrainingConfig:
     max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
     on_divergence: DivergenceConfig | None = None  # go back to the best checkpoint, with a lower rate; null: never
     deterministic: bool = False  # refuse kernels whose sums depend on chance (on a GPU; on a CPU there are none)
+
+    def __post_init__(self) -> None:
+        if self.parallel == "ddp":
+            return
+        if self.optimiser.kind in NEED_WHOLE:
+            raise ValueError(
+                f"parallel: fsdp cuts matrices, and optimiser.kind {self.optimiser.kind} needs whole ones; take adam, "
+                "adamw, lion or sgd, or parallel ddp"
+            )
+        if self.precision == "fp16":
+            raise ValueError("parallel: fsdp scales no losses, which precision fp16 needs; take bf16, or parallel ddp")
 
     @property
     def places(self) -> int:
@@ -151,6 +168,11 @@ class TrainingConfig:
             return self.decoder_input.decay.rate(update - 1)
         return None
 
+    @property
+    def varies(self) -> bool:
+        """Whether a micro-batch decides how often the model is run on it."""
+        return self.decoder_input.kind in VARYING or self.objective.kind in VARYING
+
     def is_regular(self, update: int) -> bool:
         """Whether a checkpoint is due at this update whatever happens."""
         return update % self.checkpoint_every == 0 or update == self.max_updates
@@ -173,6 +195,7 @@ HARMLESS = frozenset(
         "on_divergence",
         "deterministic",
         "activation_checkpointing",
+        "parallel",
     }
 )  # keys that may change when a training is continued, apart from those that `harmless_keys` adds or takes
 

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mtkit.training.heartbeat import Heartbeat
+from mtkit.training.shards import is_sharded
 
 PATIENCE = timedelta(days=7)  # of an exchange: one process may validate or save for long; the heartbeat finds the dead
 
@@ -53,13 +54,17 @@ class Ranks:
         """The numbers of rank 0, equally many, on all of them."""
         return self.gather(numbers)[0]
 
-    def text_from_first(self, text: str) -> str:
-        """The text of rank 0, on all of them."""
+    def texts(self, text: str) -> list[str]:
+        """Every rank's text, in the order of ranks, on all of them."""
         if self.world_size == 1:
-            return text
-        content = list(text.encode())
-        length = int(self.from_first([len(content)])[0])
-        return bytes(int(byte) for byte in self.from_first((content + [0] * length)[:length])).decode()
+            return [text]
+        content = text.encode()
+        lengths = [int(row[0]) for row in self.gather([len(content)])]
+        padded = content.ljust(max(1, *lengths), b" ")
+        own = torch.tensor(list(padded), dtype=torch.uint8, device=_device())
+        rows = [torch.empty_like(own) for _ in range(self.world_size)]
+        dist.all_gather(rows, own)
+        return [bytes(row[:length].tolist()).decode() for row, length in zip(rows, lengths, strict=True)]
 
     def wait(self) -> None:
         """Return when every rank has come here."""
@@ -67,12 +72,15 @@ class Ranks:
 
     @torch.no_grad()
     def add_gradients(self, model: nn.Module) -> None:
-        """Replace every gradient by the sum over ranks; one that a rank has not computed counts as zero."""
+        """Replace every gradient by the sum over ranks; one that a rank has not computed counts as zero.
+
+        Those of sharded weights are such sums already.
+        """
         if self.world_size == 1:
             return
         by_kind: dict[torch.dtype, list[Tensor]] = {}
         for parameter in model.parameters():
-            if parameter.requires_grad:
+            if parameter.requires_grad and not is_sharded(parameter):
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
                 by_kind.setdefault(parameter.grad.dtype, []).append(parameter.grad)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.corpus.batch import Batch
 from mtkit.models.model import Losses, TranslationModel
@@ -20,9 +20,10 @@ from mtkit.training.objective import TrainingObjective
 from mtkit.training.optimiser import load_optimiser, optimiser_tensors, set_rate, trainable
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.proportions import Proportions
-from mtkit.training.room import Room
+from mtkit.training.room import Room, stand_in
 from mtkit.training.schedule import Schedule
 from mtkit.training.seeding import seed_everything
+from mtkit.training.shards import Shell, own_part, shard, total_norm, whole
 from mtkit.training.weights import load_weights, weights
 
 
@@ -37,6 +38,8 @@ class Learner:
         proportions: looks at some of the updates.
         after_update: called in turn after every update.
         average: the one of them whose weights are validated and become the model, if any.
+        ranks: the processes of the training.
+        shell: takes the weights of a model that is sharded among them to be judged; None if it is not.
     """
 
     model: TranslationModel
@@ -52,6 +55,7 @@ class Learner:
     after_update: Sequence[AfterUpdate] = ()
     average: MovingAverage | None = None
     ranks: Ranks = ALONE
+    shell: Shell | None = None
 
     @property
     def device(self) -> torch.device:
@@ -75,9 +79,14 @@ class Learner:
             parts = self.room.parts(batch)
             for place, part in enumerate(parts):
                 seed_everything(self.seed, update, number, *([place] if len(parts) > 1 else []))
-                with self.precision.autocast():
-                    losses: Losses = self.model(part.to(self.device), self.objective)
-                yield losses
+                yield self._forward(part)
+            if self.shell is not None and not parts:  # the others cannot gather weights without this one
+                yield self._forward(stand_in(batch)).of_nothing()
+
+    def _forward(self, batch: Batch) -> Losses:
+        with self.precision.autocast():
+            losses: Losses = self.model(batch.to(self.device), self.objective)
+        return losses
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of the loss, a sum over tokens already divided by the update's tokens."""
@@ -97,9 +106,9 @@ class Learner:
         self.ranks.add_gradients(self.model)
         self.scaler.unscale_(self.optimiser)
         gradients = [p.grad for p in trainable(self.model) if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
+        norm = total_norm(gradients)
         if self.clip_norm is not None and norm > self.clip_norm:
-            torch._foreach_mul_(gradients, self.clip_norm / norm)
+            torch._foreach_mul_([own_part(gradient) for gradient in gradients], self.clip_norm / norm)
         return norm
 
     def step(self, update: int) -> None:
@@ -121,14 +130,34 @@ class Learner:
         """A block in which the model has the weights that are judged and kept."""
         return self.average.in_place(self.model) if self.average else nullcontext()
 
+    @contextmanager
+    def judged(self) -> Iterator[TranslationModel]:
+        """A block with the model that is judged: whole, with the weights that are kept, and not training."""
+        self.model.eval()
+        try:
+            with (
+                self.averaged(),
+                nullcontext(self.model) if self.shell is None else self.shell.filled(self.model) as it,
+            ):
+                yield it
+        finally:
+            self.model.train()
+
+    @property
+    def must_save(self) -> bool:
+        """Whether this process has to take part in `tensors`."""
+        return self.ranks.is_first or self.shell is not None
+
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Copies on the CPU of all that a checkpoint must hold, by file and name."""
+        """Copies on the CPU of all that a checkpoint must hold, whole, by file and name."""
         live: dict[str, Mapping[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),
             **{function.name: function.tensors() for function in self.after_update},
         }
-        return {file: {n: t.detach().to("cpu", copy=True) for n, t in part.items()} for file, part in live.items()}
+        return {
+            file: {n: whole(t.detach()).to("cpu", copy=True) for n, t in part.items()} for file, part in live.items()
+        }
 
     def load(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Go on from a checkpoint's tensors."""
@@ -165,6 +194,10 @@ def build_learner(
     if config.activation_checkpointing:
         model.recompute_layers()
     precision = resolve_precision(config.precision, device)
+    shell = None
+    if config.parallel == "fsdp" and ranks.world_size > 1:
+        shell = Shell(model)
+        shard(model, ranks.world_size, varies=config.varies)
     average = config.moving_average.build(model) if config.moving_average else None
     return Learner(
         model=model,
@@ -175,9 +208,10 @@ def build_learner(
         clip_norm=config.clip_norm,
         seed=config.seed,
         scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
-        room=Room(can_cut=device.type != "cpu"),
+        room=Room(can_cut=device.type != "cpu" and shell is None),
         proportions=Proportions(config.log_every if config.log_parts else 0),
         after_update=(*((average,) if average else ()), *after_update),
         average=average,
         ranks=ranks,
+        shell=shell,
     )

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from mtkit.training.optimiser import Beta, NonNegative, Rate, decayed_groups
+from mtkit.training.shards import own_part
 
 
 class Lion(torch.optim.Optimizer):
@@ -32,11 +33,11 @@ class Lion(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One update of all weights that have a gradient; there is no closure."""
         for group in self.param_groups:
-            weights = [p for p in group["params"] if p.grad is not None]
-            gradients = [p.grad for p in weights]
-            if not weights:
+            params = [p for p in group["params"] if p.grad is not None]
+            if not params:
                 continue
-            momenta = [self.state[p].setdefault("momentum", torch.zeros_like(p)) for p in weights]
+            weights, gradients = [own_part(p) for p in params], [own_part(p.grad) for p in params]
+            momenta = [own_part(self.state[p].setdefault("momentum", torch.zeros_like(p))) for p in params]
             directions = torch._foreach_lerp(gradients, momenta, group["beta1"])
             torch._foreach_sign_(directions)
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])

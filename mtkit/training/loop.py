@@ -170,7 +170,7 @@ def conclude(session: Session) -> TrainingResult:
         best=best,
         seconds=progress.seconds,
         tokens_per_second=tokens / max(progress.seconds, 1e-9),
-        weights=final_weights(session) if finished and session.ranks.is_first else {},
+        weights=final_weights(session) if finished else {},
     )
     session.around.log.event(
         "end",
@@ -185,15 +185,16 @@ def conclude(session: Session) -> TrainingResult:
 
 
 def final_weights(session: Session) -> dict[str, Tensor]:
-    """The weights that become the model: averaged, else the best, else the last.
+    """The weights that become the model: averaged, else the best, else the last; the first rank alone has them.
 
     A checkpoint that was damaged in the meantime is named in the log and left out.
     """
-    good = [path for path in _chosen(session) if _is_good(path, session)]
-    if good:
-        return average_checkpoints(good)
-    with session.learner.averaged():
-        return {name: weight.to("cpu", copy=True) for name, weight in weights(session.learner.model).items()}
+    ranks = session.ranks
+    good = [path for path in _chosen(session) if _is_good(path, session)] if ranks.is_first else []
+    if ranks.from_first([len(good)])[0]:
+        return average_checkpoints(good) if ranks.is_first else {}
+    with session.learner.judged() as model:
+        return {name: weight.to("cpu", copy=True) for name, weight in weights(model).items()} if ranks.is_first else {}
 
 
 def _chosen(session: Session) -> list[Path]:

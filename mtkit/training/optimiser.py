@@ -10,6 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from mtkit.training.shards import cut_like
+
 Rate = Annotated[float, Field(gt=0)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -123,9 +125,11 @@ def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: 
     index = {p: i for i, p in enumerate(_grouped(optimiser))}
     number = {name: index[p] for name, p in model.named_parameters() if p in index}
     state: dict[int, dict[str, Tensor]] = {}
+    own = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         name, _, key = full_name.rpartition("/")
-        state.setdefault(number[name], {})[key] = tensor
+        is_like = tensor.shape == own[name].shape  # a moment; others, such as the count of updates, are never cut
+        state.setdefault(number[name], {})[key] = cut_like(tensor, own[name]) if is_like else tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 

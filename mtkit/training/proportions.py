@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
+
+from mtkit.training.shards import total_norm
 
 
 class Proportions:
@@ -27,11 +28,13 @@ class Proportions:
             yield
             return
         parts = _parts(model)
-        gradients = {part: _norm([p.grad for p in weights if p.grad is not None]) for part, weights in parts.items()}
+        gradients = {
+            part: total_norm([p.grad for p in weights if p.grad is not None]) for part, weights in parts.items()
+        }
         before = {part: [p.detach().clone() for p in weights] for part, weights in parts.items()}
         yield
         self._by_part = {
-            part: (gradients[part], _norm(torch._foreach_sub(list(weights), before[part])) / _norm(before[part]))
+            part: (gradients[part], total_norm(_steps(weights, before[part])) / total_norm(before[part]))
             for part, weights in parts.items()
         }
 
@@ -56,6 +59,5 @@ def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     return parts
 
 
-def _norm(tensors: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
-    with torch.no_grad():
-        return nn.utils.get_total_norm([tensor.detach() for tensor in tensors])
+def _steps(after: Sequence[nn.Parameter], before: Sequence[Tensor]) -> list[Tensor]:
+    return [new.detach() - old for new, old in zip(after, before, strict=True)]

@@ -39,7 +39,8 @@ class Room:
 
     Args:
         can_cut: whether a micro-batch that does not fit is cut. On a CPU it is not: there the system ends a process,
-            or swaps, long before it refuses memory.
+            or swaps, long before it refuses memory. Nor is it where processes share the weights of one model: in the
+            midst of a pass the others wait for this one.
     """
 
     def __init__(self, *, can_cut: bool) -> None:
@@ -73,6 +74,14 @@ class Room:
 
 def _length(batch: Batch) -> int:
     return max(1, batch.source.ids.size(1), batch.target.ids.size(1))
+
+
+def stand_in(batch: Batch) -> Batch:
+    """One sentence of one token of which nothing is scored, for a process that has no sentence but must keep step."""
+    ids = batch.labels.new_zeros(1, 1)  # [1, 1]
+    real = torch.ones_like(ids, dtype=torch.bool)
+    samples = batch.samples.new_zeros(1)
+    return Batch(Source(ids, real, ids), Target(ids, real, ids), ids, torch.zeros_like(real), samples)
 
 
 def _rows(batch: Batch, rows: slice) -> Batch:

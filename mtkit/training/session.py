@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from torch import Tensor
 from mtkit.corpus.loader import Position, Update
 from mtkit.errors import Interrupted, TrainingError
 from mtkit.hardware import peak_memory
-from mtkit.models.model import TranslationModel
 from mtkit.training.checkpoint import Checkpoint, checkpoint_path
 from mtkit.training.checkpoint_writer import CheckpointWriter
 from mtkit.training.config import TrainingConfig
@@ -30,8 +30,7 @@ from mtkit.training.nonfinite import Evidence, write_evidence
 from mtkit.training.progress import Progress
 from mtkit.training.recovery import go_back
 from mtkit.training.signals import Signals
-
-Validate = Callable[[TranslationModel, int], Validation]
+from mtkit.training.validation import Share, Validate
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ class Surroundings:
         config: the recipe's `training:` section.
         folder: the run folder.
         log: where events go.
-        validate: judges the model at an update; it leaves the weights alone and may be cut off by a signal. None if
-            there is nothing to judge by; the last weights are then the best.
+        validate: judges the model; None if there is nothing to judge by, the last weights are then the best.
     """
 
     config: TrainingConfig
@@ -100,7 +98,7 @@ class Session:
         is_late = hours is not None and self._called.seconds >= hours * 3600
         if self.ranks.world_size > 1:
             if self._names is None:  # rank 0 is never without a micro-batch
-                self._names = self.ranks.text_from_first("\n".join(sums.by_name)).split("\n")
+                self._names = self.ranks.texts("\n".join(sums.by_name))[0].split("\n")
             own = [float(sums.by_name[name]) if sums.by_name else 0.0 for name in self._names]
             common = [float(is_late), self.signals.received or 0, sums.tokens, room.places or math.inf]
             rows = self.ranks.gather([*common, *own])
@@ -177,10 +175,11 @@ class Session:
         is_due = update % self.config.validate_every == 0 or update == self.config.max_updates
         if self.around.validate is None or not is_due or self.progress.validated == update:
             return
-        judged = self._share(self._judge(self.around.validate, update) if self.ranks.is_first else None)
-        if judged is None:
+        watch = Stopwatch()
+        validation = self._judge(self.around.validate, update)
+        if validation is None:
             raise self._interrupted()
-        validation, seconds = judged
+        seconds = round(watch.seconds, 2)
         value = _finite(validation.value(self.config.validation.metric))
         if update % self.config.validate_every == 0:  # an extra one at the end must not bend a longer training
             self.learner.schedule.observe(value)
@@ -192,32 +191,19 @@ class Session:
         is_best = ranking.since_best == 0
         self.around.log.event("validation", update, **fields, is_best=is_best, seconds=seconds)
 
-    def _judge(self, validate: Validate, update: int) -> tuple[Validation, float] | None:
-        """The validation and its seconds; None if a signal cut it off."""
-        watch, model = Stopwatch(), self.learner.model
-        model.eval()
-        try:
-            with self.watch.paused(), self.learner.averaged(), self.signals.interruptible():
-                return validate(model, update), round(watch.seconds, 2)
-        except Interrupted:
+    def _judge(self, validate: Validate, update: int) -> Validation | None:
+        """What all ranks find together; None if a signal cut one of them off."""
+        with self.watch.paused(), self.learner.judged() as model:
+            try:
+                with self.signals.interruptible():
+                    found = json.dumps(vars(validate.share(model, update, self.ranks)))
+            except Interrupted:
+                found = json.dumps(self.signals.received)
+            shares = [json.loads(text) for text in self.ranks.texts(found)]
+        if cut_off := [each for each in shares if isinstance(each, int)]:
+            self.signals.received = max(cut_off)
             return None
-        finally:
-            model.train()
-
-    def _share(self, judged: tuple[Validation, float] | None) -> tuple[Validation, float] | None:
-        """What the first rank found, on all of them; with a signal that cut it off."""
-        if self.ranks.world_size == 1:
-            return judged
-        own = [0.0, self.signals.received or 0, 0.0, 0.0, 0.0]
-        if judged is not None:
-            validation, seconds = judged
-            own = [1.0, 0, validation.nll, math.nan if validation.bleu is None else validation.bleu, seconds]
-        is_there, signal, nll, bleu, seconds = self.ranks.from_first(own)
-        if not is_there:
-            self.signals.received = int(signal)
-            return None
-        sample = judged[0].sample if judged is not None else None
-        return Validation(nll, None if math.isnan(bleu) else bleu, sample), seconds
+        return validate.join([Share(**each) for each in shares])
 
     def _suffix(self) -> str:
         return "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
@@ -258,8 +244,9 @@ class Session:
         with self.watch.paused():
             self.progress = replace(self.progress, seconds=self.watch.seconds)
             state = {"progress": self.progress.to_json(), **self.learner.numbers()}
+            tensors = self.learner.tensors() if self.learner.must_save else {}
             if self.ranks.is_first:
-                self.writer.submit(self.progress.update, Checkpoint(self.learner.tensors(), state))
+                self.writer.submit(self.progress.update, Checkpoint(tensors, state))
         path = checkpoint_path(self.writer.folder, self.progress.update)
         self.around.log.event("checkpoint", self.progress.update, path=str(path))
 

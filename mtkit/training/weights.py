@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
+
+from mtkit.training.shards import fill
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -28,7 +29,6 @@ def mismatches(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
     return sorted(faults)
 
 
-@torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy into the model what `weights` gave.
 
@@ -39,4 +39,4 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         raise ValueError(f"these are not the weights of this model: {'; '.join(faults)}")
     own = weights(model)
     for name, tensor in tensors.items():
-        own[name].copy_(tensor)
+        fill(own[name], tensor)

@@ -17,6 +17,8 @@ from mtkit.models.model import TranslationModel
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.decoder_input import TeacherForcing
+from mtkit.training.distributed import Ranks
+from mtkit.training.early_stopping import Validation
 from mtkit.training.objective import CrossEntropy
 from mtkit.training.precision import Precision
 from mtkit.validator import Part, Validator, spread
@@ -38,13 +40,22 @@ def shout(model: TranslationModel, lines: Sequence[str]) -> list[str]:
     return [line.upper() for line in lines]
 
 
+def same(hyps: Sequence[str], refs: Sequence[str]) -> float:
+    return float(sum(hyp == ref.upper() for hyp, ref in zip(hyps, refs, strict=True)))
+
+
+def judged(validator: Validator, model: TranslationModel, world_size: int = 1) -> Validation:
+    """What that many processes find, one after the other: they ask nothing of each other before they are done."""
+    return validator.join([validator.share(model, 1, Ranks(rank, world_size)) for rank in range(world_size)])
+
+
 def validator(store: Store, part: Part, batch_tokens: int = 40) -> Validator:
     precision = Precision(name="float32", device="cpu", dtype=None)
     return Validator(
         store,
         part,
         translate=shout,
-        bleu=lambda hyps, refs: 7.0,
+        bleu=same,
         batch_tokens=batch_tokens,
         precision=precision,
         objective=CrossEntropy(TeacherForcing(), 0.0),
@@ -62,7 +73,7 @@ def test_nll_is_cross_entropy_per_token(parts: tuple[Store, TokenizerPair, Trans
             total += float(F.cross_entropy(logits, batch.labels[0], reduction="sum"))
         tokens += len(tgt) + 1
     for batch_tokens in (1, 40, 1000):
-        found = validator(store, Part.of(store, 0), batch_tokens)(model, 1)
+        found = judged(validator(store, Part.of(store, 0), batch_tokens), model)
         assert found.nll == pytest.approx(total / tokens, rel=1e-5)
         assert (found.bleu, found.sample) == (None, None)
 
@@ -72,17 +83,26 @@ def test_a_fixed_part_is_decoded(parts: tuple[Store, TokenizerPair, TranslationM
     part = Part.of(store, 4)
     assert part == Part.of(store, 4)
     assert part.ref == part.src == [store.text("src", sample) for sample in (0, 7, 15, 22)]
-    found = validator(store, part)(model, 1)
-    assert found.bleu == 7.0
+    found = judged(validator(store, part), model)
+    assert found.bleu == 4.0
     shown = part.src[part.shown]
     assert found.sample == (shown, shown.upper(), shown)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 99])
+def test_many_processes_find_what_one_does(
+    parts: tuple[Store, TokenizerPair, TranslationModel], world_size: int
+) -> None:
+    store, _, model = parts
+    whole = validator(store, Part.of(store, 7))
+    assert judged(whole, model, world_size) == judged(whole, model)
 
 
 def test_it_changes_nothing(parts: tuple[Store, TokenizerPair, TranslationModel]) -> None:
     store, _, model = parts
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state = torch.get_rng_state()
-    validator(store, Part.of(store, 4))(model, 1)
+    judged(validator(store, Part.of(store, 4)), model)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in before.items())
     assert all(parameter.grad is None for parameter in model.parameters())

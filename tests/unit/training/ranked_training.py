@@ -1,4 +1,4 @@
-"""A toy training that several processes do together; as a program one of them: FOLDER UPDATES WHAT."""
+"""A small training that several processes do together; as a program one of them: FOLDER UPDATES PARALLEL WHAT."""
 
 import os
 import signal
@@ -9,10 +9,15 @@ from pathlib import Path
 
 import torch
 
+from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training import heartbeat
 from mtkit.training.distributed import ALONE, Ranks, joined
+from mtkit.training.early_stopping import Validation
+from mtkit.training.learner import build_learner
+from mtkit.training.objective import CrossEntropy
 from mtkit.training.optimiser import SGDConfig
-from tests.unit.training.toy_training import ToyLoader, toy_batch, toy_config, toy_learner, toy_train
+from mtkit.training.validation import Share, interleaved
+from tests.unit.training.toy_training import VOCAB, TeacherForced, ToyLoader, toy_batch, toy_config, toy_train
 
 MICRO_BATCHES = 3  # of an update: of two ranks one is idle at the end
 
@@ -31,14 +36,38 @@ class RankedLoader(ToyLoader):
             yield replace(update, batches=padded[self.ranks.rank :: self.ranks.world_size])
 
 
+class Judging:
+    """Each rank takes its share of five batches, and has one thing to say."""
+
+    def share(self, model, update, ranks):
+        batches = [toy_batch(seed, 4) for seed in range(5)][ranks.rank :: ranks.world_size]
+        with torch.no_grad():
+            found = [model(batch, CrossEntropy(TeacherForced(), 0.0)) for batch in batches]
+        nats = [float(losses.sum) for losses in found]
+        return Share(nats, sum(losses.tokens for losses in found), [f"zwölf, {ranks.rank}"])
+
+    def join(self, shares):
+        nats, tokens = interleaved([share.nats for share in shares]), sum(share.tokens for share in shares)
+        assert [share.hyps for share in shares] == [[f"zwölf, {rank}"] for rank in range(len(shares))]
+        assert len(nats) == 5
+        return Validation(sum(nats) / tokens)
+
+
 def ranked_config(**keys):
-    keys = {"moving_average": None, "optimiser": SGDConfig(learning_rate=0.5), "log_every": 1, **keys}
+    """With momentum, so that checkpoints hold gradients too."""
+    optimiser = SGDConfig(learning_rate=0.5, momentum=0.5)
+    keys = {"optimiser": optimiser, "log_every": 1, "log_parts": True, "checkpoint_every": 20, **keys}
     return toy_config(**keys)
 
 
-def ranked_train(folder: Path, config, ranks: Ranks, dropout=0.2, loader=None):
-    learner = replace(toy_learner(config, dropout), ranks=ranks)
-    return toy_train(folder, config, learner=learner, loader=loader or RankedLoader(ranks=ranks))
+def ranked_train(folder: Path, config, ranks: Ranks, loader=None):
+    """Sizes that neither two nor four ranks can divide."""
+    torch.manual_seed(config.seed)
+    model = TransformerConfig(d_model=6, num_heads=2, d_ff=11, encoder_layers=1, decoder_layers=1, dropout=0.2)
+    objective = CrossEntropy(TeacherForced(), config.label_smoothing)
+    learner = build_learner(model.build(VOCAB, VOCAB), objective, config=config, ranks=ranks)
+    loader = loader or RankedLoader(ranks=ranks)
+    return toy_train(folder, config, learner=learner, loader=loader, validate=Judging())
 
 
 class Stopping(RankedLoader):
@@ -47,7 +76,7 @@ class Stopping(RankedLoader):
     def updates(self, start):
         for number, update in enumerate(super().updates(start)):
             if number == 3:
-                happen(sys.argv[3], self.ranks)
+                happen(sys.argv[4], self.ranks)
             yield update
 
 
@@ -65,12 +94,12 @@ def happen(what, ranks):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    heartbeat.EVERY, heartbeat.SILENCE = 0.2, 8.0 if sys.argv[3] in ("stop", "kill") else 60.0
+    heartbeat.EVERY, heartbeat.SILENCE = 0.2, 8.0 if sys.argv[4] in ("stop", "kill") else 60.0
     folder, updates = Path(sys.argv[1]), int(sys.argv[2])
     with joined() as ranks:
         own = folder if ranks.is_first else folder / f"rank{ranks.rank}"
         own.mkdir(parents=True, exist_ok=True)
-        config = ranked_config(max_updates=updates)
+        config = ranked_config(max_updates=updates, parallel=sys.argv[3])
         if not ranks.is_first:  # its log is its own, checkpoints are shared
             (own / "checkpoints").symlink_to(folder / "checkpoints")
         result = ranked_train(own, config, ranks, loader=Stopping(ranks=ranks))

@@ -1,6 +1,7 @@
 """A small training with all its parts real but the model and the data; also a program that a test can kill."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mtkit.training.objective import CrossEntropy, Parts
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.seeding import derive
 from mtkit.training.session import Surroundings
+from mtkit.training.validation import Share
 
 VOCAB, WIDTH = 13, 8
 
@@ -132,11 +134,26 @@ def toy_validate(model: TranslationModel, update: int) -> Validation:
     return Validation(float(losses.sum) / losses.tokens, bleu=float(update % 7), sample=("a", "b", "c"))
 
 
+@dataclass
+class Judging:
+    """Every rank does all of the validation."""
+
+    validate: Callable[[TranslationModel, int], Validation]
+
+    def share(self, model, update, ranks):
+        self.found = self.validate(model, update)
+        return Share([], 0, [])
+
+    def join(self, shares):
+        return self.found
+
+
 def toy_train(
     folder: Path, config: TrainingConfig, *, loader=None, validate=toy_validate, learner=None
 ) -> TrainingResult:
+    judging = Judging(validate) if callable(validate) else validate
     with Log(folder / "log.jsonl", Silent()) as log:
-        around = Surroundings(config=config, folder=folder, log=log, validate=validate)
+        around = Surroundings(config=config, folder=folder, log=log, validate=judging)
         return train(learner or toy_learner(config), loader or ToyLoader(), around)
 
 
