@@ -16,6 +16,7 @@ CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")  # where a container's own limit stands
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # x86, x86 with tiles, ARM
+BYTE_PRODUCT_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # sums of products of bytes that do not overflow, x86
 
 
 def find_device(name: str) -> torch.device:
@@ -53,11 +54,19 @@ def cpu_has_bf16(cpuinfo: Path) -> bool:
     if sys.platform == "darwin":
         answer = subprocess.run(["sysctl", "-n", "hw.optional.arm.FEAT_BF16"], capture_output=True, check=False)
         return answer.stdout.strip() == b"1"
+    return bool(_flags(cpuinfo) & BF16_FLAGS)
+
+
+def cpu_has_byte_products(cpuinfo: Path = CPUINFO) -> bool:
+    """Whether `cpuinfo` lists exact products of unsigned by signed bytes (x86 alone has them in this form)."""
+    return bool(_flags(cpuinfo) & BYTE_PRODUCT_FLAGS)
+
+
+def _flags(cpuinfo: Path) -> set[str]:
     if not cpuinfo.is_file():
-        return False
+        return set()
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n")
-    flags = {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
-    return bool(flags & BF16_FLAGS)
+    return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
 
 
 def free_memory(device: torch.device) -> int:

@@ -69,6 +69,7 @@ class SearchConfig:
     repetition_penalty: Annotated[float, Field(ge=1)] = 1.0  # log-probabilities of used pieces times this; 1: off
     allow_unknown: bool = False  # may the unknown piece be generated?
     split_long_lines: bool = True  # lines longer than any training source in parts; whole they are new to the model
+    retry_loops: bool = True  # a line that ran into a loop is translated once more, with no 4-gram twice
     method: MethodConfig = field(default_factory=BeamConfig)
     rerank: MinimumBayesRiskConfig | None = None  # another order of the hypotheses of a line, best first
 

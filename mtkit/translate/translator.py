@@ -129,11 +129,12 @@ class Translator:
         segments = list(cut(lines, first, self.tokenizers, self.longest_source, split=self.search.split_long_lines))
         self._search(segments, self.search)
         self._keep_out(segments, self.search)
-        again = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
-        no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
-        self._search(again, no_loops)
-        self._keep_out(again, no_loops)
-        for segment in again:
+        looping = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
+        if self.search.retry_loops:
+            no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
+            self._search(looping, no_loops)
+            self._keep_out(looping, no_loops)
+        for segment in looping:
             segment.flags = (*segment.flags, "repetition")
         self._write(segments)
         by_line = {line: list(group) for line, group in itertools.groupby(segments, key=lambda s: s.line)}

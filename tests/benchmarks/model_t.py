@@ -69,5 +69,6 @@ def translate(
         *("translate", folder / "run", src, "-o", folder / "output.txt", "--beam-size", beam_size),
         *("--compute-type", compute_type, "--workers", workers),
         *("--set", f"search.min_length={{a: 0, b: {length}}}", "--set", f"search.max_length={{a: 0, b: {length}}}"),
+        *("--set", "search.retry_loops=false"),  # a model after so few updates runs into them in nearly every line
         threads=max(1, threads // workers),
     )

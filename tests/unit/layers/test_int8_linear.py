@@ -6,7 +6,24 @@ import pytest
 import torch
 from torch import nn
 
+from mtkit.hardware import cpu_has_byte_products
+from mtkit.layers import int8_linear
 from mtkit.layers.int8_linear import Int8Linear, quantise
+
+
+@pytest.fixture(
+    params=[
+        "torch",
+        pytest.param(
+            "onednn",
+            marks=pytest.mark.skipif(not cpu_has_byte_products(), reason="this processor has no products of bytes"),
+        ),
+    ],
+    autouse=True,
+)
+def product(request, monkeypatch) -> None:
+    """Each of the two products, whatever the number of outputs."""
+    monkeypatch.setattr(int8_linear, "WIDE", 1 if request.param == "onednn" else 1 << 30)
 
 
 def layer(bias: bool = True, d_in: int = 24, d_out: int = 40) -> nn.Linear:
@@ -18,9 +35,9 @@ def layer(bias: bool = True, d_in: int = 24, d_out: int = 40) -> nn.Linear:
 def test_is_the_product_of_the_rounded_numbers(bias: bool) -> None:
     given = layer(bias)
     x = torch.randn(3, 5, 24) * torch.tensor([0.01, 1.0, 100.0]).view(3, 1, 1)
-    x_bytes, x_scale = quantise(x.view(15, 24))
-    w_bytes, w_scale = quantise(given.weight.detach())
-    expected = (x_bytes.double() * x_scale.double()) @ (w_bytes.double() * w_scale.double()).T  # [15, 40]
+    x_rounded, x_scale = quantise(x.view(15, 24))
+    w_rounded, w_scale = quantise(given.weight.detach())
+    expected = (x_rounded.double() * x_scale.double()) @ (w_rounded.double() * w_scale.double()).T  # [15, 40]
     if given.bias is not None:
         expected = expected + given.bias.double()
     torch.testing.assert_close(Int8Linear.of(given)(x).double(), expected.view(3, 5, 40), rtol=1e-5, atol=1e-6)
@@ -36,9 +53,10 @@ def test_is_near_the_exact_product() -> None:
 
 def test_rounding_is_to_the_nearest() -> None:
     x = torch.randn(20, 30)
-    quantised, scale = quantise(x)
-    assert ((quantised * scale - x).abs() <= scale * 0.5001).all()
-    assert (quantised.abs().amax(1) == 127).all()
+    rounded, scale = quantise(x)
+    assert ((rounded * scale - x).abs() <= scale * 0.5001).all()
+    assert (rounded.abs().amax(1) == 127).all()
+    assert torch.equal(rounded, rounded.round())
 
 
 def test_a_row_does_not_depend_on_its_batch() -> None:
@@ -64,3 +82,13 @@ def test_narrowed_gives_the_columns_of_the_whole() -> None:
 
 def test_type_of_the_result() -> None:
     assert Int8Linear.of(layer())(torch.randn(2, 24).bfloat16()).dtype == torch.bfloat16
+
+
+@pytest.mark.skipif(not cpu_has_byte_products(), reason="this processor has no products of bytes")
+def test_both_products_agree(monkeypatch) -> None:
+    given, x = layer(d_in=128, d_out=300), torch.randn(70, 128)
+    found = []
+    for wide in (1, 1 << 30):
+        monkeypatch.setattr(int8_linear, "WIDE", wide)
+        found.append(Int8Linear.of(given)(x))
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)

@@ -9,6 +9,7 @@ from torch import nn
 from mtkit.corpus.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
+from mtkit.models import quantised as quantised_module
 from mtkit.layers.transformer_xl import TransformerXLConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
@@ -31,7 +32,8 @@ def source() -> Source:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
-def test_int8_is_near_float32(config) -> None:
+def test_int8_is_near_float32(config, monkeypatch) -> None:
+    monkeypatch.setattr(quantised_module, "LEAST_WEIGHTS", 256)
     torch.manual_seed(1)
     model = config.build(60, 60)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -47,7 +49,8 @@ def test_int8_is_near_float32(config) -> None:
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_small_projections_and_positions_keep_their_precision() -> None:
+def test_small_projections_and_positions_keep_their_precision(monkeypatch) -> None:
+    monkeypatch.setattr(quantised_module, "LEAST_WEIGHTS", 256)
     rnn = prepare(CONFIGS[2].build(60, 60), torch.int8, CPU)
     assert any(type(m) is nn.Linear and m.out_features == 1 for m in rnn.modules())
     xl = prepare(CONFIGS[1].build(60, 60), torch.int8, CPU)

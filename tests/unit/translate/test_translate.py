@@ -16,6 +16,7 @@ from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.diverse import DiverseConfig
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -254,3 +255,23 @@ def test_what_is_not_there_is_refused(tokenizers):
         TranslationOptions(batch_tokens=0)
     with pytest.raises(ValueError, match="n_best: 9 is more than beam_size 3"):
         translator(tokenizers, n_best=9)
+
+
+class Stammering:
+    """An engine that says one piece again and again until that is forbidden."""
+
+    compute_type = "float32"
+    device = torch.device("cpu")
+
+    def finder(self, search, symbols, *, details):
+        tokens = [5] * 30 if search.no_repeat_ngram == 0 else [5, 6, 7]
+        return lambda request: [[Hypothesis(tokens, -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+
+
+@pytest.mark.parametrize("retry", [True, False])
+def test_a_line_that_ran_into_a_loop_is_translated_once_more_if_so_wished(tokenizers, retry) -> None:
+    translator = Translator(Stammering(), tokenizers, SearchConfig(beam_size=1, retry_loops=retry))
+    (found,) = translator.translate(["the big dog"])
+    expected = [5, 6, 7] if retry else [5] * 30
+    assert found.hyp == next(iter(tokenizers.tgt.decode([expected]))).strip()
+    assert "repetition" in found.flags
