@@ -13,7 +13,9 @@ from torch import Tensor
 from mtkit.errors import RecipeError
 from mtkit.model_folder import Loaded, read_model
 from mtkit.models.model import TranslationModel
+from mtkit.models.transformer import Transformer
 from mtkit.recipe.recipe import Recipe
+from mtkit.text.sentence_ends import sentence_ends
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_piece_vectors
 from mtkit.training.beginning import InitFromConfig, WordVectorsConfig
@@ -28,13 +30,15 @@ _ROWS = {
     "tgt_embedding.table.weight": "tgt",
     "output.weight": "tgt",
     "output.bias": "tgt",
+    "sentence_ends.table": "src",
 }
 
 
 def begin(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPair, say: Say) -> None:
     """Give an untrained model the weights that its recipe names, and say how many pieces found theirs.
 
-    Word vectors come last: where both name embeddings, theirs stay.
+    Word vectors come after models: where both name embeddings, theirs stay. Which pieces end a sentence is told to a
+    model that asks for it.
 
     Raises:
         RecipeError: a part is not one of the model, or the weights do not fit.
@@ -46,6 +50,10 @@ def begin(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPair, sa
     if recipe.training.word_vectors is not None:
         for sentence in take_vectors(model, recipe.training.word_vectors, tokenizers):
             say("word_vectors", sentence)
+    if isinstance(model, Transformer) and model.sentence_ends is not None:
+        ends = sentence_ends(tokenizers.src)
+        model.sentence_ends.mark(ends)
+        say("sentence_ends", f"{len(ends):,} of {tokenizers.src.vocab.size:,} source pieces end a sentence")
 
 
 def take_weights(model: TranslationModel, tokenizers: TokenizerPair, config: InitFromConfig, *, key: str) -> str:

@@ -93,10 +93,18 @@ class LongformerConfig:
     first: bool = True  # the first piece of a line is global
     last: bool = True  # so is its end-of-sentence piece
     every: Annotated[int, Field(gt=1)] | None = None  # and the last of each so many positions; n/every more to see
+    sentence_ends: bool = False  # and each piece that ends with a mark such as `.`, where lines hold many sentences
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """The rule."""
+        return Landmarks(first=self.first, last=self.last, every=self.every, sentence_ends=self.sentence_ends)
 
     def __post_init__(self) -> None:
-        if not (self.first or self.last or self.every):
-            raise ValueError("first: no token is global; set first or last to true or every to a number, or use window")
+        if not self.landmarks.exist:
+            raise ValueError(
+                "first: no token is global; set first, last or sentence_ends to true, every to a number, or use window"
+            )
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """The layer."""
@@ -104,7 +112,7 @@ class LongformerConfig:
             parts.d_model,
             parts.heads,
             position=parts.position,
-            sight=Sight(parts.window(self.width), Landmarks(first=self.first, last=self.last, every=self.every)),
+            sight=Sight(parts.window(self.width), self.landmarks),
             dropout=parts.dropout,
             norm=parts.norm,
         )

@@ -26,9 +26,8 @@ class Sight:
     window: Window
     landmarks: Landmarks
 
-    def __call__(self, q_pos: Tensor, keys: KeyValues) -> Tensor:
-        """What queries at q_pos [B, T] see of the keys, [B, 1, T, S], as a whole."""
-        landmark = self.landmarks.find(keys.pos, keys.real)  # [B, S]
+    def __call__(self, q_pos: Tensor, keys: KeyValues, landmark: Tensor) -> Tensor:
+        """What queries at q_pos [B, T] see of the keys, some of which are landmarks [B, S]: [B, 1, T, S], as a whole."""
         visible = self.window(q_pos, keys.pos) | self.far(q_pos, keys.pos, landmark)  # [B, T, S]
         return (visible if keys.real is None else visible & keys.real.unsqueeze(1)).unsqueeze(1)
 
@@ -55,20 +54,28 @@ class BlockAttention(SelfKernel):
 
     def attend(self, q: Tensor, new: KeyValues, past: Rows | None) -> tuple[Tensor, Rows]:
         """See SelfKernel; all keys and values are remembered."""
-        keys, window = with_new(past, new), self.sight.window
-        if past is not None or new.length <= max(SMALLEST_BLOCK, window.before + window.after):
-            can_be_cut = keys.real is None and not self.sight.landmarks.exist
-            near = keys.last(window.before + new.length) if can_be_cut else keys
-            y, _ = self.weigh(q, new.pos, near, self.sight(new.pos, near))
-            return y, keys
-        if in_order(new):
-            return self.in_blocks(q, new), keys
-        order = _order(new)
-        y = self.in_blocks(order.gather(q, 2), _gathered(new, order))
-        return Places(order.index.argsort(1), order.real).gather(y, 2), keys
+        find = self.sight.landmarks.find
+        if past is None:
+            return self.look(q, new, find(new.pos, new.real)), new
+        keys = with_new(past, new)
+        can_be_cut = keys.real is None and not self.sight.landmarks.exist
+        near = keys.last(self.sight.window.before + new.length) if can_be_cut else keys
+        y, _ = self.weigh(q, new.pos, near, self.sight(new.pos, near, find(near.pos, near.real)))
+        return y, keys
 
-    def in_blocks(self, q: Tensor, keys: KeyValues) -> Tensor:
-        """[B, H, T, K] of queries that stand where the keys do, in order."""
+    def look(self, q: Tensor, keys: KeyValues, landmark: Tensor) -> Tensor:
+        """[B, H, T, K] of queries that stand where the keys do, some of which are landmarks [B, T]."""
+        window = self.sight.window
+        if keys.length <= max(SMALLEST_BLOCK, window.before + window.after):
+            return self.weigh(q, keys.pos, keys, self.sight(keys.pos, keys, landmark))[0]  # type: ignore[no-any-return]
+        if in_order(keys):
+            return self.in_blocks(q, keys, landmark)
+        order = _order(keys)
+        y = self.in_blocks(order.gather(q, 2), _gathered(keys, order), order.gather(landmark, 1))
+        return Places(order.index.argsort(1), order.real).gather(y, 2)
+
+    def in_blocks(self, q: Tensor, keys: KeyValues, landmark: Tensor) -> Tensor:
+        """The same where all stand in order, whatever their number."""
         window = self.sight.window
         size = max(SMALLEST_BLOCK, window.before, window.after)
         blocks = Blocks(keys.length, size, before=window.before, after=window.after)
@@ -81,7 +88,6 @@ class BlockAttention(SelfKernel):
         near = as_places(blocks.fold_seen(as_heads(real)))
         k, v = blocks.fold_seen(keys.k), blocks.fold_seen(keys.v)  # [B·N, G, M, K]
         if self.sight.landmarks.exist:
-            landmark = self.sight.landmarks.find(keys.pos, keys.real)  # [B, S]
             near = near & ~as_places(blocks.fold_seen(as_heads(landmark)))
             places = Places.of(landmark)
             far_pos = blocks.repeat(places.gather(pos, 1))  # [B·N, L]

@@ -16,19 +16,21 @@ class Landmarks:
         first: the first token of a sentence.
         last: its last, which is the end-of-sentence piece on the source side.
         every: the last of each so many positions (of 16: those at 15, 31, ...), or None.
+        sentence_ends: tokens that end a sentence, as whoever knows the pieces says (see SentenceEnds).
     """
 
     first: bool = False
     last: bool = False
     every: int | None = None
+    sentence_ends: bool = False
 
     @property
     def exist(self) -> bool:
         """Whether there can be any."""
-        return self.first or self.last or self.every is not None
+        return self.first or self.last or self.every is not None or self.sentence_ends
 
-    def find(self, pos: Tensor, real: Tensor | None) -> Tensor:
-        """Which tokens at pos [B, S] are landmarks, [B, S]; padding is none."""
+    def find(self, pos: Tensor, real: Tensor | None, ends: Tensor | None = None) -> Tensor:
+        """Which tokens at pos [B, S] are landmarks, [B, S], if `ends` [B, S] end sentences; padding is none."""
         chosen = torch.zeros_like(pos, dtype=torch.bool)
         if not pos.numel():
             return chosen
@@ -39,6 +41,8 @@ class Landmarks:
             chosen |= pos == pos.masked_fill(~here, torch.iinfo(pos.dtype).min).amax(1, keepdim=True)
         if self.every is not None:
             chosen |= pos % self.every == self.every - 1
+        if self.sentence_ends and ends is not None:
+            chosen |= ends
         return chosen & here
 
 

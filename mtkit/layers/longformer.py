@@ -36,7 +36,7 @@ class LongformerAttention(SelfAttention):
         kernel = BlockAttention(position=position, sight=sight, dropout=dropout)
         super().__init__(d_model, heads, position=position, kernel=kernel, norm=norm)
         self.landmarks = sight.landmarks
-        self.weigh = kernel.weigh
+        self.look, self.weigh = kernel.look, kernel.weigh
         self.global_query = linear(d_model, heads.num_heads * heads.head_dim)
         self.global_key_value = linear(d_model, 2 * heads.num_kv_heads * heads.head_dim)
         with torch.no_grad():
@@ -47,9 +47,15 @@ class LongformerAttention(SelfAttention):
         return [*super().value_weights(), self.global_key_value.weight.chunk(2)[1]]
 
     def forward(
-        self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: Rows | None = None
+        self,
+        x: Tensor,
+        pos: Tensor,
+        *,
+        real: Tensor | None = None,
+        past: Rows | None = None,
+        ends: Tensor | None = None,
     ) -> tuple[Tensor, Rows]:
-        """See SelfAttention.
+        """See SelfAttention; tokens that end a sentence, `ends` [B, T], are landmarks if the rule says so.
 
         Raises:
             ValueError: there is a past; landmarks of an encoder see what comes later.
@@ -57,13 +63,14 @@ class LongformerAttention(SelfAttention):
         if past is not None:
             raise ValueError("Longformer's global tokens see what comes later and cannot be decoded step by step")
         q, new = self.project(x, pos, real)
-        y, state = self.kernel.attend(q, new, None)  # [B, H, T, K]
-        places = Places.of(self.landmarks.find(pos, real))
+        landmark = self.landmarks.find(pos, real, ends)  # [B, T]
+        y = self.look(q, new, landmark)  # [B, H, T, K]
+        places = Places.of(landmark)
         seeing = self._global(x, new, places)  # [B, H, L, K]
         chosen = places.real[:, None, :, None]
         seeing = torch.where(chosen, seeing, places.gather(y, 2)).to(y.dtype)
         index = places.index[:, None, :, None].expand_as(seeing)
-        return self.out(join_heads(y.scatter(2, index, seeing))), state
+        return self.out(join_heads(y.scatter(2, index, seeing))), new
 
     def _global(self, x: Tensor, new: KeyValues, places: Places) -> Tensor:
         """What the tokens at the L places see of everything, [B, H, L, K]."""

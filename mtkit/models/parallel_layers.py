@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -27,9 +28,10 @@ class ParallelEncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         (self.joint,) = joints
 
-    def forward(self, x: Tensor, pos: Tensor, real: Tensor) -> Tensor:
-        """x [B, S, D] -> [B, S, D]."""
-        x, _ = self.around(x, real, lambda h: self.attention(h, pos, real=real))
+    def forward(self, x: Tensor, pos: Tensor, real: Tensor, ends: Tensor | None = None) -> Tensor:
+        """x [B, S, D] -> [B, S, D]; `ends` [B, S] is for attention that looks where sentences end."""
+        attend = self.attention if ends is None else partial(self.attention, ends=ends)
+        x, _ = self.around(x, real, lambda h: attend(h, pos, real=real))
         return x
 
     def around(self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]) -> tuple[Tensor, R]:

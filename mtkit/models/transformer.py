@@ -15,6 +15,7 @@ from mtkit.layers.key_tree import by_row
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
+from mtkit.layers.sentence_ends import SentenceEnds
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
 from mtkit.models.state import Advance, State
@@ -63,6 +64,7 @@ class Transformer(TranslationModel):
         encoder_end: nn.Module,
         decoder_end: nn.Module,
         output: nn.Linear,
+        sentence_ends: SentenceEnds | None = None,
     ) -> None:
         super().__init__()
         self.src_embedding = src_embedding
@@ -72,14 +74,16 @@ class Transformer(TranslationModel):
         self.encoder_end = encoder_end
         self.decoder_end = decoder_end
         self.output = output
+        self.sentence_ends = sentence_ends  # where the encoder's attention looks at them
         # the layer whose attention is nearest to a word alignment (Garg et al. 2019, sec. 5: the last but one)
         self.alignment_layer = max(0, len(decoder.order) - 2)
 
     def encode(self, source: Source) -> Tensor:
         """Encoder states [B, S, D]."""
         x = self.src_embedding(source.ids, source.pos)
+        ends = None if self.sentence_ends is None else self.sentence_ends(source.ids)  # [B, S]
         for number in self.encoder.passes():
-            x = self.encoder.passage(self.encoder[number], x, source.pos, source.real)
+            x = self.encoder.passage(self.encoder[number], x, source.pos, source.real, ends)
         return self.encoder_end(x)  # type: ignore[no-any-return]
 
     def hidden(self, source: Source, target: Target) -> Tensor:

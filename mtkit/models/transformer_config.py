@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
-from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig, LinformerConfig
+from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig, LinformerConfig, LongformerConfig
 from mtkit.layers.attention_rules import Choice
 from mtkit.layers.depth import Depth
 from mtkit.layers.learned import LearnedConfig
 from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
+from mtkit.layers.sentence_ends import SentenceEnds
 from mtkit.layers.sinusoidal import SinusoidalConfig
 from mtkit.models.block_config import BlockConfig
 from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
@@ -109,7 +110,12 @@ class TransformerConfig(BlockConfig):
             encoder_end=self.norm.final(self.d_model),
             decoder_end=self.norm.final(self.d_model),
             output=tables.output,
+            sentence_ends=self._sentence_ends(src_vocab),
         )
+
+    def _sentence_ends(self, src_vocab: int) -> SentenceEnds | None:
+        attention = self.encoder_attention
+        return SentenceEnds(src_vocab) if isinstance(attention, LongformerConfig) and attention.sentence_ends else None
 
     def _encoder_layer(self, number: int, position: Position) -> nn.Module:
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)

@@ -25,8 +25,8 @@ def build(config, causal=False):
     return layer
 
 
-@pytest.mark.parametrize("every", [None, 9])
-def test_longformer_is_theirs(every, monkeypatch):
+@pytest.mark.parametrize("rule", [{}, {"every": 9}, {"first": False, "sentence_ends": True}])
+def test_longformer_is_theirs(rule, monkeypatch):
     monkeypatch.setattr(block_attention, "SMALLEST_BLOCK", 4)
     theirs = transformers_module("models.longformer.modeling_longformer")
     width, length = 4, 32
@@ -34,7 +34,7 @@ def test_longformer_is_theirs(every, monkeypatch):
         hidden_size=D, num_attention_heads=H, attention_window=[2 * width], attention_probs_dropout_prob=0.0
     )
     layer = theirs.LongformerSelfAttention(config, layer_id=0).eval()
-    ours = build(LongformerConfig(width=width, every=every))
+    ours = build(LongformerConfig(width=width, **rule))
     parts = (layer.query, layer.key, layer.value)
     for part, weight, bias in zip(
         parts, ours.query_key_value.weight.chunk(3), ours.query_key_value.bias.chunk(3), strict=True
@@ -46,12 +46,13 @@ def test_longformer_is_theirs(every, monkeypatch):
     layer.value_global.load_state_dict({"weight": weights[1], "bias": biases[1]})
     x, pos = torch.randn(B, length, D), torch.arange(length).expand(B, -1)
     real = pos < torch.tensor([[length], [21]])
-    chosen = ours.landmarks.find(pos, real)
+    ends = (pos == 3) | (pos == torch.tensor([[29], [14]]))
+    chosen = ours.landmarks.find(pos, real, ends)
     mask = torch.where(real, torch.where(chosen, 10000.0, 0.0), -10000.0)
     (truth,) = layer(
         x, attention_mask=mask, is_index_masked=mask < 0, is_index_global_attn=mask > 0, is_global_attn=True
     )
-    found, _ = ours(x, pos, real=real)
+    found, _ = ours(x, pos, real=real, ends=ends)
     assert relative_error(found[real], ours.out(truth)[real]) < 1e-5
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.beginnings import take_vectors, take_weights
+from mtkit.beginnings import begin, take_vectors, take_weights
+from mtkit.corpus.config import CorpusConfig, TrainFiles
 from mtkit.errors import RecipeError
+from mtkit.layers.attention_config import LongformerConfig
 from mtkit.model_folder import Description, write_model
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -132,3 +135,15 @@ def test_of_two_files_for_one_table_the_source_comes_first(tmp_path, pairs):
     e, f = model.src_embedding.table.weight[pair.src.piece_ids(["e", "f"])]
     assert (e > 0).all()
     assert (f < 0).sum() == 4
+
+
+def test_a_model_that_asks_learns_which_pieces_end_a_sentence(tmp_path):
+    pair = learned(tmp_path / "tokenizer", "ab. c!", 108)
+    config = replace(CONFIG, encoder_attention=LongformerConfig(sentence_ends=True))
+    corpus = CorpusConfig(src_lang="en", tgt_lang="de", train=[TrainFiles(src=tmp_path, tgt=tmp_path)])
+    model = built(pair, config)
+    said: list[tuple[str, str]] = []
+    begin(model, Recipe(name="toy", corpus=corpus, model=config), pair, lambda *words: said.append(words))
+    ends = model.sentence_ends(torch.arange(pair.src.vocab.size)).nonzero().flatten().tolist()
+    assert {piece[-1] for piece in pair.src.pieces(ends)} == {".", "!"}
+    assert said == [("sentence_ends", f"{len(ends)} of 108 source pieces end a sentence")]

@@ -78,8 +78,9 @@ def test_blocks_equal_the_masked_whole(config, scheme, causal):
     real = torch.arange(T).unsqueeze(0) < torch.tensor([[T], [11]])
     q, new = layer.project(x, pos, real)
     kernel = layer.kernel
-    truth, _ = kernel.weigh(q, pos, new, kernel.sight(pos, new))
-    found = kernel.in_blocks(q, new)
+    landmark = kernel.sight.landmarks.find(pos, real)
+    truth, _ = kernel.weigh(q, pos, new, kernel.sight(pos, new, landmark))
+    found = kernel.in_blocks(q, new, landmark)
     seen = real[:, None, :, None].expand_as(truth)
     assert torch.allclose(found[seen], truth[seen])
 
@@ -90,7 +91,8 @@ def test_a_window_as_wide_as_the_sentence_is_full_attention(causal, width):
     window, whole = (build(c, causal=causal) for c in (WindowAttentionConfig(width=width), FullAttentionConfig()))
     x, pos = x_and_pos()
     assert torch.allclose(window(x, pos)[0], whole(x, pos)[0])
-    assert torch.allclose(window.kernel.in_blocks(*window.project(x, pos, None)), whole.kernel.attend(
+    nowhere = torch.zeros_like(pos, dtype=torch.bool)
+    assert torch.allclose(window.kernel.in_blocks(*window.project(x, pos, None), nowhere), whole.kernel.attend(
         *whole.project(x, pos, None), None)[0])  # fmt: skip
 
 
@@ -186,10 +188,13 @@ def test_performer_remembers_no_more_for_a_longer_past():
 def test_landmarks_by_rule():
     pos = torch.tensor([[0, 0, 1, 2, 3, 4], [5, 6, 7, 8, 0, 0]])
     real = torch.tensor([[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], dtype=torch.bool)
+    ends = torch.tensor([[1, 0, 1, 0, 0, 0], [0, 0, 1, 0, 1, 0]], dtype=torch.bool)
     first, last, every = Landmarks(first=True), Landmarks(last=True), Landmarks(every=4)
     assert first.find(pos, real).nonzero().tolist() == [[0, 1], [1, 0]]
     assert last.find(pos, real).nonzero().tolist() == [[0, 5], [1, 3]]
     assert every.find(pos, real).nonzero().tolist() == [[0, 4], [1, 2]]
+    assert Landmarks(sentence_ends=True).find(pos, real, ends).nonzero().tolist() == [[0, 2], [1, 2]]
+    assert not Landmarks(every=10).find(pos, real, ends).any()
     places = Places.of(Landmarks(first=True, every=2).find(pos, real))
     assert places.gather(pos, 1).masked_fill(~places.real, -1).tolist() == [[0, 1, 3], [5, 7, -1]]
 

@@ -42,6 +42,7 @@ ENCODER = [
     WindowAttentionConfig(width=2),
     StridedAttentionConfig(stride=3),
     LongformerConfig(width=2),
+    LongformerConfig(width=2, first=False, last=False, sentence_ends=True),
     LinformerConfig(mixtures=4, max_length=20),
     PerformerConfig(num_features=5),
 ]
@@ -77,6 +78,8 @@ def small(**keys):
     model = TransformerConfig(**keys).build(V, V).double().eval()
     for p in model.parameters():
         p.data.add_(0.1 * torch.randn_like(p))
+    if model.sentence_ends is not None:
+        model.sentence_ends.mark(range(0, V, 4))
     return model
 
 
@@ -140,6 +143,28 @@ def test_what_was_drawn_is_saved_with_the_weights():
     one, other = small(**keys), small(**keys)
     load_weights(other, weights(one))
     assert other.hidden(source(), target()).equal(one.hidden(source(), target()))
+
+
+@pytest.mark.parametrize("sublayers", ["sequential", "parallel"])
+def test_a_sentence_end_is_seen_from_afar(sublayers):
+    attention = LongformerConfig(width=1, first=False, last=False, sentence_ends=True)
+    model = small(encoder_attention=attention, encoder_positions=RoPEConfig(), sublayers=sublayers)
+    pos = torch.arange(S).unsqueeze(0)
+    before, end, word = (torch.full_like(pos, 1) for _ in range(3))
+    end[0, 4], word[0, 4] = 8, 9  # 8 ends a sentence, 9 does not
+    states = [model.encode(Source(ids, pos >= 0, pos))[0] for ids in (before, end, word)]
+    changed = [(state != states[0]).any(-1).nonzero().flatten().tolist() for state in states[1:]]
+    assert changed == [list(range(S)), [3, 4, 5]]  # of one layer
+    model.sentence_ends.mark([])
+    assert not model.encode(Source(end, pos >= 0, pos))[0].equal(states[1])
+
+
+def test_which_pieces_end_a_sentence_is_saved_with_the_weights():
+    keys = {"encoder_attention": LongformerConfig(sentence_ends=True), "encoder_positions": RoPEConfig()}
+    one, other = small(**keys), small(**keys)
+    other.sentence_ends.mark([])
+    load_weights(other, weights(one))
+    assert other.sentence_ends(torch.arange(V)).tolist() == [number % 4 == 0 for number in range(V)]
 
 
 BIASES = [ALiBiConfig(), ShawConfig(), T5BiasConfig(), TransformerXLConfig(), DeBERTaConfig()]
