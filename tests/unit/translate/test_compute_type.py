@@ -9,8 +9,8 @@ from torch import nn
 from mtkit.corpus.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
-from mtkit.models import quantised as quantised_module
 from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.models import quantised as quantised_module
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
