@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         """The same shape and type as `x`."""
         if not self.training or self.drop_levels == 0:
             return x
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled, a mask is made where it is used
             return F.dropout(x, self.p, training=True)
         scale = LEVELS / (LEVELS - self.drop_levels)
         return x * keep_mask(x.shape, self.drop_levels).to(x.dtype).mul_(scale)

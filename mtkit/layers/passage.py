@@ -1,4 +1,4 @@
-"""How training goes through a layer: keeping what the gradient needs, or computing it once more when it is needed.
+"""How training goes through a layer: keeping what the gradient needs or computing it once more, and by whose code.
 
 A model applies its layers by the `passage` of the stack that holds them, and knows nothing of what that is.
 """
@@ -43,6 +43,28 @@ def recomputed(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     return given
 
 
+class Compiled:
+    """Calls a layer by code that torch makes of it, where it learns; elsewhere as it is written.
+
+    The code is made when a layer is first called, for all shapes: lengths and numbers of sentences are unknown numbers
+    in it. Layers that are made alike share it. Dropout then draws other numbers than without.
+
+    Args:
+        passage: calls the code.
+        backend: torch's name of what makes it.
+    """
+
+    def __init__(self, passage: Passage, backend: str) -> None:
+        self._passage = passage
+        self._call = torch.compile(direct, dynamic=True, backend=backend)
+
+    def __call__(self, layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+        """See Passage."""
+        if not torch.is_grad_enabled():
+            return layer(*args, **kwargs)
+        return self._passage(self._call, layer, *args, **kwargs)
+
+
 def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
     return nullcontext(), recording()
 
@@ -58,3 +80,10 @@ def recompute_layers(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, Passing):
             module.passage = recomputed
+
+
+def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
+    """From now on have every layer of the model `Compiled`; it is not yet, but when it is first called."""
+    for module in model.modules():
+        if isinstance(module, Passing):
+            module.passage = Compiled(module.passage, backend)

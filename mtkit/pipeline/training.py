@@ -18,6 +18,7 @@ from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoint import list_checkpoints
+from mtkit.training.compiler import compile_model
 from mtkit.training.distributed import Ranks
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.session import Surroundings
@@ -70,6 +71,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     model = _first_model(run, tokenizers)
     generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
     learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
+    if recipe.training.compile:
+        compile_model(learner.model)  # here, as what only measures a model looks at its operations one by one
     valid = stores.valid
     validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
     around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)

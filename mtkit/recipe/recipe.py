@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,7 @@ class Recipe:
             )
         self._positions_reach()
         self._objective_fits()
+        self._compiles()
         self._noise_fits()
         needing = {
             "training.patience": self.training.patience is not None,
@@ -75,6 +77,16 @@ class Recipe:
                     f"model.{key}: there are {most} positions, and sentences may have {longest} pieces with their end; "
                     "raise it, or lower corpus.cleaning.max_length"
                 )
+
+    def _compiles(self) -> None:
+        model = self.model
+        if not self.training.compile or (isinstance(model, _WITH_POSITIONS) and model.feed_forward.kind != "experts"):
+            return
+        what = "a mixture of experts" if isinstance(model, _WITH_POSITIONS) else f"model.kind {model.kind}"
+        raise ValueError(
+            f"training.compile: {what} takes as many steps as its sentences ask, and would be compiled for each number "
+            "anew; set it to false"
+        )
 
     def _noise_fits(self) -> None:
         noise, training = self.corpus.noise, self.training
@@ -177,7 +189,7 @@ def read_tree(path: Path, faults: list[str]) -> Stated:
         base = tree.value["base"]
         if not isinstance(base.value, str):
             raise RecipeError(f"{base.origin.place}: base: {base.plain()!r} is not a path")
-        base_path = base.origin.folder / Path(base.value).expanduser()
+        base_path = base.origin.folder / os.path.expanduser(base.value)
         if not base_path.is_file():
             raise MissingInputError(f"{base.origin.place}: base: {base.value}: no such recipe")
         seen.append(base_path.resolve())
@@ -199,7 +211,7 @@ def _root_paths(tree: Stated) -> None:
     root = corpus.value.get("root") if corpus is not None and isinstance(corpus.value, dict) else None
     if corpus is None or root is None or not isinstance(root.value, str):
         return
-    folder = root.origin.folder / Path(root.value).expanduser()
+    folder = root.origin.folder / os.path.expanduser(root.value)
     for key, value in corpus.value.items():
         if key != "root":
             _move(value, folder)

@@ -86,6 +86,7 @@ class TrainingConfig:
     tensorboard: bool = False  # also write event files for TensorBoard, into the run folder's tensorboard/
     batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: as memory allows
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
+    compile: bool = False  # have torch make code of the layers for this machine: takes a minute or two, once a call
     activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
     precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
     parallel: Literal["ddp", "fsdp"] = "ddp"  # of several processes each has the whole model, or a part of all weights
@@ -121,6 +122,11 @@ class TrainingConfig:
             raise ValueError(
                 f"parallel: fsdp cuts matrices, and optimiser.kind {self.optimiser.kind} needs whole ones; take adam, "
                 "adamw, lion or sgd, or parallel ddp"
+            )
+        if self.compile:
+            raise ValueError(
+                "parallel: fsdp brings weights in while a layer runs, where compiled code would not have "
+                "them; set compile to false, or parallel to ddp"
             )
         if self.precision == "fp16":
             raise ValueError("parallel: fsdp scales no losses, which precision fp16 needs; take bf16, or parallel ddp")
@@ -195,6 +201,7 @@ HARMLESS = frozenset(
         "on_divergence",
         "deterministic",
         "activation_checkpointing",
+        "compile",
         "parallel",
     }
 )  # keys that may change when a training is continued, apart from those that `harmless_keys` adds or takes

@@ -127,6 +127,7 @@ def test_a_stopped_rank_ends_the_others_by_name(tmp_path):
         ({"optimiser": MuonConfig()}, "optimiser.kind muon needs whole ones; take adam, adamw, lion or sgd"),
         ({"optimiser": AdafactorConfig()}, "optimiser.kind adafactor needs whole ones"),
         ({"precision": "fp16"}, "precision fp16 needs; take bf16, or parallel ddp"),
+        ({"compile": True}, "set compile to false, or parallel to ddp"),
     ],
 )
 def test_what_needs_whole_weights_is_refused_where_they_are_cut(keys, said):

@@ -1,0 +1,123 @@
+"""Compiled layers learn what written ones do, and are made once for all shapes."""
+
+import shutil
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from mtkit.errors import RecipeError
+from mtkit.layers.passage import compile_layers
+from mtkit.models.decoder_only_config import DecoderOnlyConfig
+from mtkit.models.transformer_config import TransformerConfig
+from mtkit.recipe.recipe import load_recipe
+from mtkit.training.checkpoint import checkpoint_path, read_checkpoint
+from mtkit.training.compiler import compile_model
+from mtkit.training.decoder_input import TeacherForcing
+from mtkit.training.learner import build_learner
+from mtkit.training.objective import CrossEntropy
+from tests.unit.training.toy_training import VOCAB, toy_batch, toy_config, toy_train
+
+SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 12, "dropout": 0.0}
+MODELS = {
+    "transformer": TransformerConfig(encoder_layers=2, decoder_layers=2, **SMALL),
+    "decoder_only": DecoderOnlyConfig(decoder_layers=2, **SMALL),
+}
+OBJECTIVE = CrossEntropy(TeacherForcing(), 0.1)
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch looks at that of what it is given
+TRACED = "eager"  # torch's backend that finds out what code to make, and makes none
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def build(kind):
+    torch.manual_seed(1)
+    return MODELS[kind].build(VOCAB, VOCAB)
+
+
+def learn(model, batch):
+    model.zero_grad()
+    losses = model(batch, OBJECTIVE)
+    losses.sum.backward()
+    return [losses.sum.detach(), *(p.grad for p in model.parameters())]
+
+
+@pytest.mark.parametrize(("kind", "recompute"), [*((kind, False) for kind in MODELS), ("transformer", True)])
+def test_the_same_gradient_by_code_that_is_made_once(kind, recompute):
+    written, compiled = build(kind), build(kind)
+    if recompute:
+        compiled.recompute_layers()
+    compile_layers(compiled, TRACED)
+    made = []
+    for number in range(12):
+        batch = toy_batch(number, 3 + number % 5, 4 + number)
+        torch.testing.assert_close(learn(compiled, batch), learn(written, batch))
+        made.append(counters["stats"]["unique_graphs"])
+    assert 0 < made[-1] == made[2] <= 6  # of encoder and decoder layers; the first shapes teach torch what varies
+    assert counters["graph_break"] == {}
+    compiled.eval()
+    with torch.no_grad():
+        compiled(toy_batch(9, 2, 30), OBJECTIVE)
+    assert counters["stats"]["unique_graphs"] == made[-1]
+
+
+def test_a_training_goes_on_without_it(tmp_path):
+    for updates, is_compiled in ((2, True), (4, False)):
+        config = toy_config(max_updates=updates)
+        learner = build_learner(build("transformer"), OBJECTIVE, config=config)
+        if is_compiled:
+            compile_layers(learner.model, TRACED)
+        toy_train(tmp_path / "switched", config, learner=learner)
+    toy_train(tmp_path / "written", config, learner=build_learner(build("transformer"), OBJECTIVE, config=config))
+    switched, written = (
+        read_checkpoint(checkpoint_path(tmp_path / name / "checkpoints", 4)).tensors for name in ("switched", "written")
+    )
+    torch.testing.assert_close(switched, written)
+
+
+def test_it_is_refused_where_nothing_compiles(monkeypatch):
+    def without_compiler(function):
+        def fail(*args):
+            raise RuntimeError("No working C++ compiler found\nmore")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", without_compiler)
+    with pytest.raises(RecipeError, match=r"cannot compile here \(No working C\+\+ compiler found\); install a C\+\+"):
+        compile_model(build("transformer"))
+
+
+RECIPE = """
+name: x
+corpus: {src_lang: en, tgt_lang: de, train: [{src: a, tgt: b}]}
+training: {compile: true}
+model: """
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("{kind: lstm}", "model.kind lstm"),
+        ("{kind: transformer, feed_forward: {kind: experts}}", "a mixture of experts"),
+    ],
+)
+def test_it_is_refused_for_what_is_never_the_same(tmp_path, model, said):
+    recipe = tmp_path / "x.yaml"
+    recipe.write_text(RECIPE + model)
+    with pytest.raises(RecipeError, match=rf"training.compile: {said} takes as many steps as its sentences ask"):
+        load_recipe(str(recipe))
+    assert not load_recipe(str(recipe), ["training.compile=false"]).training.compile
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_code_for_this_machine():
+    written, compiled = build("transformer"), build("transformer")
+    compile_model(compiled)
+    for number in range(3):
+        batch = toy_batch(number, 3 + number, 4 + number)
+        torch.testing.assert_close(learn(compiled, batch), learn(written, batch), rtol=1e-4, atol=1e-5)
