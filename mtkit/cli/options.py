@@ -22,6 +22,9 @@ DryRun = Annotated[
 ]
 
 
+MOST_THREADS = 1024  # of a process, or processes side by side; far more than help, and no system gives out any number
+
+
 class ComputeType(StrEnum):
     """The kinds of numbers to compute with."""
 
@@ -41,4 +44,4 @@ Settings = Annotated[
 BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="Size of a batch.")]
 ComputeTypeOption = Annotated[ComputeType, typer.Option("--compute-type", help="Numbers.")]
 Device = Annotated[str | None, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, ...")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads of a worker.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MOST_THREADS, help="CPU threads of a worker.")]

@@ -38,6 +38,8 @@ def train_bpe(
 
     if not files or vocab_size is None or output is None:
         raise UsageError("train-bpe: give FILE... --vocab-size N -o PREFIX, or --recipe RECIPE")
+    if not output.name:
+        raise UsageError(f"train-bpe: -o {output}: a PREFIX ends in a name; PREFIX.model and PREFIX.vocab are written")
     from mtkit.cli.printing import print_lines
     from mtkit.text.tokenizer import TokenizerConfig
     from mtkit.text.train_tokenizer import train_tokenizer

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Device, Ensemble, Model, Settings, Threads
+from mtkit.cli.options import (
+    MOST_THREADS,
+    BatchTokens,
+    ComputeType,
+    ComputeTypeOption,
+    Device,
+    Ensemble,
+    Model,
+    Settings,
+    Threads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +46,7 @@ def translate(
     compute_type: ComputeTypeOption = ComputeType.auto,
     device: Device = None,
     threads: Threads = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes side by side.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes side by side.")] = 1,
 ) -> None:
     """Translate text; one line out for each line in, in order. On a terminal it asks for lines."""
     from functools import partial

@@ -51,7 +51,8 @@ def check_inputs(recipe: Recipe) -> None:
     pairs: list[AnyFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
     if recipe.corpus.valid is not None:
         pairs.append(recipe.corpus.valid)
-    missing = [path for pair in pairs for path in dict.fromkeys((pair.src, pair.tgt)) if not path.is_file()]
+    paths = dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt))
+    missing = [path for path in paths if not path.is_file()]
     if missing:
         shown = [f"{path}: {_WHAT_IS_THERE[path.is_dir()]}" for path in missing[:8]]
         more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
@@ -69,7 +70,7 @@ def check_inputs(recipe: Recipe) -> None:
         except DataError as error:
             faults.append(str(error))
     if faults:
-        raise DataError("\n".join(faults[:10]))
+        raise DataError("\n".join(list(dict.fromkeys(faults))[:10]))
 
 
 _WHAT_IS_THERE = {False: "no such file", True: "a folder, where a file is expected"}

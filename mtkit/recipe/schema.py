@@ -13,6 +13,7 @@ import difflib
 import functools
 import json
 import operator
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
@@ -197,7 +198,10 @@ class Checker:
         """A scalar; a path becomes absolute."""
         value = stated.value
         if isinstance(value, str) and any(bare(member) is Path for member in members):
-            return (stated.origin.folder / Path(value).expanduser()).resolve()
+            try:
+                return (stated.origin.folder / os.path.expanduser(value)).resolve()
+            except ValueError:  # a NUL in it
+                return self.fault(stated.origin, path, f"{_short(value)} cannot be a path")
         leaves = tuple(member for member in members if not dataclasses.is_dataclass(member))
         scalar = hint if leaves == members else functools.reduce(operator.or_, leaves)
         try:

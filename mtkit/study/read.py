@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -113,7 +114,7 @@ def _faults(part: Stated, name: str) -> Iterator[str]:
 
 def _base(stated: Stated) -> Path:
     known = shipped("recipe")
-    path = stated.origin.folder / Path(stated.value).expanduser()
+    path = stated.origin.folder / os.path.expanduser(stated.value)
     if stated.value in known:
         return known[stated.value]
     if path.is_file():

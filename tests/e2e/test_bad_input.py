@@ -204,3 +204,30 @@ def test_a_beam_wider_than_anyone_can_mean(run: Run, folder: Path) -> None:
     code, err = run("preprocess", "toy.yaml", "search.beam_size=100000")
     assert code == 78
     assert "search.beam_size" in err
+
+
+@pytest.mark.parametrize("option", ["--threads", "--workers"])
+def test_more_threads_than_a_system_gives(run: Run, folder: Path, option: str) -> None:
+    code, message = run("translate", "model", "valid.en", option, "100000")
+    assert code == 2
+    assert option in message
+
+
+def test_a_text_that_is_scored_is_not_replaced_by_its_scores(run: Run, folder: Path) -> None:
+    code, message = run("evaluate", "valid.de", "--ref", "valid.de", "--json", str(folder / "valid.de"))
+    assert code == 2
+    assert "would replace a text" in message
+    assert (folder / "valid.de").read_text().startswith(TGT[0])
+
+
+def test_a_prefix_without_a_name(run: Run, folder: Path) -> None:
+    code, message = run("train-bpe", "train.en", "--vocab-size", "110", "-o", "")
+    assert code == 2
+    assert "PREFIX" in message
+
+
+def test_a_path_of_an_unknown_user_and_one_that_is_none(run: Run, folder: Path) -> None:
+    for path, said in (("~nobody-of-this-name/a", "no such file"), ('"a\\0b"', "cannot be a path")):
+        code, message = run("preprocess", "toy.yaml", f"corpus.valid.src={path}")
+        assert code in (66, 78)
+        assert message.count(said) == 1

@@ -97,6 +97,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("model.num_heads=3", C + "model.num_heads: 3 does not divide d_model 256; change one or set head_dim"),
         ("tokenizer.shared=false", "FILE:9: model.tied_embeddings: all needs one vocabulary for both sides; set it to"),
         ("training.patience=3", C + "training.patience: this needs a valid set to judge by; name one as corpus.valid,"),
+        ('training.init_from="a\\0b"', C + "training.init_from: 'a\\x00b' cannot be a path"),
         ("corpus.train.0.weight=-1", C + "corpus.train.0.weight: -1: must be greater than 0"),
     ],
 )  # fmt: skip
