@@ -27,7 +27,7 @@ class Sight:
     landmarks: Landmarks
 
     def __call__(self, q_pos: Tensor, keys: KeyValues, landmark: Tensor) -> Tensor:
-        """What queries at q_pos [B, T] see of the keys, some of which are landmarks [B, S]: [B, 1, T, S], as a whole."""
+        """What queries at q_pos [B, T] see, [B, 1, T, S], of keys some of which are landmarks [B, S]; as a whole."""
         visible = self.window(q_pos, keys.pos) | self.far(q_pos, keys.pos, landmark)  # [B, T, S]
         return (visible if keys.real is None else visible & keys.real.unsqueeze(1)).unsqueeze(1)
 

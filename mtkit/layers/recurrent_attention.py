@@ -14,6 +14,7 @@ from mtkit.layers.recurrent_gradient import loop_batched_product
 from mtkit.layers.rows import Rows
 
 Scorer = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]
+Weigher = Callable[[Tensor, Tensor], Tensor]  # scores [B, W, S] and their queries [rows, D] -> weights [B, W, S]
 Attend = Callable[[Tensor], tuple[Tensor, Tensor]]  # query [rows, D] -> context [rows, M], weights [rows, S]
 
 
@@ -32,7 +33,7 @@ class Annotations(Rows):
 
 
 class RecurrentAttention(nn.Module, ABC):
-    """weights = softmax(score(query, keys)), context = sum of weights_j h_j."""
+    """weights = softmax(score(query, keys)) unless a kind weighs otherwise, context = sum of weights_j h_j."""
 
     @abstractmethod
     def keys(self, values: Tensor) -> Tensor:
@@ -41,6 +42,11 @@ class RecurrentAttention(nn.Module, ABC):
     @abstractmethod
     def scorer(self, memory: Annotations) -> Scorer:
         """What scores queries [B·W, D] in the steps of one loop: [B, W, S]."""
+
+    def weigher(self, memory: Annotations) -> Weigher:
+        """What makes scores weights in the steps of one loop: the softmax over what is there of the source."""
+        real = None if memory.real.all() else memory.real.unsqueeze(1)  # [B, 1, S]
+        return lambda scores, query: softmax_of_visible(scores, real)
 
     def annotate(self, values: Tensor, real: Tensor) -> Annotations:
         """Make the memory of values [B, S, M], of which `real` [B, S] is there."""
@@ -52,16 +58,17 @@ class RecurrentAttention(nn.Module, ABC):
         The result takes queries [B·W, D], the W hypotheses of a sentence beside each other, and gives contexts
         [B·W, M] and weights [B·W, S]; a source that sees nothing gives zeros.
         """
-        score, weigh = self.scorer(memory), loop_batched_product(memory.values)
-        real = memory.real.unsqueeze(1)  # [B, 1, S]
-        hidden = None if memory.real.all() else ~real
+        score, weigh, mix = self.scorer(memory), self.weigher(memory), loop_batched_product(memory.values)
 
         def attend(query: Tensor) -> tuple[Tensor, Tensor]:
-            scores = score(query).to(query.dtype)  # [B, W, S]
-            if hidden is None:
-                weights = scores.softmax(-1)  # [B, W, S]
-            else:
-                weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1) * real
-            return weigh(weights).flatten(0, 1), weights.flatten(0, 1)
+            weights = weigh(score(query).to(query.dtype), query)  # [B, W, S]
+            return mix(weights).flatten(0, 1), weights.flatten(0, 1)
 
         return attend
+
+
+def softmax_of_visible(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """Over what is visible [B, 1 or W, S], or everything for None, of scores [B, W, S]; zeros if nothing is."""
+    if visible is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1) * visible

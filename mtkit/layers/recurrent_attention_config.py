@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mtkit.layers.additive_attention import AdditiveAttention
+from mtkit.layers.local_attention import LocalAttention
 from mtkit.layers.product_attention import DotAttention, GeneralAttention
 from mtkit.layers.recurrent_attention import RecurrentAttention
 
@@ -62,6 +63,26 @@ class DotConfig:
         return DotAttention()
 
 
+ScoreConfig = Annotated[AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalConfig:
+    """A window of the source around a place that the state foretells (see LocalAttention)."""
+
+    kind: Literal["local"] = "local"
+    score: ScoreConfig = field(default_factory=GeneralConfig)  # the paper's best
+    window: Annotated[int, Field(gt=0)] = 10  # places to each side; the paper's
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """The attention of states [rows, d_query] to annotations [B, S, d_memory].
+
+        Raises:
+            ValueError: as that of the score.
+        """
+        return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)
+
+
 RecurrentAttentionConfig = Annotated[
-    AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig, Field(discriminator="kind")
+    AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig, Field(discriminator="kind")
 ]

@@ -14,7 +14,7 @@ from mtkit.layers.feeding_layers import FeedingLayers
 from mtkit.layers.readout import MaxoutConfig, Readout, ReadoutConfig
 from mtkit.layers.recurrent import BidirectionalLayer, RecurrentLayer
 from mtkit.layers.recurrent_attention import RecurrentAttention
-from mtkit.layers.recurrent_attention_config import AdditiveConfig, RecurrentAttentionConfig
+from mtkit.layers.recurrent_attention_config import AdditiveConfig, LocalConfig, RecurrentAttentionConfig
 from mtkit.layers.recurrent_cell import Cell
 from mtkit.layers.recurrent_cell_config import CellConfig, GRUCellConfig
 from mtkit.layers.recurrent_embedding import Tables, tables
@@ -50,9 +50,12 @@ class AttentionRNNConfig(RecurrentConfig):
                 f"bidirectional_layers: {self.bidirectional_layers} of {self.encoder_layers} encoder layers; leave it "
                 "out for all, or raise encoder_layers"
             )
-        if self.attention.kind == "dot" and self._d_memory != self.d_model:
+        key, score = "attention", self.attention
+        if isinstance(score, LocalConfig):
+            key, score = "attention.score", score.score
+        if score.kind == "dot" and self._d_memory != self.d_model:
             raise ValueError(
-                f"attention.kind: dot multiplies states of width {self.d_model} with annotations of width "
+                f"{key}.kind: dot multiplies states of width {self.d_model} with annotations of width "
                 f"{self._d_memory}, the two directions of the encoder's top layer; take general, or lower "
                 "bidirectional_layers"
             )

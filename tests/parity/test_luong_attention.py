@@ -8,11 +8,16 @@ from torch.testing import assert_close
 
 from mtkit.corpus.batch import Source, Target
 from mtkit.layers.readout import TanhConfig
-from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig
+from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 
 D, E, VOCAB = 5, 4, 9
-KINDS = {"dot": DotConfig(), "general": GeneralConfig(), "concat": ConcatConfig()}
+KINDS = {
+    "dot": DotConfig(),
+    "general": GeneralConfig(),
+    "concat": ConcatConfig(),
+    "local": LocalConfig(score=GeneralConfig(), window=1),
+}
 
 
 def score(attention, kind, h_t, h_s):
@@ -28,9 +33,21 @@ def score(attention, kind, h_t, h_s):
 
 
 def attend(attention, kind, h_t, memory):
-    """Eq. 7 and the weighted average."""
-    energies = [math.exp(score(attention, kind, h_t, h_s)) for h_s in memory]
+    """Eq. 7 and the weighted average; eqs. 9 and 10 where attention is local."""
+    energies, near = [], []
+    if kind == "local":
+        inner = torch.tanh(attention.query.weight @ h_t)
+        p_t = len(memory) / (1 + math.exp(-float(attention.place.weight[0] @ inner)))
+        sigma = attention.window / 2
+        for s in range(len(memory)):
+            is_inside = p_t - attention.window <= s <= p_t + attention.window
+            near.append(math.exp(-((s - p_t) ** 2) / (2 * sigma**2)) if is_inside else 0.0)
+        attention, kind = attention.score, "general"
+    for s, h_s in enumerate(memory):
+        energies.append(math.exp(score(attention, kind, h_t, h_s)) if not near or near[s] else 0.0)
     weights = [energy / sum(energies) for energy in energies]
+    if near:
+        weights = [weight * closeness for weight, closeness in zip(weights, near, strict=True)]
     return sum(weight * h_s for weight, h_s in zip(weights, memory, strict=True)), weights
 
 

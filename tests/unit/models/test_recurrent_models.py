@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from mtkit.corpus.batch import Source, Target
 from mtkit.layers.norm import LayerNormConfig
 from mtkit.layers.readout import TanhConfig
-from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig
+from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig
 from mtkit.layers.recurrent_cell_config import (
     GRUCellConfig,
     LSTMCellConfig,
@@ -58,6 +58,7 @@ CONFIGS = {
         joint=RESIDUAL,
         readout=TanhConfig(),
     ),
+    "bahdanau-local": AttentionRNNConfig(**TINY, attention=LocalConfig(window=1)),
     "input-feeding-lstm": AttentionRNNConfig(**TINY, **NORMED, decoder="input_feeding", tied_embeddings="all"),
 }
 SENTENCES = [[5, 6, 7, 3], [4, 3], [9, 8, 10, 5, 3]]
@@ -274,6 +275,7 @@ def test_variational_dropout_is_off_in_evaluation_and_drops_states_in_training(d
 
 REFUSED = [
     ({"attention": DotConfig()}, "attention.kind: dot multiplies states of width 6 with annotations of width 12"),
+    ({"attention": LocalConfig(score=DotConfig())}, "attention.score.kind: dot multiplies states of width 6"),
     ({"bidirectional_layers": 2}, "bidirectional_layers: 2 of 1 encoder layers"),
     ({"joint": RESIDUAL}, "joint.kind: residual .* raise encoder_layers or decoder_layers"),
     ({"joint": RESIDUAL, "encoder_layers": 2, "bidirectional_layers": 1}, "joint.kind: residual"),
