@@ -114,7 +114,7 @@ def _faults(part: Stated, name: str) -> Iterator[str]:
 
 def _base(stated: Stated) -> Path:
     known = shipped("recipe")
-    path = stated.origin.folder / os.path.expanduser(stated.value)
+    path: Path = stated.origin.folder / os.path.expanduser(stated.value)
     if stated.value in known:
         return known[stated.value]
     if path.is_file():
