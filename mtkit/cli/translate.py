@@ -46,7 +46,10 @@ def translate(
     compute_type: ComputeTypeOption = ComputeType.auto,
     device: Device = None,
     threads: Threads = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes side by side.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes of one thread; as a long FILE needs."),
+    ] = None,
 ) -> None:
     """Translate text; one line out for each line in, in order. On a terminal it asks for lines."""
     from functools import partial
@@ -58,7 +61,7 @@ def translate(
     from mtkit.errors import UsageError
     from mtkit.translate.demands import with_constraints
     from mtkit.translate.translator import TranslationOptions
-    from mtkit.translate.workers import translating
+    from mtkit.translate.workers import translating, workers_for
 
     if resume and output is None:
         raise UsageError("translate: --resume goes on with FILE.part and needs -o FILE")
@@ -73,6 +76,8 @@ def translate(
         options=TranslationOptions(batch_tokens=batch_tokens, flush_every=flush_every, details=jsonl),
         shortlist=shortlist,
     )
+    if workers is None:
+        workers = workers_for(file, device) if threads is None and flush_every is None else 1
     done = lines_done(output) if resume and output is not None else 0
     lines: Iterator[Line] = iter(lines_of(file))
     if constraints is not None:

@@ -51,7 +51,8 @@ def main() -> None:
     lines = list(read_lines(options.input))
     print(f"cold start: {min(cold_start(options.model, lines[0]) for _ in range(STARTS)):.2f} s")
     few, many = (peak_memory(options.model, options.input, beam) for beam in BEAMS)
-    print(f"memory: beam {BEAMS[0]} {few / 2**20:.0f} MB, beam {BEAMS[1]} {many / 2**20:.0f} MB, {many / few:.2f} times")
+    for beam, peak in zip(BEAMS, (few, many), strict=True):
+        print(f"memory, beam {beam}: {peak / 2**20:.0f} MB, {peak / few:.2f} times")
     print_lengths({length: time_per_piece(options.model, lines[:64], length) for length in LENGTHS})
     print_shapes(options.model, varied(lines, options.lines))
 

@@ -18,7 +18,7 @@ from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.engine import OwnEngine
 from mtkit.translate.translator import Translator
-from mtkit.translate.workers import WorkerPool
+from mtkit.translate.workers import BYTES_EACH, WorkerPool, workers_for
 
 LINES = [f"the {a} sees {b} ." for a in ("dog", "cat", "man") for b in ("a house", "it", "", "red trees")]
 
@@ -85,3 +85,14 @@ def test_memory_that_is_used_up_in_a_worker_is_told_as_here(folder):
     assert str(there.value) == str(here.value)
     assert is_used_up(there.value)
     assert "in use_memory_up" in there.value.__notes__[0]
+
+
+@pytest.mark.parametrize(("size", "cores", "expected"), [(2.9, 8, 2), (0.5, 8, 1), (100, 8, 8), (100, 1, 1)])
+def test_a_long_text_gets_the_workers_that_it_pays_for(tmp_path, monkeypatch, size, cores, expected) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    text = tmp_path / "text"
+    with text.open("wb") as file:
+        file.truncate(int(size * BYTES_EACH))
+    assert workers_for(text, None) == workers_for(text, "cpu") == expected
+    assert workers_for(text, "cuda:0") == workers_for(Path("-"), None) == 1
