@@ -1,4 +1,4 @@
-"""Model T trained by mtkit's own command, for the benchmarks that put it beside a peer."""
+"""The models of the benchmarks that have a peer, trained and used by mtkit's own commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CORPORA = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora")).absolute()
+MODELS = {
+    "T": "{kind: transformer, d_model: 256, d_ff: 1024, num_heads: 4, encoder_layers: 3, decoder_layers: 3, "
+    "dropout: 0.1, attention_dropout: 0.1}",
+    "rnn": "{kind: attention_rnn, decoder: input_feeding, d_model: 512, d_embedding: 512, encoder_layers: 2, "
+    "decoder_layers: 2, bidirectional_layers: 0, encoder_cell: {kind: lstm}, decoder_cell: {kind: lstm}, "
+    "attention: {kind: general}, readout: {kind: tanh}, dropout: 0.1, tied_embeddings: none}",
+}
 RECIPE = """
 name: model-t
 corpus:
@@ -20,8 +27,7 @@ corpus:
   train: [{{src: train.en.gz, tgt: train.de.gz}}]
   valid: {{src: val.en.gz, tgt: val.de.gz}}
 tokenizer: {{vocab_size: 8000}}
-model: {{kind: transformer, d_model: 256, d_ff: 1024, num_heads: 4, encoder_layers: 3, decoder_layers: 3,
-  dropout: 0.1, attention_dropout: 0.1}}
+model: {model}
 training:
   max_updates: {updates}
   validate_every: 1000000
@@ -42,10 +48,13 @@ def mtkit(*arguments: object, threads: int) -> float:
     return time.perf_counter() - begin
 
 
-def train(folder: Path, *, updates: int, report_every: int, threads: int, precision: str) -> list[float]:
+def train(
+    folder: Path, *, updates: int, report_every: int, threads: int, precision: str, model: str = "T"
+) -> list[float]:
     """Train from the beginning; source and target tokens per second of each report after the first."""
     recipe = folder / "recipe.yaml"
-    recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", updates=updates, report_every=report_every))
+    values = {"model": MODELS[model], "updates": updates, "report_every": report_every}
+    recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", **values))
     run = folder / "run"
     mtkit(
         *("train", recipe, f"training.precision={precision}", "--run-dir", run, "--fresh"),

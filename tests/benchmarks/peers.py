@@ -1,6 +1,8 @@
 """Training and translation of model T beside OpenNMT-py, in turn, on the same machine in the same minutes.
 
-    python tests/benchmarks/peers.py [--work FOLDER] [--threads 2] [--rounds 3]
+    python tests/benchmarks/peers.py [--work FOLDER] [--threads 2] [--rounds 3] [--model rnn]
+
+With `--model rnn` it is the training of a recurrent model with attention and input feeding.
 
 Multi30k English-German from the folder MTKIT_CORPORA (default ../shared/corpora). Both sides get the same pieces, the
 same budget of 4,096 padded tokens a batch and the same number of threads; a token is a piece or an end of sentence of
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--model", choices=sorted(model_t.MODELS), default="T")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     venv = options.peer_venv or options.work / "opennmt-venv"
@@ -57,7 +60,7 @@ def measure(options: argparse.Namespace, peer: OpenNMT) -> dict[str, dict[str, l
     work, threads, updates = options.work, options.threads, options.updates
     types = ("bf16", "float32") if has_bf16(torch.device("cpu")) else ("float32",)
     report_every = updates // 4
-    shape = {"updates": updates, "report_every": report_every, "threads": threads}
+    shape = {"updates": updates, "report_every": report_every, "threads": threads, "model": options.model}
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for _ in range(options.rounds):
         training = found["training, source + target tokens/s"]
@@ -65,7 +68,10 @@ def measure(options: argparse.Namespace, peer: OpenNMT) -> dict[str, dict[str, l
             rates = model_t.train(work, precision=precision, **shape)
             training[f"mtkit {precision}"].append(statistics.median(rates))
         sides = write_pieces(work)
-        training["OpenNMT-py"].append(statistics.median(peer.train(*sides, steps=updates, report_every=report_every)))
+        rates = peer.train(*sides, steps=updates, report_every=report_every, model=options.model)
+        training["OpenNMT-py"].append(statistics.median(rates))
+        if options.model != "T":
+            continue
         for beam_size, batch_size in BEAMS.items():
             rows = found[f"translation, beam {beam_size}, sentences/s"]
             for compute_type, workers in itertools.product((*types, "int8"), sorted({1, threads})):
