@@ -109,6 +109,7 @@ class CheckpointAverageConfig:
 def translation_weights(path: Path) -> dict[str, Tensor]:
     """The weights to translate with: a checkpoint's moving average where it has one, else its model.
 
+    An average is of what is learned; what a model was given, such as random features, is the model's own.
     `path` is a checkpoint, a model folder or a file of safetensors.
 
     Raises:
@@ -119,10 +120,10 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
         return read_tensors(path)
     if (path / "manifest.json").is_file():
         verify_checkpoint(path)
-    for name in ("average.safetensors", "model.safetensors"):
-        if (path / name).is_file():
-            return read_tensors(path / name)
-    raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
+    files = [path / name for name in ("model.safetensors", "average.safetensors") if (path / name).is_file()]
+    if not files:
+        raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
+    return {name: weight for file in files for name, weight in read_tensors(file).items()}
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:

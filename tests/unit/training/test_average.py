@@ -53,6 +53,13 @@ def test_mean_of_checkpoints_and_model_folders(tmp_path):
     torch.testing.assert_close(found["w"], sum(w["w"] for w in weights) / 3)
 
 
+def test_what_is_not_learned_comes_from_the_model(tmp_path):
+    model, average = {"w": torch.zeros(2), "features": torch.ones(3)}, {"w": torch.ones(2)}
+    write_checkpoint(Checkpoint({"model": model, "average": average}, {}), tmp_path / "a")
+    found = average_checkpoints([tmp_path / "a"])
+    assert {name: weight.tolist() for name, weight in found.items()} == {"w": [1, 1], "features": [1, 1, 1]}
+
+
 def test_one_checkpoint_is_its_own_mean(tmp_path):
     weights = {"w": torch.randn(50)}
     write_checkpoint(Checkpoint({"model": weights}, {}), tmp_path / "a")
