@@ -13,8 +13,24 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="key=value", help="Values that replace the recipe's: training.seed=2."),
 ]
+
+
+def named_folder(name: str) -> Path:
+    """A folder's name from the command line; an empty one, such as of a shell variable not set, is not the folder here.
+
+    Raises:
+        BadParameter: the name is empty.
+    """
+    if not name:
+        raise typer.BadParameter("is empty; name a folder, or leave it out for runs/NAME")
+    return Path(name)
+
+
 RunDir = Annotated[
-    Path | None, typer.Option("--run-dir", metavar="FOLDER", help="Where everything goes; runs/NAME if not given.")
+    Path | None,
+    typer.Option(
+        "--run-dir", metavar="FOLDER", parser=named_folder, help="Where everything goes; runs/NAME if not given."
+    ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start the training over; a finished or begun one is replaced.")]
 DryRun = Annotated[

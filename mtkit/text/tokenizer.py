@@ -41,7 +41,7 @@ class TokenizerConfig:
     """How the subword models are learned and used."""
 
     model_type: Literal["bpe", "unigram", "word", "char"] = "bpe"
-    vocab_size: Annotated[int, Field(gt=0)] = 8000  # pieces, the reserved ones included; 8,000 suits 30k sentence pairs
+    vocab_size: Annotated[int, Field(gt=0, le=10_000_000)] = 8000  # with the reserved ones; suits 30k sentence pairs
     shared: bool = True  # one model for both sides; false: one for each, of vocab_size pieces each
     byte_fallback: bool = False  # unknown characters become bytes: every line survives, at the price of 256 pieces
     character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 1.0  # below 1 rare characters become unknown

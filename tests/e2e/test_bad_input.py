@@ -206,6 +206,21 @@ def test_a_beam_wider_than_anyone_can_mean(run: Run, folder: Path) -> None:
     assert "search.beam_size" in err
 
 
+@pytest.mark.parametrize("command", ["run", "train", "preprocess"])
+def test_a_run_folder_without_a_name_is_not_the_folder_here(run: Run, folder: Path, command: str) -> None:
+    before = sorted(folder.iterdir())
+    code, message = run(command, "toy.yaml", "--run-dir", "")
+    assert code == 2
+    assert "--run-dir" in message and "is empty" in message
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_vocabulary_larger_than_anyone_can_mean(run: Run, folder: Path) -> None:
+    code, message = run("describe", "toy.yaml", "tokenizer.vocab_size=9999999999999999999")
+    assert code == 78
+    assert "tokenizer.vocab_size" in message
+
+
 @pytest.mark.parametrize("option", ["--threads", "--workers"])
 def test_more_threads_than_a_system_gives(run: Run, folder: Path, option: str) -> None:
     code, message = run("translate", "model", "valid.en", option, "100000")

@@ -22,7 +22,7 @@ from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.engine import OwnEngine
 from mtkit.translate.score import forced_log_probs, score_lines
-from mtkit.translate.translator import TranslationOptions, Translator
+from mtkit.translate.translator import TranslationOptions, Translator, batch_size
 
 WORDS = [
     "the",
@@ -275,3 +275,7 @@ def test_a_line_that_ran_into_a_loop_is_translated_once_more_if_so_wished(tokeni
     expected = [5, 6, 7] if retry else [5] * 30
     assert found.hyp == next(iter(tokenizers.tgt.decode([expected]))).strip()
     assert "repetition" in found.flags
+
+
+def test_a_batch_counts_hypotheses_and_is_smaller_for_greedy_search_on_a_processor() -> None:
+    assert batch_size(1, "cpu") < batch_size(1, "cuda") == batch_size(5, "cpu") == batch_size(50, "cpu")
