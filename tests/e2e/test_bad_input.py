@@ -211,7 +211,8 @@ def test_a_run_folder_without_a_name_is_not_the_folder_here(run: Run, folder: Pa
     before = sorted(folder.iterdir())
     code, message = run(command, "toy.yaml", "--run-dir", "")
     assert code == 2
-    assert "--run-dir" in message and "is empty" in message
+    assert "--run-dir" in message
+    assert "is empty" in message
     assert sorted(folder.iterdir()) == before
 
 
