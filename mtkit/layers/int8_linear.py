@@ -69,9 +69,9 @@ class Int8Linear(nn.Module):
         """x [N, D_in] -> [N, D_out], without the bias."""
         rounded, scale = quantise(x)
         unsigned = rounded.add_(ZERO).to(torch.uint8)
-        output = (None, 1.0, 0, torch.float32, "none", [], "")  # no bias, scale, zero, type, nothing done to it
         zeros = torch.zeros_like(self.scale, dtype=torch.int32)  # of the weights
-        y: Tensor = torch.ops.onednn.qlinear_pointwise(unsigned, 1.0, ZERO, packed, self.scale, zeros, *output)
+        weights, output = (packed, self.scale, zeros, None), (1.0, 0, torch.float32)  # no bias; scale, zero, type
+        y: Tensor = torch.ops.onednn.qlinear_pointwise(unsigned, 1.0, ZERO, *weights, *output, "none", [], "")
         return y.mul_(scale)
 
 

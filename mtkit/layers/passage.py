@@ -62,7 +62,8 @@ class Compiled:
         """See Passage."""
         if not torch.is_grad_enabled():
             return layer(*args, **kwargs)
-        return self._passage(self._call, layer, *args, **kwargs)
+        y: R = self._passage(self._call, layer, *args, **kwargs)
+        return y
 
 
 def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,12 +75,7 @@ def read_json(path: Path, kind: type[object] | None = None) -> Json:
 
 def _check(path: Path, content: Json, kind: type[object]) -> None:
     try:
-        _adapter(kind).validate_json(json.dumps(content), strict=True)  # where a mapping may be a dataclass
+        TypeAdapter(kind).validate_json(json.dumps(content), strict=True)  # where a mapping may be a dataclass
     except ValidationError as error:
         key = ".".join(map(str, error.errors()[0]["loc"]))
         raise DamagedError(f"{path}: damaged: {key} is missing or not what it must be", REMEDY) from error
-
-
-@functools.cache
-def _adapter(kind: type[object]) -> TypeAdapter[object]:
-    return TypeAdapter(kind)
