@@ -33,14 +33,22 @@ def live(folder: Path) -> int:
     return pid
 
 
-def is_saving(folder: Path) -> bool:
-    return any(path.name.startswith(".") for path in (folder / "checkpoints").glob(".*"))
+def is_saving(folder: Path, pid: int) -> bool:
+    """Whether this life is, whatever others before it left behind."""
+    return any((folder / "checkpoints").glob(f".*.{pid}.tmp"))
 
 
-def kill(pid: int, folder: Path, coin: random.Random) -> int | None:
+def seconds_of_a_life(folder: Path) -> float:
+    """Of one that nobody ends."""
+    begin = time.monotonic()
+    os.waitpid(live(folder), 0)
+    return time.monotonic() - begin
+
+
+def kill(pid: int, folder: Path, coin: random.Random, within: float) -> int | None:
     """Kill at a random moment; the exit status if the training ended before."""
-    inside, until = coin.random() < 0.5, time.monotonic() + coin.uniform(0.0, 0.6)
-    while time.monotonic() < until or (inside and not is_saving(folder)):
+    inside, until = coin.random() < 0.5, time.monotonic() + coin.uniform(0.0, within)
+    while time.monotonic() < until or (inside and not is_saving(folder, pid)):
         if os.waitpid(pid, os.WNOHANG)[0]:
             return 0
         time.sleep(0.0002)
@@ -53,8 +61,11 @@ def kill(pid: int, folder: Path, coin: random.Random) -> int | None:
 def main(folder: Path, kills: int, seed: int) -> int:
     torch.set_num_threads(1)
     coin = random.Random(seed)
+    within = (
+        seconds_of_a_life(folder / "unharmed") / 5
+    )  # however fast this machine is, some saves come before most kills
     for number in range(kills):
-        status = kill(live(folder), folder, coin)
+        status = kill(live(folder), folder, coin, within)
         print(f"life {number}: {status}, {sorted(os.listdir(folder / 'checkpoints'))}", flush=True)
         if status not in (0, -signal.SIGKILL):
             return 1

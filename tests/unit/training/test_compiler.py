@@ -114,6 +114,7 @@ def test_it_is_refused_for_what_is_never_the_same(tmp_path, model, said):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own parts
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 def test_code_for_this_machine():
     written, compiled = build("transformer"), build("transformer")
