@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.layers.int8_linear import Int8Linear
-from mtkit.layers.passage import recompute_layers
+from mtkit.layers.passage import compile_layers, recompute_layers
 from mtkit.layers.tape import recording
 from mtkit.models.state import Advance, State, Step
 
@@ -89,6 +89,10 @@ class TranslationModel(nn.Module, ABC):
     def recompute_layers(self) -> None:
         """From now on keep of each layer only what it was given, and compute it once more for its gradient."""
         recompute_layers(self)
+
+    def compile_layers(self) -> None:
+        """From now on train the layers as code that torch makes of them, see `layers.passage.Compiled`."""
+        compile_layers(self)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
         """The one door of training; losses that layers have of their own are added, see layers/tape.py."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from mtkit.errors import RecipeError
-from mtkit.layers.passage import compile_layers
 from mtkit.models.model import TranslationModel
 
 
@@ -26,4 +25,4 @@ def compile_model(model: TranslationModel) -> None:
         raise RecipeError(
             f"training.compile: torch cannot compile here ({reason}); install {needed}, or set it to false"
         ) from error
-    compile_layers(model)
+    model.compile_layers()
