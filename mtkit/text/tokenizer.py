@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from pydantic import Field
 from mtkit.errors import DataError
 from mtkit.files import load_json, reading, write_bytes, write_json
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
+from mtkit.text.sampling import Sampler
 from mtkit.text.vocab import Vocab
 
 FORMAT = 1  # of tokenizer.json
@@ -31,9 +31,6 @@ UNKNOWN_SURFACE = "\u2047"  # what an unknown piece is written as
 _SWAPPED = {"\0": "\U0010fff0", "\t": "\U0010fff1", "\u2585": "\U0010fff2"}
 _SWAP = str.maketrans(_SWAPPED | {there: here for here, there in _SWAPPED.items()})
 _TO_SWAP = re.compile("[" + "".join(map(chr, _SWAP)) + "]")
-
-# sentencepiece's generator has one seed for the whole process: setting it and drawing must not be torn apart
-_sampling = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +74,7 @@ class Tokenizer:
             bos=self._processor.bos_id(),
             eos=self._processor.eos_id(),
         )
+        self._sampler: Sampler | None = None  # made when it is asked for
         self._is_byte = [self._processor.is_byte(piece) for piece in range(self.vocab.size)]
 
     @classmethod
@@ -116,7 +114,7 @@ class Tokenizer:
         return ids
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """A random segmentation; a pure function of its arguments, in any thread.
+        """A random segmentation; a pure function of its arguments, in any thread and process.
 
         BPE-dropout (Provilkov et al. 2020) with probability `alpha`, or a draw from the unigram model's segmentations
         with probabilities to the power `alpha` (Kudo 2018).
@@ -124,12 +122,9 @@ class Tokenizer:
         Raises:
             RuntimeError: a word or char model, which has nothing to sample from.
         """
-        prepared = to_pieces_text(self.normalise(line))
-        with _sampling:
-            # 2**32 - 1 means "no seed" to sentencepiece
-            sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
-            ids: list[int] = self._processor.encode(prepared, enable_sampling=True, nbest_size=-1, alpha=alpha)
-        return ids
+        if self._sampler is None:
+            self._sampler = Sampler(self._processor)
+        return self._sampler(to_pieces_text(self.normalise(line)), seed=seed, alpha=alpha)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence; control pieces vanish, bytes that form no character become U+FFFD.
