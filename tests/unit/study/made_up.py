@@ -77,7 +77,7 @@ def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: f
         path.mkdir(parents=True, exist_ok=True)
     save_recipe(run.recipe, folder.recipe)
     write(folder.hyps(run.test), hyps)
-    train = {"updates": 4, "tokens_per_second": speed, "best_update": 2}
+    train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "best_update": 2}
     folder.report.write_text(json.dumps({"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}}))
     events = [
         {"event": "begin", "update": 0, "parameters": 1234},
