@@ -198,7 +198,7 @@ def load_translator(
             search=search,
             search_overrides=search_overrides,
             compute_type=compute_type,
-            threads=Threads(each=threads or 0),
+            threads=Threads(each=torch.get_num_threads()),  # one in a worker, whose like are as many as processors
             options=options,
         )
     loaded = _load(paths)

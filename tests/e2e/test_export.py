@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from mtkit import assemble
 from mtkit.cli import entry
 from mtkit.export import agreement
 from mtkit.layers.alibi import ALiBiConfig
@@ -198,3 +199,11 @@ def test_the_lines_are_those_of_the_run(toy_model: Make, tokenizers: Any, text: 
     _, err = said(capsys, "export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "exported"))
     assert "12 of 12 lines are translated equally (greedy, float32; the run's valid text)" in err
     assert torch.is_grad_enabled()
+
+
+def test_an_exported_model_computes_with_the_threads_that_torch_would(exported: str, monkeypatch) -> None:
+    given = []
+    monkeypatch.setattr(assemble, "load_exported", lambda *_, **keys: given.append(keys["threads"].each))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # as in a worker
+    assemble.load_translator(Path(exported))
+    assert given == [1]
