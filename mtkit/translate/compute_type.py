@@ -1,10 +1,11 @@
 """The numbers that a model translates with.
 
-int8 is products of bytes (see Int8Linear) in every projection, and float32 in between. Measured with torch 2.13 on one
-core of an AMD EPYC (Zen 5, VNNI), milliseconds of a product [128, 256] · [256, 1024] and of [128, 256] · [256, 8000]:
-float32 0.75 and 7.1, bf16 0.37 and 3.2, `torch._int_mm` 0.17 and 1.4, with scales and bias 0.25 and 2.0. oneDNN's
-`qlinear_pointwise` took 400 ms for signed bytes, and `torch.ao.quantization` is deprecated. Attention in float32
-takes much of it back (tests/benchmarks/decoding_speed.py measures the whole).
+int8 is products of bytes (see Int8Linear) in the large projections, and float32 in between. Measured with torch 2.13 on
+one core of an AMD EPYC (Zen 5, VNNI), milliseconds of a product [128, 256] · [256, 1024] and of [128, 256] ·
+[256, 8000]: float32 0.75 and 7.1, bf16 0.37 and 3.2, `torch._int_mm` 0.17 and 1.4, with scales and bias 0.25 and 2.0.
+oneDNN's `qlinear_pointwise` took 400 ms for signed bytes, which is why wide projections give it unsigned ones;
+`torch.ao.quantization` is deprecated. Attention in float32 takes much of it back (tests/benchmarks/decoding_speed.py
+measures the whole).
 
 Weights of float32 lie by column. On one thread of an Intel Xeon (Sapphire Rapids, MKL), GFLOP/s without a bias, by row
 and by column: [64, 256] · [256, 1024] 147 and 185, [64, 256] · [256, 8000] 110 and 138, [640, 256] · [256, 8000] 147
