@@ -61,3 +61,7 @@ BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="
 ComputeTypeOption = Annotated[ComputeType, typer.Option("--compute-type", help="Numbers.")]
 Device = Annotated[str | None, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, ...")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MOST_THREADS, help="CPU threads of a worker.")]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes of one thread; as a long FILE needs."),
+]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import (
-    MOST_THREADS,
     BatchTokens,
     ComputeType,
     ComputeTypeOption,
@@ -17,6 +16,7 @@ from mtkit.cli.options import (
     Model,
     Settings,
     Threads,
+    Workers,
 )
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def translate(
     compute_type: ComputeTypeOption = ComputeType.auto,
     device: Device = None,
     threads: Threads = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes of one thread; as a long FILE needs."),
-    ] = None,
+    workers: Workers = None,
 ) -> None:
     """Translate text; one line out for each line in, in order. On a terminal it asks for lines."""
     from functools import partial
