@@ -144,9 +144,9 @@ def test_threads_and_batches_change_nothing(without_bytes):
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_sampling_is_a_function_of_line_and_seed(with_bytes, kind):
     tokenizer = with_bytes[kind]
-    line = TEXT[0]
+    line = TEXT[1]
     expected = {seed: tokenizer.sample(line, seed=seed, alpha=0.2) for seed in range(40)}
-    assert len({tuple(ids) for ids in expected.values()}) > 5
+    assert len({tuple(ids) for ids in expected.values()}) > 10
     wrong = []
 
     def draw():
@@ -161,7 +161,8 @@ def test_sampling_is_a_function_of_line_and_seed(with_bytes, kind):
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert tokenizer.sample(line, seed=2**64 - 1, alpha=0.2) == tokenizer.sample(line, seed=2**64 - 1, alpha=0.2)
+    for seed in (2**32 - 1, 2**64 - 1):
+        assert tokenizer.sample(line, seed=seed, alpha=0.2) == tokenizer.sample(line, seed=seed, alpha=0.2)
 
 
 def test_normalisation_composes_before_learning_and_segmenting(folder):
