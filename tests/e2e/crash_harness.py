@@ -61,9 +61,8 @@ def kill(pid: int, folder: Path, coin: random.Random, within: float) -> int | No
 def main(folder: Path, kills: int, seed: int) -> int:
     torch.set_num_threads(1)
     coin = random.Random(seed)
-    within = (
-        seconds_of_a_life(folder / "unharmed") / 5
-    )  # however fast this machine is, some saves come before most kills
+    # however fast this machine is, some saves come before most kills
+    within = seconds_of_a_life(folder / "unharmed") / 5
     for number in range(kills):
         status = kill(live(folder), folder, coin, within)
         print(f"life {number}: {status}, {sorted(os.listdir(folder / 'checkpoints'))}", flush=True)
