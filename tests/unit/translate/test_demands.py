@@ -90,6 +90,7 @@ def test_long_lines_with_demands_stay_whole(tokenizers, engine):
     line = ConstrainedLine(text="the dog sees a cat. " * 3, include=("woman",))
     found = next(Translator(engine, tokenizers, SearchConfig(), longest_source=5).translate([line]))
     assert found.flags[0] == "long"
+    assert "split" not in found.flags
     assert "woman" in found.hyp
 
 
