@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Never
@@ -35,11 +36,25 @@ def reading(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except FileNotFoundError as error:
-        raise MissingInputError(f"{path}: no such file or folder") from error
+        raise MissingInputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
         raise MissingInputError(f"{path}: a folder, where a file is expected") from error
     except OSError as error:
         raise ReadWriteError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def check_plain(path: Path) -> None:
+    """Refuse what cannot be read twice, such as a pipe.
+
+    Raises:
+        MissingInputError: no plain file, or none at all.
+    """
+    with reading(path):
+        mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise MissingInputError(f"{path}: a folder, where a file is expected")
+    if not stat.S_ISREG(mode):
+        raise MissingInputError(f"{path}: a pipe or device, and this is read more than once; write it to a file first")
 
 
 @contextlib.contextmanager

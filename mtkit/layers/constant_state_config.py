@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Literal
 
 from mtkit.layers.average_attention import AverageAttention
+from mtkit.layers.sizes import Width
 from mtkit.layers.ssru import SSRU
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class AverageAttentionConfig:
     """The average of all tokens so far; a decoder's (see AverageAttention)."""
 
     kind: Literal["average"] = "average"
-    d_ff: Annotated[int, Field(gt=0)] | None = None  # of a layer on the average, as in the paper; null: none
+    d_ff: Width | None = None  # of a layer on the average, as in the paper; null: none
 
     def build(self, parts: SelfAttentionParts) -> AverageAttention:
         """The layer."""

@@ -19,6 +19,7 @@ from mtkit.layers.recurrent_cell import Cell
 from mtkit.layers.recurrent_cell_config import CellConfig, GRUCellConfig
 from mtkit.layers.recurrent_embedding import Tables, tables
 from mtkit.layers.recurrent_encoder import RecurrentEncoder
+from mtkit.layers.sizes import Layers, Width
 from mtkit.models.attention_model import AttentionModel, Bridge
 from mtkit.models.attention_rnn import AttentionRNN
 from mtkit.models.luong_rnn import InputFeedingRNN, LuongRNN
@@ -30,12 +31,12 @@ class AttentionRNNConfig(RecurrentConfig):
     """Recurrent encoder and decoder with attention (see AttentionRNN, LuongRNN, InputFeedingRNN)."""
 
     kind: Literal["attention_rnn"] = "attention_rnn"
-    d_model: Annotated[int, Field(gt=0)] = 512  # each direction of the encoder, and the decoder; Bahdanau: 1000
-    d_embedding: Annotated[int, Field(gt=0)] = 256  # also the width of what is projected to the vocabulary; there: 620
-    d_attention: Annotated[int, Field(gt=0)] = 256  # of additive and concat; there: 1000; most of the memory traffic
-    encoder_layers: Annotated[int, Field(gt=0)] = 1
+    d_model: Width = 512  # each direction of the encoder, and the decoder; Bahdanau: 1000
+    d_embedding: Width = 256  # also the width of what is projected to the vocabulary; there: 620
+    d_attention: Width = 256  # of additive and concat; there: 1000; most of the memory traffic
+    encoder_layers: Layers = 1
     bidirectional_layers: Annotated[int, Field(ge=0)] | None = None  # the lowest so many; all unless set; Luong: 0
-    decoder_layers: Annotated[int, Field(gt=0)] = 1
+    decoder_layers: Layers = 1
     encoder_cell: CellConfig = field(default_factory=GRUCellConfig)
     decoder_cell: CellConfig = field(default_factory=GRUCellConfig)
     # bahdanau attends before each step; luong after it; input_feeding too, and the next step is told what came of it

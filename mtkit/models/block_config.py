@@ -21,6 +21,7 @@ from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.query_key_norm import QueryKeyNorm
 from mtkit.layers.residual import PostNormConfig, PreNormConfig, Residual
 from mtkit.layers.sandwich import SandwichConfig
+from mtkit.layers.sizes import Width
 from mtkit.layers.softmax_attention import SoftmaxAttention
 
 NormConfig = Annotated[PreNormConfig | PostNormConfig | SandwichConfig | DeepNormConfig, Field(discriminator="kind")]
@@ -30,11 +31,11 @@ NormConfig = Annotated[PreNormConfig | PostNormConfig | SandwichConfig | DeepNor
 class BlockConfig:
     """The parts of a layer. The defaults train on Multi30k (29,000 pairs) without overfitting at once."""
 
-    d_model: Annotated[int, Field(gt=0)] = 256
-    d_ff: Annotated[int, Field(gt=0)] = 1024  # 4·d_model, as in the paper
-    num_heads: Annotated[int, Field(gt=0)] = 4
-    num_kv_heads: Annotated[int, Field(gt=0)] | None = None  # fewer than num_heads: grouped-query; 1: multi-query
-    head_dim: Annotated[int, Field(gt=0)] | None = None  # d_model / num_heads unless set
+    d_model: Width = 256
+    d_ff: Width = 1024  # 4·d_model, as in the paper
+    num_heads: Width = 4
+    num_kv_heads: Width | None = None  # fewer than num_heads: grouped-query; 1: multi-query
+    head_dim: Width | None = None  # d_model / num_heads unless set
     query_key_norm: QueryKeyNorm = "none"  # layer or rms: bounded scores, for large rates and deep stacks
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings and sublayer outputs; the paper's 0.1 is for WMT
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import nn
 
 from mtkit.layers.attention_config import FullAttentionConfig
@@ -17,6 +16,7 @@ from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.prefix_attention import PrefixAttention
 from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.layers.sizes import Layers
 from mtkit.models.block_config import BlockConfig
 from mtkit.models.decoder_only import DecoderOnly
 from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
@@ -36,7 +36,7 @@ class DecoderOnlyConfig(BlockConfig):
     """
 
     kind: Literal["decoder_only"] = "decoder_only"
-    decoder_layers: Annotated[int, Field(gt=0)] = 6  # as many as encoder and decoder of the Transformer together
+    decoder_layers: Layers = 6  # as many as encoder and decoder of the Transformer together
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # what a piece of the source sees of it

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.corpus.batch import Source, Target
@@ -16,6 +15,7 @@ from mtkit.layers.recurrent_cell_config import CellConfig, LSTMCellConfig
 from mtkit.layers.recurrent_dropout import FreshDropout
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
 from mtkit.layers.rows import Rows
+from mtkit.layers.sizes import Layers, Width
 from mtkit.models.model import TranslationModel
 from mtkit.models.recurrent_config import RecurrentConfig
 from mtkit.models.state import Advance, State
@@ -91,8 +91,8 @@ class LSTMConfig(RecurrentConfig):
     """Recurrent sequence to sequence without attention (see FixedVectorModel); defaults for Multi30k."""
 
     kind: Literal["lstm"] = "lstm"
-    d_model: Annotated[int, Field(gt=0)] = 512  # the paper's 1000 overfits 29,000 pairs
-    num_layers: Annotated[int, Field(gt=0)] = 2  # of encoder and decoder, which hand over layer by layer; the paper: 4
+    d_model: Width = 512  # the paper's 1000 overfits 29,000 pairs
+    num_layers: Layers = 2  # of encoder and decoder, which hand over layer by layer; the paper: 4
     cell: CellConfig = field(default_factory=LSTMCellConfig)
     reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
 

@@ -13,14 +13,15 @@ from mtkit.layers.recurrent_cell import Cell
 from mtkit.layers.recurrent_cell_config import CellConfig
 from mtkit.layers.recurrent_dropout import DropoutMasksConfig, FreshConfig, FreshDropout
 from mtkit.layers.recurrent_joint import Joint, JointConfig, PlainJointConfig
+from mtkit.layers.sizes import Width
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig:
     """The parts of recurrent layers; defaults for Multi30k."""
 
-    d_model: Annotated[int, Field(gt=0)] = 512
-    d_embedding: Annotated[int, Field(gt=0)] = 256  # also the width of what is projected to the vocabulary
+    d_model: Width = 512
+    d_embedding: Width = 256  # also the width of what is projected to the vocabulary
     joint: JointConfig = field(default_factory=PlainJointConfig)  # between layers: residual connections, norms
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, what is projected
     dropout_masks: DropoutMasksConfig = field(default_factory=FreshConfig)  # variational: one mask a sentence

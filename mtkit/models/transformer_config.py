@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from torch import nn
 
 from mtkit.layers.attention_config import AttentionConfig, FullAttentionConfig, LinformerConfig, LongformerConfig
@@ -16,6 +15,7 @@ from mtkit.layers.position import Position
 from mtkit.layers.position_config import PositionConfig
 from mtkit.layers.sentence_ends import SentenceEnds
 from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.layers.sizes import Layers
 from mtkit.models.block_config import BlockConfig
 from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
@@ -39,8 +39,8 @@ class TransformerConfig(BlockConfig):
     """Encoder-decoder Transformer."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: Annotated[int, Field(gt=0)] = 3
-    decoder_layers: Annotated[int, Field(gt=0)] = 3
+    encoder_layers: Layers = 3
+    decoder_layers: Layers = 3
     encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
     encoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)

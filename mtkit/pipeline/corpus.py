@@ -15,7 +15,7 @@ from mtkit.corpus.config import AnyFiles, Text, TrainFiles, TrainText
 from mtkit.corpus.lexicon import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
-from mtkit.files import build_folder, changed_files, hash_file, hash_files, write_json, writing
+from mtkit.files import build_folder, changed_files, check_plain, hash_file, hash_files, write_json, writing
 from mtkit.model_folder import find_model, read_description, read_tokenizers
 from mtkit.pipeline.records import Json, read_json
 from mtkit.pipeline.run_folder import Run
@@ -52,9 +52,9 @@ def check_inputs(recipe: Recipe) -> None:
     if recipe.corpus.valid is not None:
         pairs.append(recipe.corpus.valid)
     paths = dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt))
-    missing = [path for path in paths if not path.is_file()]
+    missing = {path: said for path in paths if (said := _not_there(path))}
     if missing:
-        shown = [f"{path}: {_WHAT_IS_THERE[path.is_dir()]}" for path in missing[:8]]
+        shown = list(missing.values())[:8]
         more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
         known = any("multi30k" in str(path) for path in missing)
         remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
@@ -73,7 +73,12 @@ def check_inputs(recipe: Recipe) -> None:
         raise DataError("\n".join(list(dict.fromkeys(faults))[:10]))
 
 
-_WHAT_IS_THERE = {False: "no such file", True: "a folder, where a file is expected"}
+def _not_there(path: Path) -> str:
+    try:
+        check_plain(path)
+    except MissingInputError as error:
+        return str(error)
+    return ""
 
 
 def make_tokenizer(run: Run) -> TokenizerPair:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from mtkit.errors import DataError, MissingExtraError
-from mtkit.files import reading
+from mtkit.files import check_plain, reading
 
 _CHUNK = 1 << 20  # bytes read at a time
 _BOM = b"\xef\xbb\xbf"
@@ -41,7 +41,9 @@ def count_lines(path: Path) -> int:
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
+        MissingInputError: a pipe, of which nothing would be left to read.
     """
+    check_plain(path)
     lines = 0
     last = b"\n"
     with _content(path) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,6 +67,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
         ("training.max_updates=-1", "training.max_updates"),
         ("training.label_smoothing=.nan", "training.label_smoothing"),
         ("model.kind=transfromer", "did you mean transformer?"),
+        ("model.d_model=1000000000", "model.d_model: 1000000000: must be less than or equal to 100000"),
+        ("model.encoder_layers=100000", "model.encoder_layers"),
         ("nonsense", "key=value"),
     ],
 )
@@ -96,6 +99,15 @@ def test_a_missing_file(run: Run, folder: Path, command: str) -> None:
     code, message = run(command, "toy.yaml")
     assert code == 66
     assert str(folder / "train.de") in message
+
+
+def test_a_pipe_where_a_text_is_read_more_than_once(run: Run, folder: Path) -> None:
+    (folder / "train.de").unlink()
+    os.mkfifo(folder / "train.de")
+    for words in (["preprocess", "toy.yaml"], ["train-bpe", "train.de", "--vocab-size", "110", "-o", "pieces"]):
+        code, message = run(*words)
+        assert code == 66
+        assert "train.de: a pipe or device" in message
 
 
 def test_unequal_line_counts_are_refused_before_any_work(run: Run, folder: Path) -> None:

@@ -1,7 +1,9 @@
 import gzip
 import io
 import lzma
+import os
 import sys
+import threading
 
 import pytest
 
@@ -107,6 +109,17 @@ def test_missing_file_and_folder(tmp_path):
         list(read_lines(tmp_path / "nowhere"))
     with pytest.raises(MissingInputError, match="a folder, where a file is expected"):
         count_lines(tmp_path)
+
+
+def test_a_pipe_can_be_read_and_not_counted(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(MissingInputError, match="pipe: a pipe or device, and this is read more than once"):
+        count_lines(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"eins\nzwei\n",))
+    writer.start()
+    assert list(read_lines(pipe)) == ["eins", "zwei"]
+    writer.join()
 
 
 def test_a_pipe_gives_each_line_as_it_comes():
