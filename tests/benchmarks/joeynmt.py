@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -105,7 +106,7 @@ def _seconds_an_update(log: str, every: int) -> float:
     reports = [(datetime.fromisoformat(when.replace(",", ".")), int(step)) for when, step in STEP.findall(log)]
     rates = [
         (later - earlier).total_seconds() / (step - before)
-        for (earlier, before), (later, step) in zip(reports, reports[1:], strict=False)
+        for (earlier, before), (later, step) in itertools.pairwise(reports)
         if before % every
     ]
     return sorted(rates)[len(rates) // 2]

@@ -4,7 +4,7 @@
 
 Both are trained from the beginning, one after the other, and translate test_2016_flickr greedily every so many updates;
 the first time that cased sacreBLEU reaches the goal counts. Time is that number of updates times the median seconds of
-an update, so that neither starting up nor translating is in it (JoeyNMT's decoder has no cache of keys and values). A
+an update, so that neither starting up nor translating is in it (JoeyNMT decodes without a cache of keys and values). A
 batch is so many places, sentences times longest side, for both. The corpus is in the folder MTKIT_CORPORA (default
 ../shared/corpora).
 """
