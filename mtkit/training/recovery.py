@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +18,25 @@ from mtkit.training.learner import Learner
 from mtkit.training.progress import Progress
 
 
-def go_back(learner: Learner, folder: Path, progress: Progress, config: DivergenceConfig) -> tuple[Progress, Path]:
+def go_back(
+    learner: Learner,
+    folder: Path,
+    progress: Progress,
+    config: DivergenceConfig,
+    *,
+    is_regular: Callable[[int], bool],
+) -> tuple[Progress, Path]:
     """Give the learner the weights and the optimiser of the best checkpoint; data and schedule go on.
 
-    Without one that was validated and is whole, it is the newest from before the loss rose.
+    Without one that was validated and is whole, it is the newest regular one from before the loss rose: others are
+    there because somebody stopped the training, which must not change where it goes.
 
     Args:
         learner: changed in place.
         folder: of the checkpoints, none of which is being written.
         progress: at the update that is given up.
         config: how often, and what becomes of the rate.
+        is_regular: whether an update has a checkpoint whatever happens.
 
     Returns:
         How far training is now, and the checkpoint.
@@ -40,7 +49,8 @@ def go_back(learner: Learner, folder: Path, progress: Progress, config: Divergen
     if course.recoveries >= config.most:
         raise TrainingError(f"{what}, having gone back {course.recoveries} times (on_divergence.most)\n{remedy}")
     best = [update for update in progress.ranking.updates() if update < progress.update]
-    older = [update for update in reversed(list_checkpoints(folder)) if update <= progress.update - course.above]
+    regular = [update for update in reversed(list_checkpoints(folder)) if is_regular(update)]
+    older = [update for update in regular if update <= progress.update - course.above]
     chosen = _first_whole(folder, [*best, *older]) if learner.ranks.is_first else -1
     update = int(learner.ranks.from_first([chosen])[0])
     if update < 0:

@@ -222,7 +222,8 @@ class Session:
         with self.watch.paused():
             self.writer.wait()
             self.ranks.wait()
-            self.progress, path = go_back(self.learner, self.writer.folder, self.progress, config)
+            folder, is_regular = self.writer.folder, self.config.is_regular
+            self.progress, path = go_back(self.learner, folder, self.progress, config, is_regular=is_regular)
         share = self.progress.course.share
         self.around.log.event("diverged", self.progress.update, checkpoint=str(path), rate_share=share)
 
