@@ -8,6 +8,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+COST = -100.0  # log-probability of a piece that must come and that another constraint forbids
+
 
 @dataclass(frozen=True)
 class Prefixes:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Prefixes
+from mtkit.search.constraint import COST, Prefixes
 
 
 class ForcedPrefix:
-    """Every hypothesis of sentence b begins with `prefixes[b]`; log-probabilities stay the model's own."""
+    """Every hypothesis of sentence b begins with `prefixes[b]`, also against what came before, such as NoRepeatNgram.
+
+    Log-probabilities stay the model's own.
+    """
 
     def __init__(self, prefixes: Sequence[Sequence[int]]) -> None:
         longest = max((len(prefix) for prefix in prefixes), default=0)
@@ -27,5 +30,5 @@ class ForcedPrefix:
         piece = self.pieces.to(log_prob.device)[prefixes.sentence, length]  # [rows]
         only = torch.full_like(log_prob, float("-inf"))
         at = piece.clamp(min=0).unsqueeze(1)  # [rows, 1]
-        only.scatter_(1, at, log_prob.gather(1, at))
+        only.scatter_(1, at, log_prob.gather(1, at).clamp(min=COST))
         return torch.where((piece >= 0).unsqueeze(1), only, log_prob)

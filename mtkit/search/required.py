@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Prefixes
+from mtkit.search.constraint import COST, Prefixes
 from mtkit.search.live import Live
 from mtkit.search.request import Symbols
 from mtkit.search.selection import Candidates
 
 NONE = -1  # fills up phrases to the longest
-COST = -100.0  # log-probability of a piece that must come and that another constraint forbids
 
 
 class RequiredPhrases:

@@ -79,6 +79,14 @@ def test_demands_are_always_met(tokenizers, engine, changes):
     assert [t.hyp for t in free.translate(some)][::3] == free.translate_lines([line.text for line in lines])[::3]
 
 
+@pytest.mark.parametrize("changes", [{"beam_size": 1}, {"beam_size": 3}, {"no_repeat_ngram": 2}])
+def test_a_prefix_that_repeats_itself_is_kept(tokenizers, engine, changes):
+    line = ConstrainedLine(text="a dog", prefix="red " * 19 + "house", include=("the red",))
+    found = next(Translator(engine, tokenizers, SearchConfig(**changes)).translate([line]))
+    assert found.hyp.startswith(line.prefix)
+    assert line.include[0] in found.hyp
+
+
 def test_batches_do_not_matter(tokenizers, engine):
     lines = drawn(12)
     config = SearchConfig(beam_size=3, max_length=LengthLimit(a=1.0, b=4))
