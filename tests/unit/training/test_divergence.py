@@ -121,12 +121,12 @@ def test_stopped_anywhere_it_is_the_same_training(tmp_path, draw):
 
 
 def test_where_it_goes_back_to_does_not_depend_on_where_it_was_stopped(tmp_path):
-    """Before the first validation: to update 4, though the one that was stopped has a checkpoint of update 6 too."""
-    config = toy_config(on_divergence=CONFIG, validate_every=20)
+    """Before the first validation: to update 5, though the one that was stopped has a checkpoint of update 6 too."""
+    config = toy_config(on_divergence=CONFIG, validate_every=20, checkpoint_every=5)
     whole = toy_train(tmp_path / "whole", config, learner=raised(config, range(7, 10)))
     with pytest.raises(Interrupted):
         toy_train(tmp_path / "cut", config, learner=raised(config, range(7, 10)), loader=signal_at(6, signal.SIGTERM))
     again = toy_train(tmp_path / "cut", config, learner=raised(config, range(7, 10)))
     found = [events(tmp_path / name, "diverged")[0]["checkpoint"][-8:] for name in ("whole", "cut")]
-    assert found == ["00000004"] * 2
+    assert found == ["00000005"] * 2
     assert equal(whole.weights, again.weights)
