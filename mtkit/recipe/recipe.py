@@ -60,6 +60,10 @@ class Recipe:
         self._objective_fits()
         self._compiles()
         self._noise_fits()
+        if self.search.coverage_penalty and isinstance(self.model, LSTMConfig):
+            raise ValueError(
+                "search.coverage_penalty: a model of kind lstm gives no attention over the source; set it to 0"
+            )
         needing = {
             "training.patience": self.training.patience is not None,
             "training.average.of": self.training.average is not None and self.training.average.of == "best",

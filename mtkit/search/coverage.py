@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mtkit.errors import UsageError
+
 LEAST = 1e-6  # attention received below this counts as this, so that one unseen token does not make all others equal
 
 
@@ -21,9 +23,9 @@ class Coverage:
     beta: float
 
     def add(self, covered: Tensor | None, attention: Tensor | None) -> Tensor:
-        """Attention received [rows, S] with that of one more step [rows, H, S]. ValueError if the model gives none."""
+        """Attention received [rows, S] with that of one more step [rows, H, S]. UsageError if the model gives none."""
         if attention is None:
-            raise ValueError("coverage_penalty: this model gives no attention over the source; set it to 0")
+            raise UsageError("search.coverage_penalty: this model gives no attention over the source; set it to 0")
         mean = attention.float().mean(1)  # [rows, S]
         return mean if covered is None else covered + mean
 

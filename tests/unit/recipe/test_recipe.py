@@ -107,6 +107,13 @@ def test_messages(basic: Path, override: str, message: str) -> None:
     assert "\n" not in found
 
 
+def test_coverage_needs_attention(basic: Path) -> None:
+    lstm = ["model={kind: lstm}"]
+    assert load_recipe(str(basic), lstm).search.coverage_penalty == 0
+    with pytest.raises(RecipeError, match=r"search.coverage_penalty: a model of kind lstm gives no attention"):
+        load_recipe(str(basic), [*lstm, "search.coverage_penalty=0.2"])
+
+
 def test_messages_name_the_line(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", BASIC.replace("root: text", "rot: text"))
     assert fault(path) == "FILE:3: corpus.rot: no such key; did you mean root?"

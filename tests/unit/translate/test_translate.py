@@ -102,6 +102,11 @@ def test_batches_windows_and_order_change_nothing(tokenizers, config, beam_size)
     assert backwards[::-1] == [t.hyp for t in results[0]]
 
 
+def test_a_model_without_attention_has_no_coverage(tokenizers):
+    with pytest.raises(UsageError, match=r"search.coverage_penalty: this model gives no attention over the source"):
+        translator(tokenizers, model_of(MODELS[2], tokenizers), coverage_penalty=0.2).translate_lines(["the dog"])
+
+
 @pytest.mark.parametrize(
     "method", [SamplingConfig(top_p=0.9, samples=2), DiverseConfig(groups=2)], ids=lambda method: method.kind
 )
