@@ -48,14 +48,19 @@ def mtkit(*arguments: object, threads: int) -> float:
     return time.perf_counter() - begin
 
 
+def write_recipe(folder: Path, *, updates: int, report_every: int, model: str = "T") -> Path:
+    """The recipe of a training of so many updates."""
+    recipe = folder / "recipe.yaml"
+    values = {"model": MODELS[model], "updates": updates, "report_every": report_every}
+    recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", **values))
+    return recipe
+
+
 def train(
     folder: Path, *, updates: int, report_every: int, threads: int, precision: str, model: str = "T"
 ) -> list[float]:
     """Train from the beginning; source and target tokens per second of each report after the first."""
-    recipe = folder / "recipe.yaml"
-    values = {"model": MODELS[model], "updates": updates, "report_every": report_every}
-    recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", **values))
-    run = folder / "run"
+    recipe, run = write_recipe(folder, updates=updates, report_every=report_every, model=model), folder / "run"
     mtkit(
         *("train", recipe, f"training.precision={precision}", "--run-dir", run, "--fresh"),
         threads=threads,

@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from model_t import CORPORA, RECIPE
+from model_t import write_recipe
 
 REPORT_EVERY = 20  # updates
 
@@ -54,8 +54,7 @@ def measure(processes: int, updates: int, batch_tokens: int, parallel: str) -> f
     """The middle of the log's tokens a second."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        recipe = folder / "recipe.yaml"
-        recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", updates=updates, report_every=REPORT_EVERY))
+        recipe = write_recipe(folder, updates=updates, report_every=REPORT_EVERY)
         keys = [
             f"training.micro_batches={processes}",
             f"training.batch_tokens={batch_tokens}",
