@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit.layers.distance import distance
 from mtkit.layers.heads import Heads
@@ -48,6 +48,7 @@ class T5Bias(Position):
     def __init__(self, num_heads: int, *, num_buckets: int, max_distance: int, causal: bool) -> None:
         super().__init__()
         self.table = embedding(num_buckets, num_heads)
+        nn.init.normal_(self.table.weight, std=0.1)  # near 0: no distance is preferred before anything is learned
         self.max_distance = max_distance
         self.causal = causal
 
