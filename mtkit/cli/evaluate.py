@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mtkit.evaluation.config import MetricName
     from mtkit.evaluation.score import Scores
@@ -24,13 +24,17 @@ def evaluate(
     ] = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores as JSON too.")] = None,
     moses: Annotated[bool, typer.Option("--moses", help="Add BLEU on lower-cased Moses tokens.")] = False,
-    lang: Annotated[str, typer.Option("--lang", metavar="CODE", help="Language of the references.")] = "en",
+    lang: Annotated[
+        str | None, typer.Option("--lang", metavar="CODE", help="Language of the references; en unless given.")
+    ] = None,
 ) -> None:
     """BLEU, chrF and TER with signatures; either HYP... --ref REF, or --run RUN_FOLDER."""
     from mtkit.errors import UsageError
 
     if run is not None and not hyps and not ref:
-        _evaluate_run(run, json)
+        if src is not None or lang is not None:
+            raise UsageError("evaluate: --run knows its texts and their languages; give neither --src nor --lang")
+        _evaluate_run(run, json, ["moses"] if moses else [])
         return
     if run is not None or not hyps or not ref:
         raise UsageError("evaluate: give either HYP... --ref REF, or --run RUN_FOLDER")
@@ -43,7 +47,7 @@ def evaluate(
     metrics: list[MetricName] = ["bleu", "chrf", "ter"]
     if moses:
         metrics.append("moses")
-    scores = score_files(hyps, ref, metrics, tgt_lang=lang)
+    scores = score_files(hyps, ref, metrics, tgt_lang=lang or "en")
     _show(scores)
     if json is not None:
         from mtkit.files import write_json
@@ -60,14 +64,14 @@ def _check_source(src: Path, ref: Path) -> None:
         raise DataError(f"{src} has {counts[0]:,} lines, but {ref} has {counts[1]:,}; they must have equally many")
 
 
-def _evaluate_run(run: Path, json: Path | None) -> None:
+def _evaluate_run(run: Path, json: Path | None, also: Sequence[MetricName]) -> None:
     from mtkit import pipeline
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines
     from mtkit.files import write_json
 
     with display() as shown:
-        report = pipeline.evaluate_run(run, display=shown)
+        report = pipeline.evaluate_run(run, also=also, display=shown)
     print_lines(report.lines)
     if json is not None:
         write_json(json, report.content)

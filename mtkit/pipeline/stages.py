@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.evaluation.config import MetricName
 from mtkit.model_folder import find_model
 from mtkit.pipeline.batch_size import settle_batch_tokens
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
@@ -108,12 +110,18 @@ def _train(held: Run, ranks: Ranks) -> Trained:
     return train_model(held, tokenizers, stores, ranks)
 
 
-def evaluate_run(run_dir: Path, *, display: Display | None = None) -> Report:
+def evaluate_run(run_dir: Path, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:
     """Translate and score the test sets of a finished run; what did not change is skipped.
+
+    Args:
+        run_dir: the run folder.
+        also: metrics that the report must have besides those of the recipe.
+        display: is shown every event.
 
     Raises:
         MissingInputError: no such run, or its training is not finished.
         RecipeError: its recipe names no test set.
+        MissingExtraError: a metric needs it.
         MtkitError: others, see errors.py.
     """
     saved = RunFolder(run_dir).recipe
@@ -124,7 +132,9 @@ def evaluate_run(run_dir: Path, *, display: Display | None = None) -> Report:
     if not recipe.corpus.test:
         raise RecipeError(f"{saved}: corpus.test: names no test set; there is nothing to score")
     with open_run(recipe, run_dir, display=display) as held:
-        scores = evaluate_tests(held)
+        asked = held.recipe.evaluation
+        asked = replace(asked, metrics=list(dict.fromkeys([*asked.metrics, *also])))
+        scores = evaluate_tests(replace(held, recipe=replace(held.recipe, evaluation=asked)))
         return _report(held, summary_lines(held, scores))
 
 

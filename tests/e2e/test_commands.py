@@ -78,6 +78,8 @@ def test_version(run: Run) -> None:
         (["train-bpe", "a.txt"], "--vocab-size N -o PREFIX"),
         (["evaluate", "a.txt"], "either HYP... --ref REF, or --run RUN_FOLDER"),
         (["evaluate", "--run", "r", "--ref", "x"], "either HYP... --ref REF, or --run RUN_FOLDER"),
+        (["evaluate", "--run", "r", "--lang", "ja"], "--run knows its texts and their languages"),
+        (["evaluate", "--run", "r", "--src", "x"], "give neither --src nor --lang"),
         (["fetch", "multi31k"], "known here: multi30k"),
         (["average", "a"], "average: Missing option '-o'"),
     ],

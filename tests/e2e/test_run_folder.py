@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.evaluation import moses
 
 RECIPE = """\
 name: toy
@@ -57,7 +58,9 @@ def run(
     signal.signal(signal.SIGTERM, before)
 
 
-def test_the_whole_route_and_what_follows(run: Callable[..., tuple[int, str, str]], folder: Path) -> None:
+def test_the_whole_route_and_what_follows(
+    run: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, out, err = run("run", "toy.yaml")
     assert (code, "Traceback" in err) == (0, False)
     assert "BLEU" in out
@@ -78,6 +81,12 @@ def test_the_whole_route_and_what_follows(run: Callable[..., tuple[int, str, str
 
     assert run("evaluate", "--run", "runs/toy", "--json", "scores.json")[0] == 0
     assert json.loads((folder / "scores.json").read_text())["test"]["toy"]["bleu"] == scores["bleu"]
+
+    with monkeypatch.context() as without:
+        without.setattr(moses, "is_installed", lambda: False)
+        assert run("evaluate", "--run", "runs/toy")[0] == 0
+        code, _, err = run("evaluate", "--run", "runs/toy", "--moses")
+        assert (code, "sacremoses" in err) == (69, True)
 
     code, _, err = run("train", "toy.yaml", "training.label_smoothing=0.3")
     assert code == 78
