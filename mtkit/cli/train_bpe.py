@@ -26,16 +26,22 @@ def train_bpe(
     ] = None,
     vocab_size: Annotated[int | None, typer.Option("--vocab-size", min=1, help="Pieces of the model.")] = None,
     output: Annotated[Path | None, typer.Option("-o", metavar="PREFIX", help="Writes PREFIX.model.")] = None,
-    model_type: Annotated[ModelType, typer.Option("--model-type", help="How text is cut.")] = ModelType.bpe,
+    model_type: Annotated[
+        ModelType | None, typer.Option("--model-type", help="How text is cut; bpe unless given.")
+    ] = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="Make this recipe's tokenizer instead.")] = None,
     run_dir: RunDir = None,
 ) -> None:
     """Learn a sentencepiece model from text files, or the tokenizer of a recipe."""
-    if recipe is not None:
-        _of_recipe(recipe, files or [], run_dir)
-        return
     from mtkit.errors import UsageError
 
+    if recipe is not None:
+        if (vocab_size, output, model_type) != (None, None, None):
+            raise UsageError("train-bpe: with --recipe say tokenizer.KEY=VALUE and --run-dir in place of other options")
+        _of_recipe(recipe, files or [], run_dir)
+        return
+    if run_dir is not None:
+        raise UsageError("train-bpe: --run-dir is for the tokenizer of a --recipe; FILE... go to -o PREFIX")
     if not files or vocab_size is None or output is None:
         raise UsageError("train-bpe: give FILE... --vocab-size N -o PREFIX, or --recipe RECIPE")
     if not output.name:
@@ -44,7 +50,7 @@ def train_bpe(
     from mtkit.text.tokenizer import TokenizerConfig
     from mtkit.text.train_tokenizer import train_tokenizer
 
-    config = TokenizerConfig(model_type=model_type.value, vocab_size=vocab_size)
+    config = TokenizerConfig(model_type=(model_type or ModelType.bpe).value, vocab_size=vocab_size)
     report = train_tokenizer([Path(file) for file in files], output, config)
     print_lines([report.describe()])
 

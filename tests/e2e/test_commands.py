@@ -76,6 +76,8 @@ def test_version(run: Run) -> None:
         (["translate", "m", "--beam-size", "0"], "'--beam-size'"),
         (["translate", "m", "--compute-type", "int9"], "'--compute-type'"),
         (["train-bpe", "a.txt"], "--vocab-size N -o PREFIX"),
+        (["train-bpe", "--recipe", "quickstart", "--vocab-size", "9"], "with --recipe say tokenizer.KEY=VALUE"),
+        (["train-bpe", "a", "--vocab-size", "9", "-o", "b", "--run-dir", "r"], "--run-dir is for the tokenizer of a"),
         (["evaluate", "a.txt"], "either HYP... --ref REF, or --run RUN_FOLDER"),
         (["evaluate", "--run", "r", "--ref", "x"], "either HYP... --ref REF, or --run RUN_FOLDER"),
         (["evaluate", "--run", "r", "--lang", "ja"], "--run knows its texts and their languages"),
