@@ -23,6 +23,8 @@ from mtkit.bench.grid import EngineName, Figures, Grid, Setting
 from mtkit.corpus.binarise import check_partners
 from mtkit.errors import DataError, MissingInputError, TrainingError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.exported_model import is_exported, read_belongings
+from mtkit.model_folder import find_model, read_description
 from mtkit.text.lines import read_lines
 from mtkit.translate.ctranslate2_engine import Threads
 from mtkit.translate.translation import Translation
@@ -74,6 +76,7 @@ def bench(
         MtkitError: as loading and exporting; what a single setting is refused for is in its figures.
         TrainingError: a process ended, for lack of memory.
     """
+    lang = _target_language(model)
     with tempfile.TemporaryDirectory() as temporary:
         folders: dict[EngineName, Path] = {"mtkit": model, "ctranslate2": Path(temporary) / "exported"}
         if grid.peer is not None:
@@ -83,8 +86,14 @@ def bench(
         for setting in grid.settings():
             work = partial(_measure, setting, folders[setting.engine], lines, repeat=repeat)
             figures, hyps = _apart(work, setting)
-            found = score(hyps, [ref], ["bleu"]).bleu if ref is not None and hyps else None
+            found = score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu if ref is not None and hyps else None
             yield figures if found is None else replace(figures, bleu=found.value)
+
+
+def _target_language(model: Path) -> str:
+    """Of a model folder, a finished run or an exported model; BLEU cuts its words as the language needs."""
+    description = read_belongings(model).description if is_exported(model) else read_description(find_model(model))
+    return description.tgt_lang
 
 
 def _apart(work: Callable[[], tuple[Figures, list[str]]], setting: Setting) -> tuple[Figures, list[str]]:

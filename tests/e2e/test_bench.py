@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mtkit.assemble import load_translator
 from mtkit.bench import measure
 from mtkit.bench.grid import Figures, Grid, Setting
 from mtkit.bench.table import bench_table, refusals
 from mtkit.cli import entry
+from mtkit.evaluation.score import score
+from mtkit.model_folder import read_model, write_model
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
+from mtkit.training.weights import weights
 
 pytestmark = pytest.mark.usefixtures("_own_signals")
 Make = Callable[[Any], Path]
@@ -82,6 +87,18 @@ def test_a_row_for_each_setting(toy_model: Make, text: Path, capsys) -> None:
     assert "made without a lexicon" in rows[2]["refused"]
     assert "made without a lexicon" in captured.out
     assert "lines/s" in captured.out
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_bleu_cuts_words_as_the_language_needs(toy_model: Make) -> None:
+    folder = toy_model(SMALL)
+    loaded = read_model(folder)
+    description = replace(loaded.description, tgt_lang="ja")
+    write_model(folder, weights(loaded.model), description, loaded.tokenizers, card="a toy\n")
+    hyps, ref = load_translator(folder).translate_lines(["the dog"]), ["the dogs see a cat"]
+    (row,) = measure.bench(folder, ["the dog"], Grid(beam_sizes=[2]), ref=ref)
+    found = [score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu for lang in ("ja", "de")]
+    assert [each is not None and each.value == row.bleu for each in found] == [True, False]
 
 
 @pytest.mark.slow
