@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from mtkit.training.heartbeat import Heartbeat
 from mtkit.training.shards import is_sharded
@@ -74,22 +74,24 @@ class Ranks:
     def add_gradients(self, model: nn.Module) -> None:
         """Replace every gradient by the sum over ranks; one that a rank has not computed counts as zero.
 
-        Those of sharded weights are such sums already.
+        One that no rank has computed stays missing, so that the optimiser leaves that weight alone as it does in one
+        process. Those of sharded weights are such sums already.
         """
         if self.world_size == 1:
             return
-        by_kind: dict[torch.dtype, list[Tensor]] = {}
+        by_kind: dict[torch.dtype, list[nn.Parameter]] = {}
         for parameter in model.parameters():
             if parameter.requires_grad and not is_sharded(parameter):
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                by_kind.setdefault(parameter.grad.dtype, []).append(parameter.grad)
-        for gradients in by_kind.values():
-            flat = torch.cat([gradient.flatten() for gradient in gradients])
+                by_kind.setdefault(parameter.dtype, []).append(parameter)
+        for parameters in by_kind.values():
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            there = parameters[0].new_tensor([p.grad is not None for p in parameters])
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), there])
             dist.all_reduce(flat)
-            parts = flat.split([gradient.numel() for gradient in gradients])  # type: ignore[no-untyped-call]
-            for gradient, part in zip(gradients, parts, strict=True):
-                gradient.copy_(part.view_as(gradient))
+            sizes = [*(gradient.numel() for gradient in gradients), len(parameters)]
+            *parts, counts = flat.split(sizes)  # type: ignore[no-untyped-call]
+            for parameter, gradient, part, count in zip(parameters, gradients, parts, counts.tolist(), strict=True):
+                parameter.grad = gradient.copy_(part.view_as(gradient)) if count else None
 
 
 ALONE = Ranks()

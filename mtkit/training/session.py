@@ -71,8 +71,8 @@ class Session:
         self._parts = ExitStack()
         self._called = Stopwatch()
         self._is_late = False
+        self._signal: int | None = None  # that all ranks know of
         self._places = learner.room.places
-        self._names: list[str] | None = None
         self.watch = Stopwatch(progress.seconds)
         self.meter = Meter(self.watch)
         self.writer = CheckpointWriter(around.folder / "checkpoints", is_wanted=self._is_wanted)
@@ -97,18 +97,16 @@ class Session:
         hours, room = self.config.max_hours, self.learner.room
         is_late = hours is not None and self._called.seconds >= hours * 3600
         if self.ranks.world_size > 1:
-            if self._names is None:  # rank 0 is never without a micro-batch
-                self._names = self.ranks.texts("\n".join(sums.by_name))[0].split("\n")
-            own = [float(sums.by_name[name]) if sums.by_name else 0.0 for name in self._names]
-            common = [float(is_late), self.signals.received or 0, sums.tokens, room.places or math.inf]
-            rows = self.ranks.gather([*common, *own])
-            totals = [sum(column) for column in zip(*rows, strict=True)]
-            least = min(row[3] for row in rows)
-            room.places = None if math.isinf(least) else int(least)
-            is_late = totals[0] > 0
-            self.signals.received = int(max(row[1] for row in rows)) or None
-            sums.tokens = round(totals[2])
-            sums.by_name = dict(zip(self._names, map(torch.tensor, totals[4:]), strict=True))
+            by_name = {name: float(value) for name, value in sums.by_name.items()}  # not the same names on every rank
+            said = self.ranks.texts(json.dumps([is_late, self.signals.received, room.places, sums.tokens, by_name]))
+            late, signals, places, tokens, losses = zip(*map(json.loads, said), strict=True)
+            is_late = any(late)
+            self._signal = max(filter(None, signals), default=None)
+            room.places = min(filter(None, places), default=None)
+            sums.tokens = sum(tokens)
+            names = dict.fromkeys(name for each in losses for name in each)
+            totals = {name: sum(each.get(name, 0.0) for each in losses) for name in names}
+            sums.by_name = {name: torch.tensor(total, dtype=torch.float64) for name, total in totals.items()}
         self._is_late = is_late
         if room.places != self._places:
             self._places = room.places
@@ -201,7 +199,7 @@ class Session:
                 found = json.dumps(self.signals.received)
             shares = [json.loads(text) for text in self.ranks.texts(found)]
         if cut_off := [each for each in shares if isinstance(each, int)]:
-            self.signals.received = max(cut_off)
+            self._signal = max(cut_off)
             return None
         return validate.join([Share(**each) for each in shares])
 
@@ -236,7 +234,7 @@ class Session:
         """
         update = self.progress.update
         is_new_best = self.progress.validated == update and self.progress.ranking.has(update)
-        if self.signals.received is not None:
+        if self._stopped_by() is not None:
             raise self._interrupted()
         if self.config.is_regular(update) or is_new_best or self.ending():
             self._submit()
@@ -252,7 +250,7 @@ class Session:
         self.around.log.event("checkpoint", self.progress.update, path=str(path))
 
     def _interrupted(self) -> Interrupted:
-        number = self.signals.received or 0
+        number = self._stopped_by() or 0
         self._submit()
         self.writer.wait()
         self.ranks.wait()
@@ -260,6 +258,10 @@ class Session:
         return Interrupted(
             number, f"interrupted after update {self.progress.update}; the same command goes on from there"
         )
+
+    def _stopped_by(self) -> int | None:
+        """The signal to stop for; among several ranks one that all know of, any other waits for the next update."""
+        return self.signals.received if self.ranks.world_size == 1 else self._signal
 
     def ending(self) -> str | None:
         """Why training ends after this update, or None."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from mtkit.layers.experts import ExpertsConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training import heartbeat
 from mtkit.training.distributed import ALONE, Ranks, joined
@@ -60,10 +62,14 @@ def ranked_config(**keys):
     return toy_config(**keys)
 
 
-def ranked_train(folder: Path, config, ranks: Ranks, loader=None):
+LEFT_OUT = {"layer_drop": 0.6, "feed_forward": ExpertsConfig(num_experts=2, every=1)}
+
+
+def ranked_train(folder: Path, config, ranks: Ranks, *, loader=None, keys=None):
     """Sizes that neither two nor four ranks can divide."""
     torch.manual_seed(config.seed)
-    model = TransformerConfig(d_model=6, num_heads=2, d_ff=11, encoder_layers=1, decoder_layers=1, dropout=0.2)
+    sizes = {"d_model": 6, "num_heads": 2, "d_ff": 11, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.2}
+    model = TransformerConfig(**(sizes | (keys or {})))
     objective = CrossEntropy(TeacherForced(), config.label_smoothing)
     learner = build_learner(model.build(VOCAB, VOCAB), objective, config=config, ranks=ranks)
     loader = loader or RankedLoader(ranks=ranks)
@@ -92,6 +98,19 @@ def happen(what, ranks):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class LateSignal:
+    """To rank 1 when it has made its fourth update, where the ranks have just told each other of signals."""
+
+    def __init__(self, ranks):
+        self.ranks, self.updates = ranks, 0
+        register_optimizer_step_post_hook(self)
+
+    def __call__(self, *step):
+        self.updates += 1
+        if self.updates == 4:
+            happen("signal", self.ranks)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     heartbeat.EVERY, heartbeat.SILENCE = 0.2, 8.0 if sys.argv[4] in ("stop", "kill") else 60.0
@@ -100,7 +119,10 @@ if __name__ == "__main__":
         own = folder if ranks.is_first else folder / f"rank{ranks.rank}"
         own.mkdir(parents=True, exist_ok=True)
         config = ranked_config(max_updates=updates, parallel=sys.argv[3])
+        if sys.argv[4] == "late signal":
+            LateSignal(ranks)
         if not ranks.is_first:  # its log is its own, checkpoints are shared
             (own / "checkpoints").symlink_to(folder / "checkpoints")
-        result = ranked_train(own, config, ranks, loader=Stopping(ranks=ranks))
+        keys = LEFT_OUT if sys.argv[4] == "drop layers" else None
+        result = ranked_train(own, config, ranks, loader=Stopping(ranks=ranks), keys=keys)
         print(ranks.rank, result.update, len(result.weights), flush=True)

@@ -15,7 +15,7 @@ from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed import ALONE, joined
 from mtkit.training.log import parse_line
 from mtkit.training.muon import MuonConfig
-from tests.unit.training.ranked_training import ranked_config, ranked_train
+from tests.unit.training.ranked_training import LEFT_OUT, ranked_config, ranked_train
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tests/unit/training/ranked_training.py"
@@ -90,6 +90,14 @@ def test_several_ranks_end_with_the_weights_of_one(tmp_path, one, parallel, rank
     assert torch.allclose(*map(torch.tensor, ratios), rtol=1e-4)
 
 
+def test_a_layer_that_no_rank_went_through_is_left_alone(tmp_path):
+    """Momentum would move it. Each micro-batch leaves out other layers, and with their experts figures for the log."""
+    ranked_train(tmp_path / "one", ranked_config(max_updates=8), ALONE, keys=LEFT_OUT)
+    codes, outputs = finish(start(tmp_path / "two", 8, "drop layers"))
+    assert codes == [0, 0], outputs
+    assert_equal_to(saved(tmp_path / "two", 8)["model"], saved(tmp_path / "one", 8)["model"])
+
+
 def test_a_checkpoint_goes_on_at_another_world_size_in_parts(tmp_path, one):
     ranked_train(tmp_path, ranked_config(max_updates=20, max_hours=1e-9), ALONE)
     codes, outputs = finish(start(tmp_path, 20, parallel="fsdp"))
@@ -97,11 +105,12 @@ def test_a_checkpoint_goes_on_at_another_world_size_in_parts(tmp_path, one):
     assert_equal_to(saved(tmp_path, 20)["model"], saved(one, 20)["model"])
 
 
-def test_a_signal_to_one_stops_all_at_one_update(tmp_path):
-    codes, outputs = finish(start(tmp_path, 20, "signal"))
-    assert all("interrupted after update 4" in err for _, err in outputs), outputs
+@pytest.mark.parametrize(("what", "last"), [("signal", 4), ("late signal", 5)])
+def test_a_signal_to_one_stops_all_at_one_update(tmp_path, what, last):
+    codes, outputs = finish(start(tmp_path, 20, what))
+    assert all(f"interrupted after update {last}" in err for _, err in outputs), outputs
     assert codes == [1, 1]  # of the toy program; the command exits 143
-    assert saved(tmp_path, 4)["model"]
+    assert saved(tmp_path, last)["model"]
 
 
 @pytest.mark.slow
