@@ -106,9 +106,11 @@ class Shell:
 
     @contextmanager
     def filled(self, model: TranslationModel) -> Iterator[TranslationModel]:
-        """A block with the model's present weights, whole; every process must enter it."""
+        """A block with the model's present weights, whole, and what else it was given; every process must enter it."""
         for own, weight in zip(self._model.parameters(), model.parameters(), strict=True):
             own.data = whole(weight.detach())
+        for own, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # sharding leaves them whole
+            own.copy_(buffer)
         try:
             yield self._model
         finally:
