@@ -59,6 +59,7 @@ class Recipe:
         self._positions_reach()
         self._objective_fits()
         self._compiles()
+        self._shards()
         self._noise_fits()
         if self.search.coverage_penalty and isinstance(self.model, LSTMConfig):
             raise ValueError(
@@ -91,6 +92,14 @@ class Recipe:
             f"training.compile: {what} takes as many steps as its sentences ask, and would be compiled for each number "
             "anew; set it to false"
         )
+
+    def _shards(self) -> None:
+        is_dropping = isinstance(self.model, _WITH_POSITIONS) and self.model.layer_drop > 0
+        if self.training.parallel == "fsdp" and is_dropping:
+            raise ValueError(
+                "training.parallel: with fsdp all processes go through the same layers, of which model.layer_drop has "
+                "each leave out others; set that to 0, or parallel to ddp"
+            )
 
     def _noise_fits(self) -> None:
         noise, training = self.corpus.noise, self.training

@@ -45,9 +45,9 @@ def shard(model: TranslationModel, world_size: int, *, varies: bool) -> None:
 
 
 def _units(model: nn.Module) -> Iterator[nn.Module]:
-    """The feed-forward parts of layers that every micro-batch goes through, and that nothing else knows of."""
+    """The feed-forward parts of layers, which nothing else knows of."""
     for stack in model.modules():
-        if isinstance(stack, Stack) and stack.drop == 0.0:
+        if isinstance(stack, Stack):
             yield from (layer.feed_forward for layer in stack)  # type: ignore[misc]
 
 

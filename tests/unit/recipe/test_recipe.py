@@ -114,6 +114,12 @@ def test_coverage_needs_attention(basic: Path) -> None:
         load_recipe(str(basic), [*lstm, "search.coverage_penalty=0.2"])
 
 
+def test_a_model_in_parts_has_all_its_layers(basic: Path) -> None:
+    assert load_recipe(str(basic), ["training.parallel=fsdp"]).training.parallel == "fsdp"
+    with pytest.raises(RecipeError, match=r"training.parallel: with fsdp .* model.layer_drop .* set that to 0, or"):
+        load_recipe(str(basic), ["training.parallel=fsdp", "model.layer_drop=0.1"])
+
+
 def test_messages_name_the_line(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", BASIC.replace("root: text", "rot: text"))
     assert fault(path) == "FILE:3: corpus.rot: no such key; did you mean root?"
