@@ -270,7 +270,8 @@ def load_scorer(
         torch.set_num_threads(threads)
     loaded = _load(models)
     engine = OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device()))
-    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers)
+    longest = min(one.description.longest_source for one in loaded)
+    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers, longest_source=longest)
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
 
 

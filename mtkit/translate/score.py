@@ -20,6 +20,7 @@ from mtkit.models.model import TranslationModel
 from mtkit.search.top import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.translate.segment import cut
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length
 POSITIONS_AT_ONCE = 512  # whose logits exist at one time
@@ -58,33 +59,43 @@ def score_lines(
     tokenizers: TokenizerPair,
     pairs: Iterable[tuple[str, Given]],
     *,
+    longest_source: int | None = None,
     batch_tokens: int = 8192,
 ) -> Iterator[ForcedScore]:
     """One score for each (source, translation), in order; a blank pair has log-probability 0, as when translating.
 
     Several models are an ensemble, as in search: the mean of their probabilities. The models are taken as they are
     (see compute_type.prepare). Text is scored in the tokenizer's own segmentation; search may have found the same text
-    in other pieces, which can be given as they are.
+    in other pieces, which can be given as they are. Where the end of sentence is among them, a line was split when it
+    was translated; then it is split again, as one with more than `longest_source` pieces is, and its parts are summed.
 
     Raises:
-        DataError: a piece that the vocabulary lacks.
+        DataError: a piece that the vocabulary lacks, or another number of parts than the line has.
     """
     stream = enumerate(pairs, start=1)
     while window := list(itertools.islice(stream, WINDOW)):
         src = tokenizers.src.encode([pair[0] for _, pair in window])
         tgt = _target_ids([pair[1] for _, pair in window], tokenizers.tgt)
         blank = [not src_line.strip() and not "".join(given).strip() for _, (src_line, given) in window]
-        places = sorted((i for i in range(len(window)) if not blank[i]), key=lambda i: -_longer(src[i], tgt[i]))
+        parts = [
+            (i, *part)
+            for i, (line, (text, _)) in enumerate(window)
+            if not blank[i]
+            for part in _parts(line, text, (src[i], tgt[i]), tokenizers, longest_source)
+        ]
+        places = sorted(range(len(parts)), key=lambda k: -_longer(*parts[k][1:]))
         found: dict[int, list[float]] = {}
         while places:
-            count = max(1, batch_tokens // (_longer(src[places[0]], tgt[places[0]]) + 1))
+            count = max(1, batch_tokens // (_longer(*parts[places[0]][1:]) + 1))
             here, places = places[:count], places[count:]
-            batch = collate(
-                [src[i] for i in here], [tgt[i] for i in here], here, tokenizers.src.vocab, tokenizers.tgt.vocab
-            )
+            _, sources, targets = zip(*(parts[k] for k in here), strict=True)
+            batch = collate(sources, targets, here, tokenizers.src.vocab, tokenizers.tgt.vocab)
             found.update(zip(here, forced_log_probs(models, batch), strict=True))
+        of_line: dict[int, list[float]] = {}
+        for k, (i, _, _) in enumerate(parts):
+            of_line.setdefault(i, []).extend(found[k])
         for i, (line, _) in enumerate(window):
-            values = found.get(i, [])
+            values = of_line.get(i, [])
             pieces = tuple(tokenizers.tgt.pieces(tgt[i])) if values else ()
             yield ForcedScore(line=line, log_prob=sum(values), pieces=pieces, piece_log_probs=tuple(values))
 
@@ -123,6 +134,24 @@ def _target_ids(given: Sequence[Given], tokenizer: Tokenizer) -> list[list[int]]
         return [next(texts) if isinstance(each, str) else tokenizer.piece_ids(each) for each in given]
     except KeyError as error:
         raise DataError(f"{error} is no piece of this model's vocabulary; was another model translating?") from error
+
+
+def _parts(
+    line: int, text: str, ids: tuple[list[int], list[int]], tokenizers: TokenizerPair, longest: int | None
+) -> list[tuple[list[int], list[int]]]:
+    """Source and target ids of what was translated as one: the pair `ids`, or the parts of a line that was split."""
+    eos = tokenizers.tgt.vocab.eos
+    if eos not in ids[1]:
+        return [ids]
+    ends = [-1, *(place for place, piece in enumerate(ids[1]) if piece == eos), len(ids[1])]
+    targets = [ids[1][before + 1 : end] for before, end in itertools.pairwise(ends)]
+    sources = [segment.ids for segment in cut([text], line, tokenizers, longest) if segment.ids]
+    if len(sources) != len(targets):
+        raise DataError(
+            f"line {line}: was translated in {len(targets)} parts, and this model would cut its source into "
+            f"{len(sources)}; was another model translating?"
+        )
+    return list(zip(sources, targets, strict=True))
 
 
 def _longer(src: Sequence[int], tgt: Sequence[int]) -> int:

@@ -101,12 +101,13 @@ def join(line: int, segments: Sequence[Segment], tokenizers: TokenizerPair, pena
     if not all(h.finished for h in best):
         flags.append("limit")
     num_pieces = sum(len(h.tokens) for h in best)
+    tokens = [token for h in best for token in (*h.tokens, tokenizers.tgt.vocab.eos)][:-1]
     return Translation(
         line=line,
         hyp=hyp,
         score=nbest[0][1],
         log_prob=log_prob,
-        pieces=tuple(piece for h in best for piece in tokenizers.tgt.pieces(h.tokens)),
+        pieces=tuple(tokenizers.tgt.pieces(tokens)),
         piece_log_probs=log_probs,
         alignment=_alignment(segments, tokenizers),
         nbest=tuple(Alternative(hyp=text, score=value, log_prob=own) for text, value, own in nbest),

@@ -28,8 +28,8 @@ class Translation:
         hyp: the translation, without line breaks.
         score: what it was ranked by.
         log_prob: nats, the ends of sentences included; NaN if nobody asked for it.
-        pieces: its subwords.
-        piece_log_probs: of each piece and of the end of sentence (of each part).
+        pieces: its subwords; between the parts of a line that was split, the end of sentence.
+        piece_log_probs: of each piece and, last, of the end of sentence.
         alignment: pairs (source word, word of hyp), from 0, words being what white space separates.
         nbest: the n best translations, best first.
         length_ratio: pieces of the translation to pieces of the source; 0 for a blank line.

@@ -197,6 +197,19 @@ def test_forced_log_probs_are_those_of_the_search(tokenizers, config):
     assert [sum(v) for v in twice] == pytest.approx([one.log_prob for one in found], rel=1e-4)
 
 
+def test_forced_log_probs_of_a_line_that_was_split_are_those_of_its_parts(tokenizers):
+    model, lines = transformer(tokenizers), [*sentences(6, 9), "the dog . a cat sees the house . and"]
+    found = list(translator(tokenizers, model, longest_source=8).translate(lines))
+    assert {"split" in t.flags for t in found} == {True, False}
+    assert all(len(t.piece_log_probs) == len(t.pieces) + 1 for t in found)
+    pairs = [(line, t.pieces) for line, t in zip(lines, found, strict=True)]
+    for t, forced in zip(found, score_lines([model], tokenizers, pairs, longest_source=8), strict=True):
+        assert forced.pieces == t.pieces
+        assert forced.piece_log_probs == pytest.approx(t.piece_log_probs, abs=1e-4)
+    with pytest.raises(DataError, match=r"was translated in \d parts, and this model would cut its source into 1"):
+        list(score_lines([model], tokenizers, pairs))
+
+
 def test_scores_of_lines_are_in_order(tokenizers):
     model, lines = transformer(tokenizers), sentences(20)
     pairs = [*zip(lines, lines[::-1], strict=True), ("", "")]
