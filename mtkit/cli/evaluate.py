@@ -38,7 +38,7 @@ def evaluate(
         return
     if run is not None or not hyps or not ref:
         raise UsageError("evaluate: give either HYP... --ref REF, or --run RUN_FOLDER")
-    if json is not None and json.resolve() in {path.resolve() for path in (*hyps, *ref)}:
+    if json is not None and json.resolve() in {path.resolve() for path in (*hyps, *ref, *([src] if src else []))}:
         raise UsageError(f"evaluate: --json {json} would replace a text that is scored; give another FILE")
     from mtkit.evaluation.score import score_files
 

@@ -242,10 +242,12 @@ def test_more_threads_than_a_system_gives(run: Run, folder: Path, option: str) -
 
 
 def test_a_text_that_is_scored_is_not_replaced_by_its_scores(run: Run, folder: Path) -> None:
-    code, message = run("evaluate", "valid.de", "--ref", "valid.de", "--json", str(folder / "valid.de"))
-    assert code == 2
-    assert "would replace a text" in message
-    assert (folder / "valid.de").read_text().startswith(TGT[0])
+    for name, words in {"valid.de": [], "valid.en": ["--src", "valid.en"]}.items():
+        before = (folder / name).read_text()
+        code, message = run("evaluate", "valid.de", "--ref", "valid.de", *words, "--json", str(folder / name))
+        assert code == 2
+        assert "would replace a text" in message
+        assert (folder / name).read_text() == before
 
 
 def test_a_prefix_without_a_name(run: Run, folder: Path) -> None:
