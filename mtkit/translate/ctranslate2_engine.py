@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,17 +114,39 @@ class CTranslate2Engine:
         return [self._ids[name] for name in names]
 
     def translate(self, sources: Sequence[Sequence[str]], **options: Any) -> list[Any]:
-        """CTranslate2's results; the sentences are dealt to all workers."""
+        """CTranslate2's results; the sentences are dealt to all workers.
+
+        Raises:
+            DataError: a sentence is longer than the positions that were exported.
+        """
         size, kind = math.ceil(len(sources) / self._threads.workers), "examples"
         if self._threads.batch_tokens is not None:
             size, kind = self._threads.batch_tokens, "tokens"
-        results: list[Any] = self._translator.translate_batch(sources, max_batch_size=size, batch_type=kind, **options)
+        with _within_positions():
+            results: list[Any] = self._translator.translate_batch(
+                sources, max_batch_size=size, batch_type=kind, **options
+            )
         return results
 
     def log_probs(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
         """Of each target piece and, last, of the end of sentence."""
-        scores = self._translator.score_batch(sources, targets, max_input_length=0)
+        with _within_positions():
+            scores = self._translator.score_batch(sources, targets, max_input_length=0)
         return [list(score.log_probs) for score in scores]
+
+
+@contextmanager
+def _within_positions() -> Iterator[None]:
+    """Positions are tabulated in an exported model, and a sentence that goes beyond the table is an error."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "position encodings" not in str(error):
+            raise
+        raise DataError(
+            f"a sentence is longer than the positions that were exported: {str(error).lower()}; lower "
+            "search.max_length, or use mtkit's own model"
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,14 @@ def test_an_exported_model_takes_the_options_that_the_engine_has(exported: str, 
     assert said(capsys, "translate", exported, str(text), "--workers", "2", "--beam-size", "3")[0] == hyps
 
 
+def test_a_sentence_beyond_the_exported_positions_is_no_fault_of_ours(exported: str, text: Path, capsys) -> None:
+    limits = ["--set", "search.max_length={a: 0, b: 1500}", "--set", "search.min_length={a: 0, b: 1400}"]
+    words = ["translate", exported, str(text), "--beam-size", "1", *limits]
+    _, err = said(capsys, *words, code=65)
+    assert "a sentence is longer than the positions that were exported" in err
+    assert "lower search.max_length" in err
+
+
 @pytest.mark.parametrize(
     ("words", "key"),
     [
