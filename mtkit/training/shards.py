@@ -109,8 +109,8 @@ class Shell:
         """A block with the model's present weights, whole, and what else it was given; every process must enter it."""
         for own, weight in zip(self._model.parameters(), model.parameters(), strict=True):
             own.data = whole(weight.detach())
-        for own, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # sharding leaves them whole
-            own.copy_(buffer)
+        for kept, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # sharding leaves them whole
+            kept.copy_(buffer)
         try:
             yield self._model
         finally:
