@@ -4,37 +4,55 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.training.config import harmless_keys
 
 # files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time
-_NOT_COMPARED = frozenset({"name", "search", "evaluation", "corpus.root", "corpus.valid", "corpus.test"})
+_NOT_COMPARED = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
 
 
-def changed_keys(before: Recipe, after: Recipe) -> list[str]:
-    """The keys that are not harmless and differ, each as "key: old, now new", in the order of the recipe.
+@dataclass(frozen=True)
+class Changes:
+    """The keys that differ, each as "key: old, now new", in the order of the recipe.
 
-    Harmless are those that `training.config.harmless_keys` names for both recipes.
+    Attributes:
+        fatal: those that the training does not survive.
+        harmless: those that it does.
+    """
+
+    fatal: list[str]
+    harmless: list[str]
+
+
+def changes(before: Recipe, after: Recipe) -> Changes:
+    """What differs between two recipes but for the paths of training text.
+
+    Harmless are those keys that `training.config.harmless_keys` names for both recipes.
     """
     harmless = harmless_keys(before.training) & harmless_keys(after.training)
     skipped = _NOT_COMPARED | {f"training.{key}" for key in harmless}
     old, new = dict(_flat(plain(before), "")), dict(_flat(plain(after), ""))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
-    found = []
+    found = Changes([], [])
     for key in [*old, *(key for key in new if key not in old)]:
         within = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)  # the kind says it all
-        if _same(old, new, key) or within or _is_skipped(key, skipped):
+        if _same(old, new, key) or within or _is_path(key):
             continue
-        found.append(f"{key}: {_said(old, key)}, now {_said(new, key)}")
+        change = f"{key}: {_said(old, key)}, now {_said(new, key)}"
+        (found.harmless if _is_skipped(key, skipped) else found.fatal).append(change)
     return found
+
+
+def _is_path(key: str) -> bool:
+    parts = key.split(".")
+    return key == "corpus.root" or (parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"))
 
 
 def _is_skipped(key: str, skipped: frozenset[str] | set[str]) -> bool:
     parts = key.split(".")
-    if parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"):
-        return True
     return any(".".join(parts[:end]) in skipped for end in range(1, len(parts) + 1))
 
 

@@ -13,7 +13,7 @@ from mtkit.assemble import with_precision
 from mtkit.errors import RecipeError
 from mtkit.files import hash_file, write_json, writing
 from mtkit.lock import RunLock
-from mtkit.pipeline.changes import changed_keys
+from mtkit.pipeline.changes import changes
 from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoint import list_checkpoints
@@ -155,6 +155,8 @@ def open_run(
 ) -> Iterator[Run]:
     """Hold a run folder: lock it, compare the recipe with that of a training begun there, save it, open the log.
 
+    What changed without harm is said.
+
     Raises:
         BusyError: another process holds it.
         RecipeError: a training was begun with another recipe; names the keys.
@@ -165,9 +167,14 @@ def open_run(
         if fresh:
             folder.forget_training()
         recipe = agreed(recipe, folder)
+        is_going_on = folder.has_training() and folder.recipe.is_file()
+        harmless = changes(load_saved(folder.recipe), recipe).harmless if is_going_on else []
         save_recipe(recipe, folder.recipe)
         with Log(folder.log, display or Silent()) as log:
-            yield Run(recipe, folder, log)
+            run = Run(recipe, folder, log)
+            if harmless:
+                run.say("recipe", f"changed, which does no harm: {'; '.join(harmless)}")
+            yield run
 
 
 def run_folder_path(recipe: Recipe, run_dir: Path | None) -> Path:
@@ -193,10 +200,13 @@ def agreed(recipe: Recipe, folder: RunFolder) -> Recipe:
         recipe = replace(recipe, training=replace(recipe.training, precision=before.training.precision))
     if recipe.training.batch_tokens == "auto":
         recipe = replace(recipe, training=replace(recipe.training, batch_tokens=before.training.batch_tokens))
-    if changes := changed_keys(before, recipe):
-        shown = "\n".join(f"  {change}" for change in changes[:8]) + ("\n  ..." if len(changes) > 8 else "")
+    found = changes(before, recipe)
+    if found.fatal:
+        shown = "\n".join(f"  {change}" for change in found.fatal[:8]) + ("\n  ..." if len(found.fatal) > 8 else "")
+        keys = ", ".join(change.partition(":")[0] for change in found.harmless)
+        harmless = f"\nthese may change: {keys}" if keys else ""
         raise RecipeError(
-            f"{folder.path}: a training was begun here with another recipe; changed:\n{shown}\n"
+            f"{folder.path}: a training was begun here with another recipe; changed:\n{shown}{harmless}\n"
             "take the change back, choose another --run-dir, or say --fresh to start over"
         )
     return recipe

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.pipeline.changes import changed_keys
+from mtkit.pipeline.changes import Changes, changes
 from mtkit.recipe.recipe import Recipe, load_recipe
 
 
@@ -20,9 +20,13 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def changed(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> list[str]:
+def compared(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> Changes:
     old: Recipe = load_recipe(str(path), before)
-    return changed_keys(old, load_recipe(str(path), [*before, *overrides]))
+    return changes(old, load_recipe(str(path), [*before, *overrides]))
+
+
+def changed(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> list[str]:
+    return compared(path, *overrides, before=before).fatal
 
 
 @pytest.mark.parametrize(
@@ -78,3 +82,10 @@ def test_validation_is_not_harmless_where_the_rate_depends_on_it(path: Path) -> 
 def test_one_more_corpus(path: Path) -> None:
     found = changed(path, "corpus.train.1={src: e, tgt: f}")
     assert found == ["corpus.train.1.weight: not there, now null"]
+
+
+def test_what_does_no_harm_is_named_too(path: Path) -> None:
+    found = compared(path, "training.patience=3", "training.seed=2", "search.beam_size=1", "corpus.train.0.src=moved")
+    assert found == Changes(
+        ["training.seed: 1, now 2"], ["training.patience: null, now 3", "search.beam_size: 5, now 1"]
+    )
