@@ -32,7 +32,7 @@ def translate(
     beam_size: Annotated[int | None, typer.Option("--beam-size", min=1, help="1 is greedy.")] = None,
     settings: Settings = None,
     ensemble: Ensemble = None,
-    shortlist: Annotated[bool, typer.Option("--shortlist", help="Only likely target pieces; faster.")] = False,
+    shortlist: Annotated[bool, typer.Option("--shortlist", help="Only pieces likely for the batch; faster.")] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A JSON object a line: scores, pieces, alignment.")] = False,
     constraints: Annotated[
         Path | None,

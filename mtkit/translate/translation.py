@@ -27,7 +27,8 @@ class Translation:
         line: its number, from 1.
         hyp: the translation, without line breaks.
         score: what it was ranked by.
-        log_prob: nats, the ends of sentences included; NaN if nobody asked for it.
+        log_prob: nats, the ends of sentences included; NaN if nobody asked for it. With a shortlist, that among its
+            pieces.
         pieces: its subwords; between the parts of a line that was split, the end of sentence.
         piece_log_probs: of each piece and, last, of the end of sentence.
         alignment: pairs (source word, word of hyp), from 0, words being what white space separates.

@@ -30,7 +30,7 @@ TRIES = 20  # searches without the spellings of an excluded text that were found
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """How the work is done; none of it changes a translation."""
+    """How the work is done; none of it changes a translation, except by a shortlist, which is that of a batch."""
 
     batch_tokens: int | None = None  # hypotheses × longest source of a batch; None: see batch_size
     window: int = 4096  # lines that are read ahead and sorted by length
