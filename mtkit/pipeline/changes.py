@@ -34,6 +34,7 @@ def changes(before: Recipe, after: Recipe) -> Changes:
     """
     harmless = harmless_keys(before.training) & harmless_keys(after.training)
     skipped = _NOT_COMPARED | {f"training.{key}" for key in harmless}
+    is_drawn = before.training.objective.kind == "minimum_risk"  # training translates, as far as a search may go
     old, new = dict(_flat(plain(before), "")), dict(_flat(plain(after), ""))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
     found = Changes([], [])
@@ -42,7 +43,8 @@ def changes(before: Recipe, after: Recipe) -> Changes:
         if _same(old, new, key) or within or _is_path(key):
             continue
         change = f"{key}: {_said(old, key)}, now {_said(new, key)}"
-        (found.harmless if _is_skipped(key, skipped) else found.fatal).append(change)
+        is_learned = is_drawn and key.startswith("search.max_length.")
+        (found.harmless if _is_skipped(key, skipped) and not is_learned else found.fatal).append(change)
     return found
 
 

@@ -79,6 +79,13 @@ def test_validation_is_not_harmless_where_the_rate_depends_on_it(path: Path) -> 
     assert found == ["training.validate_every: 500, now 7"]
 
 
+def test_the_length_of_translations_is_not_harmless_where_training_draws_them(path: Path) -> None:
+    keys = ("search.max_length={a: 2.0, b: 7}", "search.beam_size=1")
+    found = changed(path, *keys, before=("training.objective={kind: minimum_risk}",))
+    assert found == ["search.max_length.b: 10, now 7"]
+    assert changed(path, *keys) == []
+
+
 def test_one_more_corpus(path: Path) -> None:
     found = changed(path, "corpus.train.1={src: e, tgt: f}")
     assert found == ["corpus.train.1.weight: not there, now null"]
