@@ -127,6 +127,18 @@ def write_description(
     write_json(path, {"format": FORMAT, "mtkit": __version__, "sha256": hashes, **plain(description)})
 
 
+def change_search(folder: Path, search: SearchConfig) -> None:
+    """Make `search` what a model translates with unless a command says otherwise.
+
+    Raises:
+        MissingInputError, DataError, ReadWriteError: as `files.load_json` and `files.write_json`.
+    """
+    path = folder / CONFIG
+    content = load_json(path, remedy=_REMEDY)
+    if content["search"] != plain(search):
+        write_json(path, {**content, "search": plain(search)})
+
+
 def find_model(path: Path) -> Path:
     """The model folder that a path means: itself, or the one inside a run folder.
 

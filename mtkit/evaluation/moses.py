@@ -13,6 +13,12 @@ def is_installed() -> bool:
     return importlib.util.find_spec("sacremoses") is not None
 
 
+def check_installed() -> None:
+    """MissingExtraError unless it is."""
+    if not is_installed():
+        raise MissingExtraError("moses", "sacremoses")
+
+
 def tokenize(lines: Sequence[str], lang: str) -> list[str]:
     """The Moses tokens of each line, joined by spaces; nothing is escaped and the case is kept.
 
@@ -23,8 +29,7 @@ def tokenize(lines: Sequence[str], lang: str) -> list[str]:
     Raises:
         MissingExtraError: sacremoses is not installed.
     """
-    if not is_installed():
-        raise MissingExtraError("moses", "sacremoses")
+    check_installed()
     from sacremoses import MosesTokenizer
 
     tokenizer = MosesTokenizer(lang=lang)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
 from mtkit.model_folder import find_model
 from mtkit.pipeline.batch_size import settle_batch_tokens
@@ -56,6 +57,8 @@ def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, dis
         if not ranks.is_first:
             return Report(follow(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
+        if "moses" in recipe.evaluation.metrics:
+            moses.check_installed()  # before hours of training
         with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
             trained = _train(held, ranks)
             if not trained.finished:

@@ -10,7 +10,7 @@ from typing import Any
 from mtkit.assemble import build_loader, build_model, build_training, build_untrained, build_validator
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.generation import SampledTranslations, target_pieces
-from mtkit.model_folder import Description, find_model, verify_model, write_model
+from mtkit.model_folder import Description, change_search, find_model, verify_model, write_model
 from mtkit.models.model import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
@@ -61,6 +61,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     is_finished = folder.model.is_dir() and "train" in report and folder.read_stamps().get("train") == key
     if is_finished and _is_whole(run):
         run.keep("training")
+        if ranks.is_first:
+            change_search(folder.model, recipe.search)
         sentence = f"training is finished already, after {report['train']['updates']:,} updates; --fresh starts over"
         return Trained(True, sentence, report["train"])
     if folder.model.is_dir() and not list_checkpoints(folder.checkpoints):

@@ -37,6 +37,14 @@ class LengthLimit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MaxLength(LengthLimit):
+    """Room for what is longer than its source."""
+
+    a: Annotated[float, Field(ge=0)] = 2.0
+    b: Annotated[int, Field(ge=0)] = 10
+
+
+@dataclass(frozen=True, kw_only=True)
 class BeamConfig:
     """Beam search; greedy if beam_size is 1 (see BeamSearch)."""
 
@@ -61,7 +69,7 @@ class SearchConfig:
     beam_size: Annotated[int, Field(gt=0, le=1000)] = 5  # more is slower in proportion and rarely better
     n_best: Annotated[int, Field(gt=0)] = 1  # translations given for each line
     length_penalty: Annotated[float, Field(ge=0)] | LengthPenaltyConfig = 1.0  # 0: none, favours short translations
-    max_length: LengthLimit = field(default_factory=lambda: LengthLimit(a=2.0, b=10))
+    max_length: MaxLength = field(default_factory=MaxLength)
     min_length: LengthLimit = field(default_factory=LengthLimit)
     patience: Annotated[float, Field(ge=1)] = 1.0  # a line is done when patience · beam_size hypotheses have ended
     coverage_penalty: Annotated[float, Field(ge=0)] = 0.0  # GNMT's beta, about 0.2; needs attention over the source

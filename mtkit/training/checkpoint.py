@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mtkit import __version__
 from mtkit.errors import DamagedError, DataError
 from mtkit.files import build_folder, hash_file, reading, recover_folder, writing
 from mtkit.training.tensor_file import read_tensors, write_tensors
@@ -70,7 +71,7 @@ def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
         state = json.dumps(checkpoint.state, indent=2, allow_nan=False).encode()
         (temporary / "state.json").write_bytes(state)
         files["state.json"] = hashlib.sha256(state).hexdigest()
-        content = {"format": FORMAT, "files": files}
+        content = {"format": FORMAT, "mtkit": __version__, "files": files}
         manifest = {**content, "sha256": _hash(content)}
         (temporary / "manifest.json").write_text(json.dumps(manifest, indent=2), encoding="utf-8")
 
@@ -101,8 +102,8 @@ def verify_checkpoint(path: Path) -> list[str]:
         raise DamagedError(f"{path}: damaged: manifest.json is not as it was written")
     if content["format"] > FORMAT:
         raise DataError(
-            f"{path}: written in format {content['format']} by a newer mtkit, this one reads up to {FORMAT};"
-            f" update mtkit, or train with --fresh"
+            f"{path}: has format {content['format']}, and mtkit {__version__} reads up to {FORMAT}; it was written by "
+            f"mtkit {content['mtkit']}, which or a later one reads it; or train with --fresh"
         )
     faults = [fault for name, digest in content["files"].items() if (fault := _fault(path / name, digest))]
     if faults:

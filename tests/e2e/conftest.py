@@ -12,7 +12,7 @@ import torch
 
 from mtkit.model_folder import Description, write_model
 from mtkit.recipe.recipe import ModelConfig
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
@@ -68,7 +68,7 @@ def toy_model(tokenizers: TokenizerPair, tmp_path: Path) -> Callable[[ModelConfi
             longest_source=60,
             tokenizer=tokenizers.config,
             model=config,
-            search=SearchConfig(beam_size=2, max_length=LengthLimit(a=1.0, b=5)),
+            search=SearchConfig(beam_size=2, max_length=MaxLength(a=1.0, b=5)),
         )
         folder = tmp_path / f"model-{config.kind}"
         write_model(folder, weights(model), description, tokenizers, card="a toy\n")

@@ -87,6 +87,12 @@ def test_the_whole_route_and_what_follows(
         assert run("evaluate", "--run", "runs/toy")[0] == 0
         code, _, err = run("evaluate", "--run", "runs/toy", "--moses")
         assert (code, "sacremoses" in err) == (69, True)
+        code, _, err = run("run", "toy.yaml", "evaluation.metrics=[moses]", "--run-dir", "runs/moses")
+        assert (code, "sacremoses" in err, (folder / "runs/moses").exists()) == (69, True, False)  # before training
+
+    assert run("run", "toy.yaml", "search.max_length.b=4")[0] == 0
+    search = json.loads((toy / "model/config.json").read_text())["search"]  # who translates gets what was scored
+    assert search["max_length"] == {"a": 0.0, "b": 4}
 
     code, _, err = run("train", "toy.yaml", "training.label_smoothing=0.3")
     assert code == 78

@@ -10,7 +10,7 @@ import yaml
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe
 from mtkit.recipe.shipped import shipped
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 
 BASIC = """\
 name: basic
@@ -235,6 +235,11 @@ def test_recipes_are_values(basic: Path) -> None:
     assert recipe == load_recipe(str(basic))
     with pytest.raises(AttributeError):
         recipe.name = "x"  # type: ignore[misc]
+
+
+def test_one_of_two_keys_keeps_the_default_of_the_other(basic: Path) -> None:
+    assert load_recipe(str(basic), ["search.max_length.b=7"]).search.max_length == MaxLength(a=2.0, b=7)
+    assert load_recipe(str(basic), ["search.min_length.b=7"]).search.min_length == LengthLimit(a=0.0, b=7)
 
 
 def test_searches_are_overridden_with_and_without_their_name() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from mtkit.errors import DataError
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -66,7 +66,7 @@ def drawn(count: int) -> list[ConstrainedLine]:
 )
 def test_demands_are_always_met(tokenizers, engine, changes):
     lines = drawn(25)
-    config = SearchConfig(max_length=LengthLimit(a=1.0, b=2), **changes)
+    config = SearchConfig(max_length=MaxLength(a=1.0, b=2), **changes)
     free = Translator(engine, tokenizers, config)
     some = [line if i % 3 else line.text for i, line in enumerate(lines)]
     for line, found in zip(some, free.translate(some), strict=True):
@@ -89,7 +89,7 @@ def test_a_prefix_that_repeats_itself_is_kept(tokenizers, engine, changes):
 
 def test_batches_do_not_matter(tokenizers, engine):
     lines = drawn(12)
-    config = SearchConfig(beam_size=3, max_length=LengthLimit(a=1.0, b=4))
+    config = SearchConfig(beam_size=3, max_length=MaxLength(a=1.0, b=4))
     alone = Translator(engine, tokenizers, config, options=TranslationOptions(batch_tokens=1))
     assert alone.translate_lines(lines) == Translator(engine, tokenizers, config).translate_lines(lines)
 

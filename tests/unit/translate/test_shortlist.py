@@ -15,7 +15,7 @@ from mtkit.corpus.ragged import Ragged
 from mtkit.corpus.store import Store
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -104,7 +104,7 @@ def test_search_among_a_shortlist(config, beam_size, folder, tokenizers, lexicon
     lines = list(read_lines(folder / "held.en"))[:12]
 
     def translations(shortlist):
-        search = SearchConfig(beam_size=beam_size, max_length=LengthLimit(a=1.0, b=5))
+        search = SearchConfig(beam_size=beam_size, max_length=MaxLength(a=1.0, b=5))
         engine = OwnEngine([model], compute_type="float32")
         options = TranslationOptions(details=True, batch_tokens=300)
         return list(Translator(engine, tokenizers, search, options=options, shortlist=shortlist).translate(lines))

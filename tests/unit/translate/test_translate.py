@@ -14,7 +14,7 @@ from mtkit.errors import DataError, UsageError
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.search.config import LengthLimit, MinimumBayesRiskConfig, SearchConfig
+from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.diverse import DiverseConfig
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.sampling import SamplingConfig
@@ -73,7 +73,7 @@ def model_of(config, tokenizers: TokenizerPair, seed: int = 0):
 
 
 def translator(tokenizers, model=None, *, beam_size=3, longest_source=None, options=None, **search) -> Translator:
-    config = SearchConfig(beam_size=beam_size, max_length=LengthLimit(a=1.0, b=5), **search)
+    config = SearchConfig(beam_size=beam_size, max_length=MaxLength(a=1.0, b=5), **search)
     options = options or TranslationOptions(details=True)
     engine = OwnEngine([model or transformer(tokenizers)], compute_type="float32")
     return Translator(engine, tokenizers, config, longest_source=longest_source, options=options)
@@ -245,7 +245,7 @@ def test_rerank_sees_all_and_gives_the_n_best(tokenizers):
         seen.append(len(texts))
         return list(reversed(range(len(texts))))
 
-    config = SearchConfig(beam_size=4, n_best=2, rerank=MinimumBayesRiskConfig(), max_length=LengthLimit(a=1.0, b=5))
+    config = SearchConfig(beam_size=4, n_best=2, rerank=MinimumBayesRiskConfig(), max_length=MaxLength(a=1.0, b=5))
     engine = OwnEngine([transformer(tokenizers)], compute_type="float32")
     lines = sentences(6)
     ranked = list(Translator(engine, tokenizers, config, rerank=backwards).translate(lines))

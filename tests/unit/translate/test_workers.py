@@ -13,7 +13,7 @@ import torch
 from mtkit.cli.memory import is_used_up
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.engine import OwnEngine
@@ -28,7 +28,7 @@ def make(folder: Path) -> Translator:
     torch.manual_seed(0)
     config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
     model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size).eval()
-    search = SearchConfig(beam_size=2, max_length=LengthLimit(a=1.0, b=2))
+    search = SearchConfig(beam_size=2, max_length=MaxLength(a=1.0, b=2))
     return Translator(OwnEngine([model], compute_type="float32"), tokenizers, search)
 
 
