@@ -111,7 +111,7 @@ def test_a_newer_format_says_so(tmp_path, monkeypatch):
         newer.setattr(checkpoints, "FORMAT", 2)
         newer.setattr(checkpoints, "__version__", "9.0")
         folder_of(tmp_path, 1)
-    with pytest.raises(DataError, match=r"has format 2, and mtkit \S+ reads up to 1; it was written by mtkit 9\.0, which"):
+    with pytest.raises(DataError, match=r"has format 2, and mtkit \S+ reads up to 1; it was written by mtkit 9\.0"):
         newest_good(tmp_path)
 
 
