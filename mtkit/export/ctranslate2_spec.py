@@ -171,7 +171,7 @@ class _Filler:
         if isinstance(position, T5Bias):
             spec.relative_attention_bias = position.table.weight.detach()
             spec.relative_attention_max_distance = torch.tensor(position.max_distance, dtype=torch.int32).numpy()
-            spec.queries_scale = 1.0
+            spec.queries_scale = position.scale(module.heads.head_dim)
 
     def cross_attention(self, spec: Any, module: CrossAttention, outer: float) -> None:
         """Projections."""

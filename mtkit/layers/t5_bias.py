@@ -40,25 +40,28 @@ def bucket(before: Tensor, num_buckets: int, *, max_distance: int, causal: bool)
 
 
 class T5Bias(Position):
-    """score + b_h(bucket(i - j)), and the products of queries and keys are not scaled.
+    """score + b_h(bucket(i - j)), and the products of queries and keys are not scaled unless `scaled`.
 
     Raffel et al. 2020, sec. 2.1. https://arxiv.org/abs/1910.10683
     """
 
-    def __init__(self, num_heads: int, *, num_buckets: int, max_distance: int, causal: bool) -> None:
+    def __init__(
+        self, num_heads: int, *, num_buckets: int, max_distance: int, causal: bool, scaled: bool = False
+    ) -> None:
         super().__init__()
         self.table = embedding(num_buckets, num_heads)
         nn.init.normal_(self.table.weight, std=0.1)  # near 0: no distance is preferred before anything is learned
         self.max_distance = max_distance
         self.causal = causal
+        self.scaled = scaled
 
     def scale(self, head_dim: int) -> float:
-        """One."""
-        return 1.0
+        """One, or as elsewhere."""
+        return super().scale(head_dim) if self.scaled else 1.0
 
     def initial_query_gain(self, head_dim: int) -> float:
-        """1/sqrt(K): the scale goes into the first weights."""
-        return 1.0 / math.sqrt(head_dim)
+        """1/sqrt(K), where there is no scale: it goes into the first weights."""
+        return 1.0 if self.scaled else 1.0 / math.sqrt(head_dim)
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, H, T, S]."""
@@ -76,6 +79,7 @@ class T5BiasConfig:
     kind: Literal["t5"] = "t5"
     num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # both directions together; the paper's
     max_distance: Annotated[int, Field(gt=0)] = 128  # farther ones share a bucket; the paper's
+    scaled: bool = False  # the paper's, with Adafactor; Adam at a large rate learns faster if the products are scaled
 
     def __post_init__(self) -> None:
         if self.max_distance <= self.num_buckets // 2:
@@ -86,5 +90,11 @@ class T5BiasConfig:
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
         """One table for all layers, as in the paper."""
-        scheme = T5Bias(heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal)
+        scheme = T5Bias(
+            heads.num_heads,
+            num_buckets=self.num_buckets,
+            max_distance=self.max_distance,
+            causal=causal,
+            scaled=self.scaled,
+        )
         return shared(scheme, layers)

@@ -74,7 +74,7 @@ HELD = {
     "shaw": both(ShawConfig(max_distance=4)),
     "shaw grouped": {**both(ShawConfig(max_distance=4)), "num_kv_heads": 2},
     "t5": both(T5BiasConfig(num_buckets=8, max_distance=20)),
-    "t5 grouped": {**both(T5BiasConfig(num_buckets=8, max_distance=20)), "num_kv_heads": 2},
+    "t5 grouped": {**both(T5BiasConfig(num_buckets=8, max_distance=20, scaled=True)), "num_kv_heads": 2},
     "alibi decoder": {"decoder_positions": ALiBiConfig()},
     "shared layers": {"encoder_sharing": AllSharedConfig(), "decoder_sharing": AllSharedConfig()},
     "untied": {"tied_embeddings": "none"},

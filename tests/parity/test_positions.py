@@ -88,19 +88,19 @@ def test_symmetric_alibi_is_its_definition():
     assert relative_error(found, truth) < 1e-5
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_t5_buckets_and_bias_are_theirs(is_causal):
+@pytest.mark.parametrize(("is_causal", "scaled"), [(False, False), (True, False), (True, True)])
+def test_t5_buckets_and_bias_are_theirs(is_causal, scaled):
     theirs = transformers_module("models.t5.modeling_t5")
     distances = torch.arange(-300, 301)
     truth = theirs.T5Attention._relative_position_bucket(-distances, bidirectional=not is_causal)
     assert bucket(distances, 32, max_distance=128, causal=is_causal).equal(truth)
     config = theirs.T5Config(d_model=D, d_kv=K, num_heads=H, is_decoder=is_causal, dropout_rate=0.0)
     layer = theirs.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    ours = T5Bias(H, num_buckets=32, max_distance=128, causal=is_causal)
+    ours = T5Bias(H, num_buckets=32, max_distance=128, causal=is_causal, scaled=scaled)
     shake(ours)
     layer.relative_attention_bias.load_state_dict(ours.table.state_dict())
     found, (q, k, v) = attend(ours, causal if is_causal else full)
-    score = q @ k.mT + layer.compute_bias(T, T)  # no scale
+    score = q @ k.mT / (K**0.5 if scaled else 1) + layer.compute_bias(T, T)
     if is_causal:
         score = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
     assert relative_error(found, score.softmax(-1) @ v) < 1e-5
