@@ -1,6 +1,6 @@
 """What translation with a model costs, and what must not change it: four comparisons, each within one run.
 
-    python tests/benchmarks/translation_costs.py MODEL INPUT [--lines 10000]
+    python tests/benchmarks/translation_costs.py MODEL INPUT [--lines 10000] [--beam-size 1] [--only shape]
 
 MODEL is a model folder or a finished run. Everything is float32 on one thread. The parts:
 - cold start: one line through `mtkit translate`, a new process, wall clock, the least of some;
@@ -46,15 +46,24 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("input", type=Path)
     parser.add_argument("--lines", type=int, default=10_000, help="for the last part; INPUT is repeated with changes")
+    parser.add_argument("--beam-size", type=int, help="for the last part; the model's own unless given")
+    parser.add_argument("--only", choices=["shape"], help="this part alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     lines = list(read_lines(options.input))
+    if options.only is None:
+        print_costs(options, lines)
+    search = [] if options.beam_size is None else [f"search.beam_size={options.beam_size}"]
+    print_shapes(options.model, varied(lines, options.lines), search)
+
+
+def print_costs(options: argparse.Namespace, lines: Sequence[str]) -> None:
+    """Of starting, of a wide beam, of long lines."""
     print(f"cold start: {min(cold_start(options.model, lines[0]) for _ in range(STARTS)):.2f} s")
     few, many = (peak_memory(options.model, options.input, beam) for beam in BEAMS)
     for beam, peak in zip(BEAMS, (few, many), strict=True):
         print(f"memory, beam {beam}: {peak / 2**20:.0f} MB, {peak / few:.2f} times")
     print_lengths({length: time_per_piece(options.model, lines[:64], length) for length in LENGTHS})
-    print_shapes(options.model, varied(lines, options.lines))
 
 
 def cold_start(model: Path, line: str) -> float:
@@ -100,16 +109,17 @@ def print_lengths(found: dict[int, tuple[float, float]]) -> None:
     print(f"longer costs {long[0] / short[0]:.2f} times in linear layers, {long[1] / short[1]:.2f} times in the rest")
 
 
-def print_shapes(model: Path, lines: Sequence[str]) -> None:
+def print_shapes(model: Path, lines: Sequence[str], search: Sequence[str]) -> None:
     """How many lines come out otherwise than in batches of the usual size, one process, given order."""
-    usual = list(make(model).translate(lines))
-    print(f"of {len(lines):,} lines:")
+    usual = list(make(model, search).translate(lines))
+    print(f"of {len(lines):,} lines:", flush=True)
     for tokens in (256, 1024, 20_000):
-        report(f"batches of {tokens:,} places", usual, make(model, batch_tokens=tokens).translate(lines))
+        found = make(model, search, batch_tokens=tokens).translate(lines)
+        report(f"batches of {tokens:,} places", usual, found)
     order = random.Random(1).sample(range(len(lines)), len(lines))
-    mixed = make(model).translate([lines[i] for i in order])
+    mixed = make(model, search).translate([lines[i] for i in order])
     report("another order", [usual[i] for i in order], mixed)
-    with WorkerPool(partial(make, model), 2) as pool:
+    with WorkerPool(partial(make, model, search), 2) as pool:
         report("two workers", usual, pool.translate(lines))
 
 
@@ -117,7 +127,7 @@ def report(name: str, usual: Iterable[Translation], found: Iterable[Translation]
     """Print how many differ."""
     pairs = [(a, b) for a, b in zip(usual, found, strict=True) if a.hyp != b.hyp]
     ties = sum(abs(a.score - b.score) < TIE for a, b in pairs)
-    print(f"{name}: {len(pairs) - ties} differ, and {ties} that are ties")
+    print(f"{name}: {len(pairs) - ties} differ, and {ties} that are ties", flush=True)
 
 
 def make(model: Path, overrides: Sequence[str] = (), batch_tokens: int | None = None) -> Translator:
