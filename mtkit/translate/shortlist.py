@@ -13,9 +13,9 @@ from mtkit.corpus.lexicon import Lexicon
 from mtkit.corpus.ragged import Ragged
 
 FREQUENT = 200  # target pieces that are in every shortlist: the most frequent ones
-# Another piece must be expected so often, times the root of the batch's sentences. On Multi30k this takes 2,200 of 8,000
-# pieces for a batch of 40 sentences and costs 0.05 BLEU at beam 5, where 0.005 took 1,300 and cost 0.3 to 0.5 and 3%
-# less time; of a single sentence, which needs few, it leaves out less.
+# Another piece must be expected so often, times the root of the batch's sentences. On Multi30k this takes 2,200 of
+# 8,000 pieces for a batch of 40 sentences and costs 0.05 BLEU at beam 5, where 0.005 took 1,300, cost 0.3 to 0.5, and
+# 3% less time; of a single sentence, which needs few, it leaves out less.
 EXPECTED = 0.001
 
 
