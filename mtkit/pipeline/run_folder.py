@@ -166,9 +166,7 @@ def open_run(
     with RunLock(folder.path):
         if fresh:
             folder.forget_training()
-        recipe = agreed(recipe, folder)
-        is_going_on = folder.has_training() and folder.recipe.is_file()
-        harmless = changes(load_saved(folder.recipe), recipe).harmless if is_going_on else []
+        recipe, harmless = agreed(recipe, folder)
         save_recipe(recipe, folder.recipe)
         with Log(folder.log, display or Silent()) as log:
             run = Run(recipe, folder, log)
@@ -182,14 +180,14 @@ def run_folder_path(recipe: Recipe, run_dir: Path | None) -> Path:
     return (run_dir if run_dir is not None else Path("runs") / recipe.name).absolute()
 
 
-def agreed(recipe: Recipe, folder: RunFolder) -> Recipe:
-    """The recipe with its precision settled, if it may go on with what is in the folder.
+def agreed(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[str]]:
+    """The recipe with its precision settled, if it may go on with what is in the folder, and what changed without harm.
 
     Raises:
         RecipeError: as `open_run`.
     """
     if not folder.has_training() or not folder.recipe.is_file():
-        return with_precision(recipe)
+        return with_precision(recipe), []
     try:
         before = load_saved(folder.recipe)
     except RecipeError as error:
@@ -209,4 +207,4 @@ def agreed(recipe: Recipe, folder: RunFolder) -> Recipe:
             f"{folder.path}: a training was begun here with another recipe; changed:\n{shown}{harmless}\n"
             "take the change back, choose another --run-dir, or say --fresh to start over"
         )
-    return recipe
+    return recipe, found.harmless

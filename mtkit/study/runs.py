@@ -51,7 +51,7 @@ class StudyRun:
         if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
             return False
         try:
-            return agreed(self.recipe, self.folder) == load_saved(self.folder.recipe)
+            return agreed(self.recipe, self.folder)[0] == load_saved(self.folder.recipe)
         except RecipeError:  # of another recipe or another version; running it says more
             return False
 
