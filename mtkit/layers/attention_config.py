@@ -19,6 +19,7 @@ from mtkit.layers.pattern import Window, causal, full
 from mtkit.layers.performer import PerformerAttention
 from mtkit.layers.position import Position
 from mtkit.layers.query_key_norm import QueryKeyNorm
+from mtkit.layers.sizes import Width
 from mtkit.layers.softmax_attention import SoftmaxAttention
 
 
@@ -123,7 +124,7 @@ class LinformerConfig:
     """A fixed number of mixtures of keys; an encoder's (see LinformerAttention)."""
 
     kind: Literal["linformer"] = "linformer"
-    mixtures: Annotated[int, Field(gt=0)] = 64  # k; the paper: 128 or 256 for texts of 512
+    mixtures: Width = 64  # k; the paper: 128 or 256 for texts of 512
     max_length: Annotated[int, Field(gt=0)] = 1024  # longest sentence, in pieces with the end of sentence
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
@@ -139,7 +140,7 @@ class PerformerConfig:
     """Random features of the softmax kernel (see PerformerAttention)."""
 
     kind: Literal["performer"] = "performer"
-    num_features: Annotated[int, Field(gt=0)] = 256  # m; about K·log K is needed, the error falls as 1/sqrt(m)
+    num_features: Width = 256  # m; about K·log K is needed, the error falls as 1/sqrt(m)
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """The layer."""

@@ -117,7 +117,7 @@ class ExpertsConfig:
     """Mixture of experts in place of a feed-forward layer (see Experts)."""
 
     kind: Literal["experts"] = "experts"
-    num_experts: Annotated[int, Field(ge=2)] = 8
+    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
     routing: Routing = "switch"  # switch: the best, times its probability; top2: the best two, summing to one
     expert: ExpertConfig = field(default_factory=DenseConfig)
     every: Annotated[int, Field(gt=0)] = 2  # a mixture in each second layer, as in the paper; the others have `expert`

@@ -6,5 +6,5 @@ from typing import Annotated
 
 from pydantic import Field
 
-Width = Annotated[int, Field(gt=0, le=100_000)]  # numbers of a vector, and heads; GPT-3's layers have 12,288
+Width = Annotated[int, Field(gt=0, le=100_000)]  # numbers of a vector, or vectors side by side; GPT-3 has 12,288
 Layers = Annotated[int, Field(gt=0, le=1_000)]  # as many as DeepNorm's deepest, https://arxiv.org/abs/2203.00555

@@ -68,7 +68,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
         ("training.label_smoothing=.nan", "training.label_smoothing"),
         ("model.kind=transfromer", "did you mean transformer?"),
         ("model.d_model=1000000000", "model.d_model: 1000000000: must be less than or equal to 100000"),
-        ("model.encoder_layers=100000", "model.encoder_layers"),
+        ("model.num_layers=100000", "model.num_layers: 100000: must be less than or equal to 1000"),
+        (
+            "model={kind: transformer, decoder_attention: {kind: performer, num_features: 1000000}}",
+            "model.decoder_attention.num_features: 1000000: must be less than or equal to 100000",
+        ),
         ("nonsense", "key=value"),
     ],
 )
