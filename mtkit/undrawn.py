@@ -35,4 +35,6 @@ class Undrawn(TorchFunctionMode):
             return next(iter((*args, *(kwargs or {}).values())))  # the tensor
         if func is torch.empty:
             return torch.zeros(*args, **{**(kwargs or {}), "device": self.device})
+        if func is Tensor.new_empty:  # what an orthogonal matrix is made of
+            return Tensor.new_zeros(*args, **kwargs or {})
         return func(*args, **kwargs or {})
