@@ -37,7 +37,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` would give; their bytes are not looked at.
+    """How many lines `read_lines` would give; whether they are UTF-8 is not looked at.
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
@@ -45,12 +45,14 @@ def count_lines(path: Path) -> int:
     """
     check_plain(path)
     lines = 0
-    last = b"\n"
+    last = b""
+    is_first = True
     with _content(path) as stream:
         while chunk := stream.read(_CHUNK):
             lines += chunk.count(b"\n")
-            last = chunk
-    return lines + (not last.endswith(b"\n"))
+            last = _without_bom(chunk, is_first)  # a mark and nothing else is an empty file
+            is_first = False
+    return lines + (last != b"" and not last.endswith(b"\n"))
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
