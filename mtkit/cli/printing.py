@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-WIDE = 240  # characters; a pipe has no width of its own, and nothing may be cut there
+WIDE = 5_000  # characters; a pipe has no width of its own, and not even the longest path (4,096) may be cut there
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -23,11 +23,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Write a table to stdout, as wide as the terminal, or as it needs to be in a pipe.
+    """Write a table to stdout, as wide as the terminal, or as it needs to be in a pipe; names may hold any character.
 
     Raises:
         BrokenPipeError: nobody reads it any more.
     """
     from rich.console import Console
 
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE, highlight=False).print(table)
+    width = None if sys.stdout.isatty() else WIDE
+    Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)
