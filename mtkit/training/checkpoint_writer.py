@@ -41,18 +41,20 @@ class CheckpointWriter:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._running: Future[None] | None = None
 
-    def submit(self, update: int, checkpoint: Checkpoint) -> None:
+    def submit(self, update: int, checkpoint: Checkpoint) -> bool:
         """Begin to write; waits for the one before.
 
-        Its tensors must be copies that nobody changes. An update that is already saved is not written again.
+        Its tensors must be copies that nobody changes. An update that is already saved is not written again; says
+        whether this one is.
         """
         self.wait()
         path = checkpoint_path(self.folder, update)
         if path.exists():
-            return
+            return False
         present = [*list_checkpoints(self.folder), update]
         unwanted = [u for u in present if u < update and not self._is_wanted(u, present)]
         self._running = self._thread.submit(self._write, checkpoint, path, unwanted)
+        return True
 
     def _write(self, checkpoint: Checkpoint, path: Path, unwanted: list[int]) -> None:
         write_checkpoint(checkpoint, path)

@@ -119,12 +119,16 @@ class Learner:
         for function in self.after_update:
             function(self.model, update)
 
-    def recover_from_overflow(self, loss: float) -> bool:
-        """Whether a gradient that is not finite only says that fp16's scale was too large, which is then lowered."""
-        if not (self.scaler.is_enabled() and math.isfinite(loss) and self.scaler.get_scale() > 1):
+    def forget(self, loss: float) -> bool:
+        """Do not apply a gradient that is not finite.
+
+        Says whether this only means that fp16's scale was too large, which is then lowered.
+        """
+        if not self.scaler.is_enabled():
             return False
-        self.scaler.update()
-        return True
+        is_overflow = math.isfinite(loss) and self.scaler.get_scale() > 1
+        self.scaler.update(None if is_overflow else self.scaler.get_scale())
+        return is_overflow
 
     def averaged(self) -> AbstractContextManager[None]:
         """A block in which the model has the weights that are judged and kept."""

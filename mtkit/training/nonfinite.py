@@ -31,6 +31,12 @@ class Evidence:
     facts: Mapping[str, Any]
 
 
+def some(samples: Sequence[int]) -> str:
+    """Numbers of samples for a message, which has no room for all."""
+    shown = ", ".join(str(sample) for sample in samples[:8])
+    return shown if len(samples) <= 8 else f"{shown} and {len(samples) - 8} more"
+
+
 def _flatten(batch: Batch) -> dict[str, Tensor]:
     source = {f"source.{name}": tensor for name, tensor in vars(batch.source).items()}
     target = {f"target.{name}": tensor for name, tensor in vars(batch.target).items()}

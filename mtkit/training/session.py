@@ -26,7 +26,7 @@ from mtkit.training.early_stopping import Scored, Validation
 from mtkit.training.learner import Learner
 from mtkit.training.log import Log
 from mtkit.training.meter import Meter, Stopwatch, Sums
-from mtkit.training.nonfinite import Evidence, write_evidence
+from mtkit.training.nonfinite import Evidence, some, write_evidence
 from mtkit.training.progress import Progress
 from mtkit.training.recovery import go_back
 from mtkit.training.signals import Signals
@@ -124,19 +124,29 @@ class Session:
 
         Raises:
             TrainingError: training has to stop; what was saved before is untouched.
+            Interrupted: a signal came, and the state is on the disk.
         """
-        update, loss = self.progress.update + 1, sums.mean()
-        if self.learner.recover_from_overflow(loss):
+        loss = sums.mean()
+        if self.learner.forget(loss):
             self.progress = replace(self.progress, position=drawn.position)
-            return
+        else:
+            self._skip(drawn, loss, norm)
+        if self._stopped_by() is not None:
+            raise self._interrupted()
+        if self.ending():
+            self._submit()
+
+    def _skip(self, drawn: Update, loss: float, norm: Tensor) -> None:
+        update = self.progress.update + 1
         samples = [int(sample) for batch in drawn.batches for sample in batch.samples]
-        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}{self._suffix()}"
+        suffix = "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
+        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}{suffix}"
         facts = {"loss": str(loss), "grad_norm": str(float(norm)), "seed": self.config.seed, "samples": samples}
         write_evidence(Evidence(drawn.batches, {"update": update, **facts}), path)
         self.around.log.event("nonfinite", update, path=str(path), **facts)
         self.progress = self.progress.skipping(drawn)
         what = f"update {update}: loss {loss}, gradient norm {float(norm)}; the update was not made"
-        where = f"samples {_some(samples)}; the batch is in {path}"
+        where = f"samples {some(samples)}; the batch is in {path}"
         if self.config.on_nonfinite == "stop":
             remedy = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
             raise TrainingError(f"{what}\n{where}\n{remedy}")
@@ -203,9 +213,6 @@ class Session:
             return None
         return validate.join([Share(**each) for each in shares])
 
-    def _suffix(self) -> str:
-        return "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
-
     def recover(self) -> None:
         """Go back to the best checkpoint, when the recipe asks for it and training has run away.
 
@@ -240,14 +247,16 @@ class Session:
             self._submit()
 
     def _submit(self) -> None:
+        if not self.progress.update:
+            return  # draws were left out, but nothing has been learnt that a new beginning would not give again
         with self.watch.paused():
             self.progress = replace(self.progress, seconds=self.watch.seconds)
             state = {"progress": self.progress.to_json(), **self.learner.numbers()}
             tensors = self.learner.tensors() if self.learner.must_save else {}
-            if self.ranks.is_first:
-                self.writer.submit(self.progress.update, Checkpoint(tensors, state))
-        path = checkpoint_path(self.writer.folder, self.progress.update)
-        self.around.log.event("checkpoint", self.progress.update, path=str(path))
+            is_new = self.ranks.is_first and self.writer.submit(self.progress.update, Checkpoint(tensors, state))
+        if is_new:
+            path = checkpoint_path(self.writer.folder, self.progress.update)
+            self.around.log.event("checkpoint", self.progress.update, path=str(path))
 
     def _interrupted(self) -> Interrupted:
         number = self._stopped_by() or 0
@@ -283,8 +292,3 @@ class Session:
 def _finite(value: float) -> float:
     """JSON has no infinity; what is not a number is as bad as can be."""
     return sys.float_info.max if math.isnan(value) else min(value, sys.float_info.max)
-
-
-def _some(samples: list[int]) -> str:
-    shown = ", ".join(str(sample) for sample in samples[:8])
-    return shown if len(samples) <= 8 else f"{shown} and {len(samples) - 8} more"

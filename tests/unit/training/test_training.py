@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from mtkit.errors import Interrupted, ReadWriteError, TrainingError
 from mtkit.models.model import Losses
 from mtkit.training import checkpoint as checkpoints
 from mtkit.training.average import CheckpointAverageConfig, average_checkpoints, translation_weights
-from mtkit.training.checkpoint import list_checkpoints
+from mtkit.training.checkpoint import list_checkpoints, read_state
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.config import ValidationConfig, harmless_keys
 from mtkit.training.decoder_input import ScheduledSamplingConfig
@@ -202,6 +203,29 @@ def test_a_signal_cuts_validation_off_and_it_is_made_up_for(tmp_path):
     assert [record["update"] for record in events(tmp_path, "validation")] == [6]
     assert equal(toy_train(tmp_path, config).weights, toy_train(tmp_path / "whole", config).weights)
     assert [record["update"] for record in events(tmp_path, "validation")] == [6, 12, 18, 24]
+
+
+def test_a_signal_and_the_end_of_hours_are_heeded_amidst_batches_that_are_left_out(tmp_path):
+    config = toy_config(on_nonfinite="skip", max_skips=99)
+    never = [6] * 200
+    with pytest.raises(Interrupted, match="interrupted after update 5"):
+        toy_train(tmp_path, config, learner=poisoned(config, *never), loader=signal_at(9, signal.SIGTERM))
+    assert len(events(tmp_path, "nonfinite")) == 4  # draws 6 to 9
+    state = read_state(tmp_path / "checkpoints/update-00000005")
+    assert state["progress"]["position"] == {"window": 0, "update": 9}
+    late = toy_config(on_nonfinite="skip", max_skips=99, max_hours=1e-9)
+    assert (toy_train(tmp_path, late, learner=poisoned(late, *never)).reason) == "max_hours"
+    with pytest.raises(Interrupted, match="interrupted after update 0"):
+        toy_train(tmp_path / "new", config, learner=poisoned(config, *[1] * 200), loader=signal_at(2, signal.SIGTERM))
+    assert list_checkpoints(tmp_path / "new/checkpoints") == {}
+
+
+def test_a_scaler_goes_on_after_a_loss_that_was_left_out(tmp_path):
+    config = toy_config(on_nonfinite="skip")
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    result = toy_train(tmp_path, config, learner=replace(poisoned(config, 6), scaler=scaler))
+    assert result.update == 24
+    assert scaler.get_scale() == 8.0  # the loss was at fault, not the scale
 
 
 def test_out_of_hours_is_saved_not_finished_and_goes_on(tmp_path):
