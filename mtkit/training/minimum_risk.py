@@ -70,11 +70,12 @@ class MinimumRisk:
     @aside()
     def candidates(self, model: TranslationModel, batch: Batch) -> Candidates:
         """Distinct samples of each sentence and, if asked for, its reference."""
-        was_training = model.training
+        config, was_training = self.config, model.training
         model.eval()
-        config = self.config
-        drawn = self.generation.sample(model, batch.source, count=config.samples, temperature=config.temperature)
-        model.train(was_training)
+        try:
+            drawn = self.generation.sample(model, batch.source, count=config.samples, temperature=config.temperature)
+        finally:
+            model.train(was_training)  # also where memory runs out, which a training may survive
         pieces: list[list[int]] = []
         sentences: list[int] = []
         rewards: list[float] = []

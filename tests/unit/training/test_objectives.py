@@ -151,6 +151,17 @@ def test_minimum_risk_keeps_the_reference_and_adds_cross_entropy():
     assert_same_gradients(model, both(model, batch).sum, plain(model, batch).sum + 0.5 * cross_entropy)
 
 
+def test_minimum_risk_leaves_a_model_in_training_also_when_memory_runs_out():
+    class Large(ToyGeneration):
+        def sample(self, model, source, *, count, temperature):
+            raise torch.OutOfMemoryError("no memory")
+
+    model, objective = make(MODELS["lstm"]), MinimumRiskConfig().build(Parts(TeacherForcing(), 0.1, PIECES, Large()))
+    with pytest.raises(torch.OutOfMemoryError):
+        objective(model, make_batch())
+    assert model.training
+
+
 def test_objectives_tell_their_decoder_input_the_update():
     heard = []
 
