@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-import torch
 from torch import Tensor
 
 from mtkit.corpus.loader import Position, Update
@@ -97,16 +96,12 @@ class Session:
         hours, room = self.config.max_hours, self.learner.room
         is_late = hours is not None and self._called.seconds >= hours * 3600
         if self.ranks.world_size > 1:
-            by_name = {name: float(value) for name, value in sums.by_name.items()}  # not the same names on every rank
-            said = self.ranks.texts(json.dumps([is_late, self.signals.received, room.places, sums.tokens, by_name]))
-            late, signals, places, tokens, losses = zip(*map(json.loads, said), strict=True)
+            said = self.ranks.texts(json.dumps([is_late, self.signals.received, room.places, sums.to_json()]))
+            late, signals, places, shares = zip(*map(json.loads, said), strict=True)
             is_late = any(late)
             self._signal = max(filter(None, signals), default=None)
             room.places = min(filter(None, places), default=None)
-            sums.tokens = sum(tokens)
-            names = dict.fromkeys(name for each in losses for name in each)
-            totals = {name: sum(each.get(name, 0.0) for each in losses) for name in names}
-            sums.by_name = {name: torch.tensor(total, dtype=torch.float64) for name, total in totals.items()}
+            sums.take(shares)
         self._is_late = is_late
         if room.places != self._places:
             self._places = room.places
