@@ -41,7 +41,7 @@ class TokenizerConfig:
     vocab_size: Annotated[int, Field(gt=0, le=10_000_000)] = 8000  # with the reserved ones; suits 30k sentence pairs
     shared: bool = True  # one model for both sides; false: one for each, of vocab_size pieces each
     byte_fallback: bool = False  # unknown characters become bytes: every line survives, at the price of 256 pieces
-    character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 1.0  # below 1 rare characters become unknown
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0  # below 1 rare characters become unknown
     sampling: Annotated[float, Field(ge=0, lt=1)] = 0.0  # in training: BPE-dropout's p, or unigram's alpha; 0 is off
     normalisation: Normalisation = "identity"
     split_digits: bool = False  # every digit a piece of its own

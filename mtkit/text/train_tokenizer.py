@@ -34,6 +34,7 @@ _NUM_THREADS = 4  # not that of the machine: the sums of unigram depend on it in
 _SEED = 1
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 _LEAST = len(_SPECIAL) + len(RESERVED) + 1  # pieces of any vocabulary
+_BYTES = 256  # pieces more with byte fallback
 _CONTROL = re.compile("|".join(map(re.escape, (*_SPECIAL, *RESERVED))))
 
 
@@ -108,9 +109,9 @@ def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
     if report.vocab_size < config.vocab_size:
-        raise DataError(_too_large(config, report.vocab_size))
+        raise DataError(_too_large(config, report, report.vocab_size))
     if config.vocab_size < _LEAST:
-        raise DataError(_too_small(config, _LEAST))
+        raise DataError(_too_small(config, report, _LEAST))
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
     names = tokenizer.pieces(range(report.vocab_size))
     write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
@@ -203,21 +204,22 @@ def _translate(message: str, config: TokenizerConfig, report: TokenizerReport) -
     if report.learned_from == 0:
         return DataError(f"{files}: there is no text to learn a tokenizer from ({report.lines} lines, none usable)")
     if largest := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
-        return DataError(_too_large(config, int(largest[1])))
+        return DataError(_too_large(config, report, int(largest[1])))
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return DataError(_too_small(config, int(smallest[1])))
+        return DataError(_too_small(config, report, int(smallest[1])))
     return DataError(f"{files}: sentencepiece could not learn a model: {message}")
 
 
-def _too_large(config: TokenizerConfig, largest: int) -> str:
+def _too_large(config: TokenizerConfig, report: TokenizerReport, largest: int) -> str:
     return (
-        f"tokenizer.vocab_size: {config.vocab_size} is more than this text can give; the largest possible size "
-        f"for {config.model_type} here is {largest}"
+        f"tokenizer.vocab_size: {config.vocab_size} is more than the text of {', '.join(report.files)} can give; the "
+        f"largest possible size for {config.model_type} here is {largest}"
     )
 
 
-def _too_small(config: TokenizerConfig, smallest: int) -> str:
+def _too_small(config: TokenizerConfig, report: TokenizerReport, smallest: int) -> str:
+    reserved = _LEAST - 1 + (_BYTES if config.byte_fallback else 0)
     return (
-        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {_LEAST - 1} reserved pieces "
-        f"and the characters of this text alone need {smallest}; raise it, or lower tokenizer.character_coverage"
+        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved pieces and the characters of "
+        f"{', '.join(report.files)} alone need {smallest}; raise it, or lower tokenizer.character_coverage"
     )

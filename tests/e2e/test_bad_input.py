@@ -66,6 +66,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
         ("training.max_updates=true", "training.max_updates"),
         ("training.max_updates=-1", "training.max_updates"),
         ("training.label_smoothing=.nan", "training.label_smoothing"),
+        ("tokenizer.character_coverage=0.95", "character_coverage: 0.95: must be greater than or equal to 0.98"),
         ("model.kind=transfromer", "did you mean transformer?"),
         ("model.d_model=1000000000", "model.d_model: 1000000000: must be less than or equal to 100000"),
         ("model.num_layers=100000", "model.num_layers: 100000: must be less than or equal to 1000"),

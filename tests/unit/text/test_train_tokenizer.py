@@ -76,6 +76,17 @@ def test_too_small_a_vocabulary_names_the_smallest(tmp_path, size, kind):
     assert learn(tmp_path, TEXT, vocab_size=least, model_type=kind)[0].vocab_size == least
 
 
+def test_a_wrong_size_of_a_vocabulary_names_the_text_and_all_that_is_reserved(tmp_path):
+    with pytest.raises(DataError, match=r"is more than the text of .*text can give"):
+        learn(tmp_path, TEXT, vocab_size=9000)
+    with pytest.raises(DataError, match=r"the 358 reserved pieces and the characters of .*text alone need"):
+        learn(tmp_path, TEXT, vocab_size=200, byte_fallback=True)
+
+
+def test_the_least_coverage_that_a_recipe_may_state_can_be_learned(tmp_path):
+    assert learn(tmp_path, TEXT, vocab_size=150, character_coverage=0.98)[0].vocab_size == 150
+
+
 @pytest.mark.parametrize("lines", [[], ["", ""]])
 def test_no_text_at_all(tmp_path, lines):
     with pytest.raises(DataError, match="there is no text to learn a tokenizer from"):
