@@ -136,7 +136,8 @@ def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, pre
     config, files = recipe.training.validation, recipe.corpus.valid
     (corpus,) = _corpora(recipe, [] if files is None else [files], [valid], tokenizers)
     is_masked = recipe.training.objective.kind == "masked_language_model"
-    search = replace(recipe.search, beam_size=config.beam_size, n_best=1, rerank=None, method=SearchConfig().method)
+    search = recipe.search.within(recipe.model.longest_target())
+    search = replace(search, beam_size=config.beam_size, n_best=1, rerank=None, method=SearchConfig().method)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
 
@@ -204,6 +205,8 @@ def load_translator(
     loaded = _load(paths)
     first = loaded[0]
     config = load_search(search or first.description.search, search_overrides)
+    for one in loaded:
+        config = config.within(one.description.model.longest_target())
     return Translator(
         OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device())),
         first.tokenizers,
@@ -233,6 +236,7 @@ def load_exported(
     else:
         engine = CTranslate2Engine(folder, found.tokenizers, compute_type=compute_type, threads=threads)
     config = load_search(search or found.description.search, search_overrides)
+    config = config.within(found.description.model.longest_target())
     return Translator(
         engine,
         found.tokenizers,

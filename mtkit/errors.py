@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MtkitError(Exception):
     """Something that a user can cause and mend; the message says what, where, and the remedy.
@@ -11,6 +13,10 @@ class MtkitError(Exception):
     """
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """From process to process as it is, and not, as exceptions otherwise are, made anew from its message."""
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class UsageError(MtkitError):

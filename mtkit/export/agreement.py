@@ -79,5 +79,6 @@ def check_agreement(loaded: Loaded, engine: Engine, sample: Sample) -> str:
 def _translate(loaded: Loaded, engine: Engine, sample: Sample) -> list[str]:
     search = replace(loaded.description.search, beam_size=1, n_best=1, rerank=None, method=SearchConfig().method)
     plain = replace(search, length_penalty=1.0, coverage_penalty=0.0, repetition_penalty=1.0)
+    plain = plain.within(loaded.description.model.longest_target())
     longest = loaded.description.longest_source
     return Translator(engine, loaded.tokenizers, plain, longest_source=longest).translate_lines(sample.lines)

@@ -58,6 +58,14 @@ class BlockConfig:
                 "other; set sublayers: sequential or another norm"
             )
 
+    def most_pieces(self) -> dict[str, int]:
+        """The longest sentence, in pieces with its end, by the key that limits it; none does unless a kind says so."""
+        return {}
+
+    def longest_target(self) -> int | None:
+        """Pieces that a translation can have, with its end; None: any number."""
+        return self.most_pieces().get("decoder_positions.max_length")
+
     @property
     def heads(self) -> Heads:
         """How the width is cut into heads."""

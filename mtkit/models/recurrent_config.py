@@ -27,6 +27,9 @@ class RecurrentConfig:
     dropout_masks: DropoutMasksConfig = field(default_factory=FreshConfig)  # variational: one mask a sentence
     tied_embeddings: Literal["all", "target", "none"] = "target"  # all: source, target, softmax; target: the last two
 
+    def longest_target(self) -> None:
+        """Pieces that a translation can have, with its end: any number."""
+
     def build_dropout(self) -> FreshDropout:
         """Dropout of anything but states."""
         return self.dropout_masks.build(self.dropout)

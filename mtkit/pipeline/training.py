@@ -13,6 +13,7 @@ from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.model_folder import Description, change_search, find_model, verify_model, write_model
 from mtkit.models.model import TranslationModel
 from mtkit.pipeline.corpus import Stores
+from mtkit.pipeline.measure import measure
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain
@@ -71,13 +72,15 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
             "--fresh starts over"
         )
     model = _first_model(run, tokenizers)
-    generation = SampledTranslations(tokenizers.tgt, recipe.search.max_length)
+    generation = SampledTranslations(tokenizers.tgt, recipe.search.within(recipe.model.longest_target()).max_length)
     learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
     if recipe.training.compile:
         compile_model(learner.model)  # here, as what only measures a model looks at its operations one by one
     valid = stores.valid
     validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
-    around = Surroundings(config=recipe.training, folder=folder.path, log=run.log, validate=validate)
+    around = Surroundings(
+        config=recipe.training, folder=folder.path, log=run.log, validate=validate, measure=measure(recipe, valid)
+    )
     result = train(learner, build_loader(recipe, stores.train, tokenizers, ranks=ranks), around)
     summary = _summary(result, recipe)
     if not result.finished:

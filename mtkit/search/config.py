@@ -42,6 +42,12 @@ class MaxLength(LengthLimit):
 
     a: Annotated[float, Field(ge=0)] = 2.0
     b: Annotated[int, Field(ge=0)] = 10
+    most: Annotated[int, Field(ge=0)] | None = None  # but never more than so many; None: any number
+
+    def of(self, source_length: int) -> int:
+        """The limit for a source of so many pieces."""
+        limit = super().of(source_length)
+        return limit if self.most is None else min(limit, self.most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +106,13 @@ class SearchConfig:
     def candidates(self) -> int:
         """Hypotheses of a sentence that the search gives: the n best, or all if they are to be ranked anew."""
         return self.n_best if self.rerank is None else self.rows
+
+    def within(self, longest: int | None) -> SearchConfig:
+        """The same, as far as a model goes that can write `longest` pieces, the end of sentence counted; None: any."""
+        if longest is None:
+            return self
+        most = min(longest - 1, longest if self.max_length.most is None else self.max_length.most)
+        return replace(self, max_length=replace(self.max_length, most=most))
 
     def penalty(self) -> LengthPenalty:
         """The length penalty."""

@@ -150,6 +150,25 @@ class Tokenizer:
         names: list[str] = self._processor.id_to_piece(list(ids))
         return [_swap(name) for name in names]
 
+    def spellings(self) -> list[bytes]:
+        """What each piece writes, in UTF-8 with U+2581 for a space; nothing for control pieces.
+
+        Joined they are what the ids are decoded to, but for the space before the first word and for bytes that form no
+        character.
+        """
+        names: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
+        spelled = [name.encode() for name in names]
+        for piece in self.control_ids():
+            spelled[piece] = b""
+        for piece in (piece for piece, is_byte in enumerate(self._is_byte) if is_byte):
+            spelled[piece] = bytes([int(names[piece][1:-1], 16)])  # such as <0x0A>
+        spelled[self.vocab.unk] = f"{SPACE_MARK}{UNKNOWN_SURFACE}{SPACE_MARK}".encode()
+        return spelled
+
+    def spelling(self, text: str) -> bytes:
+        """A text as `spellings` has it."""
+        return to_pieces_text(self.normalise(text)).replace(" ", SPACE_MARK).encode()
+
     def piece_ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces by the names that `pieces` gives; KeyError if the vocabulary lacks one."""
         ids: list[int] = self._processor.piece_to_id([_swap(piece) for piece in pieces])

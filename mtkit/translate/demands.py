@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from mtkit.errors import DataError
 from mtkit.search.constraint import Constraint
-from mtkit.search.forbidden import ForbiddenPhrases
+from mtkit.search.forbidden import ForbiddenTexts, Spellings
 from mtkit.search.forced_prefix import ForcedPrefix
 from mtkit.search.request import Request, Symbols
 from mtkit.search.required import RequiredPhrases
@@ -38,11 +39,6 @@ class ConstrainedLine:
 
 Line = str | ConstrainedLine
 KEYS = ("prefix", "include", "exclude")
-
-
-def text_of(line: Line) -> str:
-    """The text to be translated."""
-    return line if isinstance(line, str) else line.text
 
 
 def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
@@ -89,53 +85,63 @@ def _is_text(value: object) -> bool:
 
 @dataclass(frozen=True)
 class PieceDemands:
-    """The demands on a line in pieces; what is excluded also as text, since there are many ways to segment it."""
+    """The demands on a line in pieces; what is excluded as bytes, since there are many ways to cut it into pieces."""
 
-    prefix: tuple[int, ...]
-    include: tuple[tuple[int, ...], ...]
-    exclude: tuple[tuple[int, ...], ...]
-    texts: tuple[str, ...]  # excluded
+    prefix: tuple[int, ...] = ()
+    include: tuple[tuple[int, ...], ...] = ()
+    exclude: tuple[bytes, ...] = ()  # see Tokenizer.spelling
 
     @property
     def least(self) -> int:
         """Pieces that a translation must have room for."""
         return len(self.prefix) + sum(map(len, self.include))
 
-    def breaches(self, tokens: Sequence[int], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
-        """The shortest stretches of pieces that spell something excluded, one for each text that is there."""
-        return [_stretch(tokens, text, tokenizer) for text in self.texts if text in tokenizer.decode([tokens])[0]]
+
+class Asked(NamedTuple):
+    """A line to translate, and the demands on its translation."""
+
+    text: str
+    demands: PieceDemands | None = None
 
 
-def in_pieces(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> PieceDemands:
-    """The demands of line `number` in pieces of the target side.
+def text_of(line: Line | Asked) -> str:
+    """The text to be translated."""
+    return line if isinstance(line, str) else line.text
+
+
+def in_pieces(lines: Iterable[Line], first: int, tokenizer: Tokenizer) -> Iterator[Asked]:
+    """Each line with the demands on it in pieces of the target side; lines are numbered from `first`.
 
     Raises:
-        DataError: they contradict each other, or hold characters that the vocabulary lacks.
+        DataError: the demands on a line contradict each other, or hold characters that the vocabulary lacks.
     """
-    for text in line.exclude:
-        clash = [other for other in (line.prefix, *line.include) if text in other]
+    for number, line in enumerate(lines, start=first):
+        yield Asked(line) if isinstance(line, str) else Asked(line.text, _in_pieces(line, number, tokenizer))
+
+
+def _in_pieces(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> PieceDemands:
+    wanted = (line.prefix, *line.include)
+    excluded = [tokenizer.spelling(text) for text in line.exclude]
+    for text, spelled in zip(line.exclude, excluded, strict=True):
+        clash = [other for other in wanted if spelled in tokenizer.spelling(other)]
         if clash:
             raise DataError(f"line {number}: {clash[0]!r} is demanded and {text!r} in it is excluded")
-    wanted = tokenizer.encode([line.prefix, *line.include])
-    for text, ids in zip((line.prefix, *line.include), wanted, strict=True):
-        if tokenizer.vocab.unk in ids:
+    ids = tokenizer.encode(wanted)
+    for text, pieces in zip(wanted, ids, strict=True):
+        if tokenizer.vocab.unk in pieces:
             raise DataError(f"line {number}: {text!r} has characters that the vocabulary lacks")
-    excluded = [ids for ids in tokenizer.encode(line.exclude) if tokenizer.vocab.unk not in ids]
-    return PieceDemands(
-        tuple(wanted[0]),
-        tuple(map(tuple, wanted[1:])),
-        tuple(map(tuple, excluded)),
-        tuple(tokenizer.normalise(text) for text in line.exclude),
-    )
+    return PieceDemands(tuple(ids[0]), tuple(map(tuple, ids[1:])), tuple(excluded))
 
 
-def constrain(request: Request, demands: Sequence[PieceDemands | None], symbols: Symbols) -> Request:
+def constrain(
+    request: Request, demands: Sequence[PieceDemands | None], symbols: Symbols, spellings: Spellings
+) -> Request:
     """The request with the demands on each of its sentences, and room for what they want."""
-    given = [each or PieceDemands((), (), (), ()) for each in demands]
+    given = [each or PieceDemands() for each in demands]
     least = torch.tensor([each.least for each in given], device=request.max_length.device)
     max_length = torch.maximum(request.max_length, least)
     constraints: list[Constraint] = [
-        ForbiddenPhrases([each.exclude for each in given]),
+        ForbiddenTexts([each.exclude for each in given], spellings),
         ForcedPrefix([each.prefix for each in given]),
     ]
     required = RequiredPhrases([each.include for each in given], max_length.tolist(), symbols)
@@ -150,10 +156,3 @@ def constrain(request: Request, demands: Sequence[PieceDemands | None], symbols:
         constraints=(*request.constraints, *constraints, required),
         selection=required if any(each.include for each in given) else None,
     )
-
-
-def _stretch(tokens: Sequence[int], text: str, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The shortest stretch of the tokens whose text, after whatever is before it, contains `text`."""
-    end = next(n for n in range(1, len(tokens) + 1) if text in tokenizer.decode([tokens[:n]])[0])
-    starts = (n for n in range(end - 1, -1, -1) if text in tokenizer.decode([tokens[n:end]])[0])
-    return tuple(tokens[next(starts, 0) : end])

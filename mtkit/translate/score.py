@@ -20,6 +20,7 @@ from mtkit.models.model import TranslationModel
 from mtkit.search.top import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.translate.demands import Asked
 from mtkit.translate.segment import cut
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length
@@ -141,11 +142,13 @@ def _parts(
 ) -> list[tuple[list[int], list[int]]]:
     """Source and target ids of what was translated as one: the pair `ids`, or the parts of a line that was split."""
     eos = tokenizers.tgt.vocab.eos
-    if eos not in ids[1]:
+    if eos not in ids[1] and (longest is None or len(ids[0]) <= longest):
         return [ids]
     ends = [-1, *(place for place, piece in enumerate(ids[1]) if piece == eos), len(ids[1])]
     targets = [ids[1][before + 1 : end] for before, end in itertools.pairwise(ends)]
-    sources = [segment.ids for segment in cut([text], line, tokenizers, longest) if segment.ids]
+    sources = [segment.ids for segment in cut([Asked(text)], line, tokenizers, longest) if segment.ids]
+    if len(targets) == 1 < len(sources):
+        return [ids]  # a text of somebody else's
     if len(sources) != len(targets):
         raise DataError(
             f"line {line}: was translated in {len(targets)} parts, and this model would cut its source into "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
+from mtkit.search.forbidden import Spellings
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import SPACE_MARK, links_of, word_pairs
-from mtkit.translate.demands import Line, PieceDemands, in_pieces, text_of
+from mtkit.translate.demands import Asked, PieceDemands
 from mtkit.translate.long_lines import split_line
 from mtkit.translate.translation import Alternative, Translation
 
@@ -31,43 +32,41 @@ class Segment:
     flags: tuple[str, ...] = ()
     demands: PieceDemands | None = None
     found: list[Hypothesis] = field(default_factory=list)  # best first
+    is_breached: bool = False  # all that was found has something excluded in it
     texts: list[str] = field(default_factory=list)  # of `found`
 
-    def keep_allowed(self, tokenizer: Tokenizer) -> bool:
-        """Drop hypotheses with something excluded in them. If none is left, demand more, drop none, and say False."""
-        if self.demands is None:
-            return True
-        breaches = [self.demands.breaches(h.tokens, tokenizer) for h in self.found]
-        kept = [h for h, breach in zip(self.found, breaches, strict=True) if not breach]
-        if kept or not self.found:
-            self.found = kept
-            return True
-        spelled = [stretch for breach in breaches for stretch in breach]
-        self.demands = replace(self.demands, exclude=tuple(dict.fromkeys((*self.demands.exclude, *spelled))))
-        return False
+    def take(self, found: list[Hypothesis], spellings: Spellings) -> None:
+        """Keep the hypotheses, or those without what is excluded, which pieces that must come can have spelled."""
+        self.found, self.is_breached = found, False
+        if self.demands is None or not self.demands.exclude:
+            return
+        written = [b"".join(spellings.of_piece[token] for token in h.tokens) for h in found]
+        faultless = [
+            h
+            for h, text in zip(found, written, strict=True)
+            if not any(excluded in text for excluded in self.demands.exclude)
+        ]
+        self.found = faultless or found
+        self.is_breached = not faultless
 
 
 def cut(
-    given: Sequence[Line], first: int, tokenizers: TokenizerPair, longest: int | None, *, split: bool = True
+    asked: Sequence[Asked], first: int, tokenizers: TokenizerPair, longest: int | None, *, split: bool = True
 ) -> Iterator[Segment]:
     """The segments of the lines, which are numbered from `first`; a blank line has none.
 
     A line of more than `longest` pieces becomes several (see long_lines.py); one with demands on it does not, nor does
     any if `split` is False.
-
-    Raises:
-        DataError: as `in_pieces`.
     """
-    tokenizer, lines = tokenizers.src, [text_of(line) for line in given]
-    spoken = [i for i, line in enumerate(lines) if line and not line.isspace()]
+    tokenizer = tokenizers.src
+    spoken = [i for i, (line, _) in enumerate(asked) if line and not line.isspace()]
 
     def lengths(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.encode(texts)]
 
-    for i, ids in zip(spoken, tokenizer.encode([lines[i] for i in spoken]), strict=True):
+    for i, ids in zip(spoken, tokenizer.encode([asked[i].text for i in spoken]), strict=True):
         number = (first + i) * _PARTS
-        line = given[i]
-        demands = None if isinstance(line, str) else in_pieces(line, first + i, tokenizers.tgt)
+        line, demands = asked[i]
         flags = _unknown(ids, tokenizer)
         if longest is None or len(ids) <= longest:
             yield Segment(first + i, number, "", ids, flags, demands)
@@ -75,7 +74,7 @@ def cut(
         if demands is not None or not split:
             yield Segment(first + i, number, "", ids, ("long", *flags), demands)
             continue
-        parts = split_line(lines[i], lengths, longest)
+        parts = split_line(line, lengths, longest)
         for k, (part, piece_ids) in enumerate(zip(parts, tokenizer.encode([p.text for p in parts]), strict=True)):
             flags = ("split", *_unknown(piece_ids, tokenizer))
             yield Segment(first + i, number + k, part.space, piece_ids, flags)
@@ -100,6 +99,8 @@ def join(line: int, segments: Sequence[Segment], tokenizers: TokenizerPair, pena
     flags = [flag for segment in segments for flag in segment.flags]
     if not all(h.finished for h in best):
         flags.append("limit")
+    if any(segment.is_breached for segment in segments):
+        flags.append("excluded")
     num_pieces = sum(len(h.tokens) for h in best)
     tokens = [token for h in best for token in (*h.tokens, tokenizers.tgt.vocab.eos)][:-1]
     return Translation(

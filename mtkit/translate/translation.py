@@ -36,7 +36,8 @@ class Translation:
         length_ratio: pieces of the translation to pieces of the source; 0 for a blank line.
         flags: "split" (longer than any in training, translated in parts), "long" (longer, translated whole),
             "repetition" (ran into a loop, and was translated again without one unless `search.retry_loops` is false),
-            "unknown" (the source has characters that the vocabulary lacks), "limit" (ended by the maximum length).
+            "unknown" (the source has characters that the vocabulary lacks), "limit" (ended by the maximum length),
+            "excluded" (no room was left to keep what is included from spelling what is excluded).
     """
 
     line: int

@@ -6,15 +6,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
 from mtkit.corpus.collate import collate_source
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.search.config import SearchConfig
+from mtkit.search.forbidden import Spellings
 from mtkit.search.request import Request, Symbols
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.demands import Line, constrain, text_of
+from mtkit.translate.demands import Asked, Line, constrain, in_pieces, text_of
 from mtkit.translate.engine import Engine
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.segment import Segment, cut, join, one_line
@@ -23,9 +25,9 @@ from mtkit.translate.translation import Translation
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols_of"]
 
+L = TypeVar("L", bound=Line | Asked)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
-TRIES = 20  # searches without the spellings of an excluded text that were found before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,7 @@ class Translator:
         self.rerank = rerank
         self.shortlist = shortlist
         self.symbols = symbols_of(tokenizers.tgt, allow_unknown=search.allow_unknown)
+        self.spellings = Spellings(tokenizers.tgt.spellings())
 
     @property
     def compute_type(self) -> str:
@@ -113,9 +116,9 @@ class Translator:
 
         Raises:
             MtkitError: what reading `lines` raises, after the translations of all lines before.
-            DataError: a model gives figures that are not numbers; demands that cannot be met.
+            DataError: demands that contradict each other, likewise; a model gives figures that are not numbers.
         """
-        for window, error in windows(lines, self.options):
+        for window, error in windows(in_pieces(lines, first, self.tokenizers.tgt), self.options):
             yield from self._window(window, first)
             first += len(window)
             if error is not None:
@@ -125,15 +128,13 @@ class Translator:
         """The texts alone."""
         return [translation.hyp for translation in self.translate(lines)]
 
-    def _window(self, lines: Sequence[Line], first: int) -> Iterator[Translation]:
+    def _window(self, lines: Sequence[Asked], first: int) -> Iterator[Translation]:
         segments = list(cut(lines, first, self.tokenizers, self.longest_source, split=self.search.split_long_lines))
         self._search(segments, self.search)
-        self._keep_out(segments, self.search)
         looping = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
         if self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
             self._search(looping, no_loops)
-            self._keep_out(looping, no_loops)
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
         self._write(segments)
@@ -160,21 +161,11 @@ class Translator:
                 columns=columns,
             )
             if any(s.demands for s in batch):
-                request = constrain(request, [s.demands for s in batch], self.symbols)
+                request = constrain(request, [s.demands for s in batch], self.symbols, self.spellings)
             for segment, found in zip(batch, find(request), strict=True):
                 if any(math.isnan(h.score) for h in found) and (details or config.rows > 1):
                     raise DataError(f"line {segment.line}: the model gives scores that are not numbers; train it again")
-                segment.found = found
-
-    def _keep_out(self, segments: Sequence[Segment], config: SearchConfig) -> None:
-        """Search again, with what was found forbidden, where all that was found has something excluded in it."""
-        waiting = [s for s in segments if s.demands is not None]
-        for _ in range(TRIES):
-            waiting = [s for s in waiting if not s.keep_allowed(self.tokenizers.tgt)]
-            if not waiting:
-                return
-            self._search(waiting, config)
-        raise DataError(f"line {waiting[0].line}: no translation was found without what is excluded")
+                segment.take(found, self.spellings)
 
     def _write(self, segments: Sequence[Segment]) -> None:
         """Ids -> text for all hypotheses, in the order that `rerank` wants."""
@@ -188,10 +179,10 @@ class Translator:
             del segment.found[self.search.n_best :], segment.texts[self.search.n_best :]
 
 
-def windows(lines: Iterable[Line], options: TranslationOptions) -> Iterator[tuple[list[Line], MtkitError | None]]:
+def windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
     """Lines to be sorted together, and with the last of them what ended the reading."""
     most = min(options.window, options.flush_every or options.window)
-    window: list[Line] = []
+    window: list[L] = []
     characters = 0
     try:
         for line in lines:

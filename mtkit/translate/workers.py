@@ -7,12 +7,12 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self, TypeVar
 
 import torch
 
@@ -20,11 +20,19 @@ from mtkit.errors import MtkitError, ReadWriteError
 from mtkit.translate.demands import Line
 from mtkit.translate.translator import Translation, TranslationOptions, Translator, windows
 
+T = TypeVar("T")
 CHUNK = 512  # lines given to a worker at a time: enough to be sorted by length, and to share work out evenly
 AHEAD = 3  # chunks for each worker that may be finished before their turn
 # Text that pays for a worker's start of two to three seconds: 4,000 lines of captions. On two cores two workers of one
 # thread were 1.2 (beam 5) to 1.3 times (greedy) as fast as one of two threads, model T in float32.
 BYTES_EACH = 250_000
+
+
+class Answer(NamedTuple):
+    """What a worker says of its lines: the translations of all, or of the first of them and why there are no more."""
+
+    translations: list[Translation]
+    failure: Exception | None = None
 
 
 class WorkerPool:
@@ -80,7 +88,7 @@ class WorkerPool:
         chunks = windows(lines, self.options)
         idle = deque(self._pipes)
         busy: dict[Connection, int] = {}
-        done: dict[int, list[Translation]] = {}
+        done: dict[int, Answer] = {}
         sent = given = 0  # chunks
         reading = True
         error: MtkitError | None = None
@@ -97,7 +105,10 @@ class WorkerPool:
                 done[busy.pop(pipe)] = self._receive(pipe)
                 idle.append(pipe)
             while given in done:
-                yield from done.pop(given)
+                translations, failure = done.pop(given)
+                yield from translations
+                if failure is not None:
+                    raise failure
                 given += 1
         if error is not None:
             raise error
@@ -108,19 +119,12 @@ class WorkerPool:
         except OSError as error:
             raise self._lost(pipe) from error
 
-    def _receive(self, pipe: Connection) -> list[Translation]:
+    def _receive(self, pipe: Connection) -> Answer:
         try:
-            answer: list[Translation] | tuple[type[MtkitError], str] | Exception = pipe.recv()
-        except (EOFError, OSError) as error:
-            raise self._lost(pipe) from error
-        if isinstance(answer, list):
-            return answer
-        if isinstance(answer, Exception):
-            raise answer
-        kind, message = answer
-        failure = kind.__new__(kind)
-        Exception.__init__(failure, message)
-        raise failure
+            answer: Answer = pipe.recv()
+        except (EOFError, OSError):
+            return Answer([], self._lost(pipe))
+        return answer
 
     def _lost(self, pipe: Connection) -> ReadWriteError:
         process = self._processes[self._pipes.index(pipe)]
@@ -150,18 +154,27 @@ def translating(
 
 
 def _work(pipe: Connection, make: Callable[[], Translator]) -> None:
-    """A worker's life: translate what comes, until nobody is there any more."""
+    """A worker's life: translate what comes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     torch.set_num_threads(1)
-    try:
-        translator = make()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is there any more
+        made, failure = _attempt(make() for _ in range(1))
         while True:
             window, first = pipe.recv()
-            pipe.send(list(translator.translate(window, first=first)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+            if made:
+                pipe.send(Answer(*_attempt(made[0].translate(window, first=first))))
+            else:
+                pipe.send(Answer([], failure))
+
+
+def _attempt(items: Iterable[T]) -> tuple[list[T], Exception | None]:
+    """The items, as far as they come, and what ended them."""
+    found: list[T] = []
+    try:
+        found.extend(items)
     except MtkitError as error:
-        pipe.send((type(error), str(error)))
+        return found, error
     except (RuntimeError, MemoryError) as error:  # who started us knows whether this means that memory is used up
         error.add_note(traceback.format_exc())
-        pipe.send(error)
+        return found, error
+    return found, None

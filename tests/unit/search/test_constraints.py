@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mtkit.search.beam import BeamSearch
-from mtkit.search.forbidden import ForbiddenPhrases
+from mtkit.search.forbidden import ForbiddenTexts, Spellings
 from mtkit.search.forced_prefix import ForcedPrefix
 from mtkit.search.length_penalty import Average
 from mtkit.search.repeats import NoRepeatNgram, RepetitionPenalty
@@ -18,11 +18,12 @@ from tests.unit.search.scripted import ScriptedModel
 
 MAX, SENTENCES = 4, 6
 PREFIXES = [[], [3], [4, 5], [5, 5, 5], [3, 4, 3, 4], []]
-PHRASES = [[], [[3]], [[4, 4], [5]], [[3, 4], [4, 3], [5, 5, 5]], [[5, 4, 3]], [[4]]]
+SPELLINGS = Spellings([b"", b"", b"", b"a", b"ab", "\u00e4b".encode()])
+TEXTS = [[], [b"b"], [b"aa", b"bb"], [b"aba", "b\u00e4b\u00e4".encode()], ["\u00e4".encode()], [b"aab", b"abab"]]
 
 
-def contains(tokens, phrase) -> bool:
-    return any(tokens[i : i + len(phrase)] == tuple(phrase) for i in range(len(tokens) - len(phrase) + 1))
+def written(tokens) -> bytes:
+    return b"".join(SPELLINGS.of_piece[token] for token in tokens)
 
 
 def repeats(tokens, size: int) -> bool:
@@ -34,7 +35,7 @@ CASES = [
     (NoRepeatNgram(1), lambda b, s: not repeats(s, 1)),
     (NoRepeatNgram(2), lambda b, s: not repeats(s, 2)),
     (ForcedPrefix(PREFIXES), lambda b, s: s[: len(PREFIXES[b])] == tuple(PREFIXES[b])),
-    (ForbiddenPhrases(PHRASES), lambda b, s: not any(contains(s, p) for p in PHRASES[b])),
+    (ForbiddenTexts(TEXTS, SPELLINGS), lambda b, s: not any(text in written(s) for text in TEXTS[b])),
 ]
 
 
@@ -117,6 +118,6 @@ def test_constraints_under_a_shortlist():
         assert tuple(h.tokens) == max(allowed, key=lambda s, b=b: score(b, s))
 
 
-def test_an_empty_forbidden_phrase_is_refused():
-    with pytest.raises(ValueError, match="no pieces"):
-        ForbiddenPhrases([[[]]])
+def test_an_empty_forbidden_text_is_refused():
+    with pytest.raises(ValueError, match="no bytes"):
+        ForbiddenTexts([[b""]], SPELLINGS)

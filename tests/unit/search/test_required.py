@@ -10,7 +10,7 @@ import torch
 
 from mtkit.search.beam import BeamSearch
 from mtkit.search.constraint import Prefixes
-from mtkit.search.forbidden import ForbiddenPhrases
+from mtkit.search.forbidden import ForbiddenTexts, Spellings
 from mtkit.search.forced_prefix import ForcedPrefix
 from mtkit.search.length_penalty import Average
 from mtkit.search.repeats import NoRepeatNgram
@@ -68,7 +68,8 @@ def test_always_there(seed):
         Walk(symbols=model.symbols, penalty=Average(1.0), pick=Draw(seed=seed), paths=3, n_best=3),
         *(beam(model, beam_size=size, n_best=size, patience=1.0) for size in (1, 2, 5)),
     ]
-    for before in ((), (NoRepeatNgram(1),), (ForbiddenPhrases([[[3]]] * 8),)):
+    never_x = ForbiddenTexts([[b"x"]] * 8, Spellings([b"", b"", b"", b"x", *[b"y"] * 4]))
+    for before in ((), (NoRepeatNgram(1),), (never_x,)):
         for search in searches:
             for b, hypotheses in enumerate(search(model, request(phrases, 12, before=before))):
                 assert hypotheses

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
+from mtkit.layers.learned import LearnedConfig
 from mtkit.models.transformer_config import TransformerConfig
-from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -144,3 +145,42 @@ def test_bad_files(tmp_path, written, said):
     path.write_text(written, encoding="utf-8")
     with pytest.raises(DataError, match=said):
         list(with_constraints(["x", "y"], path))
+
+
+def test_what_is_excluded_is_met_by_whatever_pieces(tokenizers, engine):
+    lines = [ConstrainedLine(text=text, exclude=("a", "d s", "e")) for text in sentences(10)]
+    config = SearchConfig(beam_size=3, n_best=3, max_length=MaxLength(a=2.0, b=5))
+    for found in Translator(engine, tokenizers, config).translate(lines):
+        assert not any(text in each.hyp for each in found.nbest for text in ("a", "d s", "e"))
+        assert "excluded" not in found.flags
+
+
+def test_pieces_that_must_come_can_spell_what_is_excluded_and_that_is_said(tokenizers, engine):
+    line = ConstrainedLine(text="a dog", prefix="the", include=("man",), exclude=("the man",))
+    tight = SearchConfig(max_length=MaxLength(a=0, b=2))
+    (found,) = Translator(engine, tokenizers, tight).translate([line])
+    assert (found.hyp, "excluded" in found.flags) == ("the man", True)
+    (found,) = Translator(engine, tokenizers, SearchConfig()).translate([line])
+    assert ("the man" in found.hyp, "man" in found.hyp, "excluded" in found.flags) == (False, True, False)
+
+
+def test_what_cannot_be_demanded_is_said_after_the_translations_before(tokenizers, engine):
+    lines = ["a", "dog", ConstrainedLine(text="", prefix="\u4e00")]
+    stream = Translator(engine, tokenizers, SearchConfig()).translate(lines)
+    assert [next(stream).line, next(stream).line] == [1, 2]
+    with pytest.raises(DataError, match="line 3"):
+        next(stream)
+
+
+def test_translations_end_where_the_learned_positions_do(tokenizers):
+    size = tokenizers.src.vocab.size
+    short = LearnedConfig(max_length=6)
+    config = TransformerConfig(d_model=8, num_heads=2, encoder_layers=1, decoder_layers=1, decoder_positions=short)
+    engine = OwnEngine([config.build(size, size).eval()], compute_type="float32")
+    line = "the big red dog sees a cat and a man"
+    with pytest.raises(DataError, match="is longer than the 6 learned positions"):
+        Translator(engine, tokenizers, SearchConfig(min_length=LengthLimit(b=9))).translate_lines([line])
+    within = SearchConfig(min_length=LengthLimit(b=9)).within(config.longest_target())
+    (found,) = Translator(engine, tokenizers, within).translate([line])
+    assert (len(found.pieces), found.flags) == (5, ("limit",))
+    assert (SearchConfig().within(9).within(8).within(None)).max_length.most == 7

@@ -198,7 +198,8 @@ def test_forced_log_probs_are_those_of_the_search(tokenizers, config):
 
 
 def test_forced_log_probs_of_a_line_that_was_split_are_those_of_its_parts(tokenizers):
-    model, lines = transformer(tokenizers), [*sentences(6, 9), "the dog . a cat sees the house . and"]
+    lines = [*sentences(6, 9), "the dog . a cat sees the house . and", " " * 20 + "the dog"]
+    model = transformer(tokenizers)
     found = list(translator(tokenizers, model, longest_source=8).translate(lines))
     assert {"split" in t.flags for t in found} == {True, False}
     assert all(len(t.piece_log_probs) == len(t.pieces) + 1 for t in found)

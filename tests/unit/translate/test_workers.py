@@ -16,6 +16,7 @@ from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.translate.demands import ConstrainedLine
 from mtkit.translate.engine import OwnEngine
 from mtkit.translate.translator import Translator
 from mtkit.translate.workers import BYTES_EACH, WorkerPool, workers_for
@@ -75,6 +76,15 @@ def test_workers_give_what_one_translator_gives(folder):
 def test_what_a_worker_raises_is_raised(folder):
     with WorkerPool(functools.partial(fail, folder), 1) as pool, pytest.raises(DataError, match="damaged"):
         list(pool.translate(LINES))
+
+
+def test_what_was_translated_before_a_failure_is_given(folder):
+    lines = [*LINES, ConstrainedLine(text="a", include=("red dog",), exclude=("dog",)), "a"]
+    with WorkerPool(functools.partial(make, folder), 2, flush_every=5) as pool:
+        stream = pool.translate(lines)
+        assert [next(stream).line for _ in LINES] == list(range(1, len(LINES) + 1))
+        with pytest.raises(DataError, match=f"line {len(LINES) + 1}: 'red dog' is demanded"):
+            next(stream)
 
 
 def test_memory_that_is_used_up_in_a_worker_is_told_as_here(folder):
