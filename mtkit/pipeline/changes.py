@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mtkit.pipeline.measure import OF_BLEU
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.training.config import harmless_keys
 
-# files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time
+# files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time, if
+# training does not depend on them
 _NOT_COMPARED = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
 
 
@@ -34,7 +36,7 @@ def changes(before: Recipe, after: Recipe) -> Changes:
     """
     harmless = harmless_keys(before.training) & harmless_keys(after.training)
     skipped = _NOT_COMPARED | {f"training.{key}" for key in harmless}
-    is_drawn = before.training.objective.kind == "minimum_risk"  # training translates, as far as a search may go
+    learned = _learned(before)
     old, new = dict(_flat(plain(before), "")), dict(_flat(plain(after), ""))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
     found = Changes([], [])
@@ -43,9 +45,17 @@ def changes(before: Recipe, after: Recipe) -> Changes:
         if _same(old, new, key) or within or _is_path(key):
             continue
         change = f"{key}: {_said(old, key)}, now {_said(new, key)}"
-        is_learned = is_drawn and key.startswith("search.max_length.")
-        (found.harmless if _is_skipped(key, skipped) and not is_learned else found.fatal).append(change)
+        is_harmless = _is_within(key, skipped) and not _is_within(key, learned)
+        (found.harmless if is_harmless else found.fatal).append(change)
     return found
+
+
+def _learned(recipe: Recipe) -> set[str]:
+    """Keys of search and evaluation that this training learns from, or whose rate depends on them."""
+    training = recipe.training
+    drawn = {"search.max_length"} if training.objective.kind == "minimum_risk" else set()  # it translates
+    is_judged = training.schedule.kind == "plateau" and training.validation.metric == "bleu"
+    return drawn | (OF_BLEU if is_judged else set())
 
 
 def _is_path(key: str) -> bool:
@@ -53,9 +63,9 @@ def _is_path(key: str) -> bool:
     return key == "corpus.root" or (parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"))
 
 
-def _is_skipped(key: str, skipped: frozenset[str] | set[str]) -> bool:
+def _is_within(key: str, outer: frozenset[str] | set[str]) -> bool:
     parts = key.split(".")
-    return any(".".join(parts[:end]) in skipped for end in range(1, len(parts) + 1))
+    return any(".".join(parts[:end]) in outer for end in range(1, len(parts) + 1))
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], key: str) -> bool:

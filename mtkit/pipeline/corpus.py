@@ -89,7 +89,8 @@ def make_tokenizer(run: Run) -> TokenizerPair:
         DataError, MissingInputError, ReadWriteError: as `train_pair`.
     """
     recipe, folder = run.recipe, run.folder.tokenizer
-    wanted, stamp = _made_from(run), _read_stamp(run, folder / STAMP)
+    stamp = _read_stamp(run, folder / STAMP)
+    wanted = _made_from(run, stamp)
     files = stamp.pop("sha256", {})
     damaged = changed_files(folder, files)
     if not stamp and folder.is_dir():  # nobody knows what it was made from: it stays if it comes out the same
@@ -126,11 +127,16 @@ def _read_stamp(run: Run, path: Path) -> Json:
         return {}
 
 
-def _made_from(run: Run) -> Json:
-    """What decides the tokenizer, and the training text, which must not change under a training even if it does not."""
+def _made_from(run: Run, stamp: Json) -> Json:
+    """What decides the tokenizer, and the training text, which must not change under a training even if it does not.
+
+    A training that was begun with a model's tokenizer has its own copy: that model may be gone, `stamp` knows it.
+    """
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
     if recipe.training.tokenizer_from is not None:
+        if run.folder.has_training() and "init_from" in stamp:
+            return {"text": text, "init_from": stamp["init_from"]}
         model = find_model(recipe.training.tokenizer_from)
         names = model_names(read_description(model).tokenizer.shared)
         return {"text": text, "init_from": [hash_file(model / name) for name in names]}
@@ -154,7 +160,7 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
     """The binary corpus of a run; what changed since it was made is made again.
 
     Raises:
-        RecipeError: the training text would change under a training that was begun.
+        RecipeError: the training text, or what else training depends on, would change under one that was begun.
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
@@ -170,6 +176,8 @@ def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
             continue
         if state == "changed" and name != "valid":
             run.refuse_to_replace("the training text")
+        if state == "changed" and run.recipe.training.schedule.kind == "plateau":
+            run.refuse_to_replace("the valid set, which the learning rate depends on (training.schedule),")
         report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning)
         run.say(name, "; ".join(report.summary()))
     _remove_others(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])

@@ -4,8 +4,9 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 
 | event | fields |
 |---|---|
-| begin | max_updates, precision, parameters, device, first_update |
+| begin | max_updates, precision, parameters, device |
 | resume | checkpoint |
+| measure | result: that validations can't be compared with those before |
 | train | loss, rate, grad_norm, fill, memory_gb, truth_rate, parts, the objective's extras, and times: |
 | | tokens_per_second, seconds_per_update, seconds, seconds_left |
 | validation | nll, perplexity, bleu, sample [src, hyp, ref], is_best, seconds |
@@ -130,10 +131,17 @@ class Log:
         finally:
             self._others.remove(display)
 
-    def rewind(self, update: int) -> None:
-        """Take out what a training that goes on after `update` will say again, and lines that were torn off."""
+    def rewind(self, update: int, *, is_validated: bool = True) -> None:
+        """Take out what a training that goes on after `update` will say again, and lines that were torn off.
+
+        Args:
+            update: the last that counts.
+            is_validated: whether its validation counts too.
+        """
         self._file.close()
-        kept = [line for line in self.path.read_bytes().split(b"\n") if _is_kept(line, update)]
+        kept = [
+            line for line in self.path.read_bytes().split(b"\n") if _is_kept(line, update, is_validated=is_validated)
+        ]
         write_bytes(self.path, b"".join(line + b"\n" for line in kept))
         self._open()
 
@@ -158,11 +166,14 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_kept(line: bytes, update: int) -> bool:
+def _is_kept(line: bytes, update: int, *, is_validated: bool) -> bool:
     record = parse_line(line)
     if record is None:
         return False
-    return record["event"] not in REPEATED or record["update"] is None or record["update"] <= update
+    if record["event"] not in REPEATED or record["update"] is None:
+        return True
+    is_over = is_validated or record["event"] != "validation"
+    return bool(record["update"] <= update if is_over else record["update"] < update)
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:

@@ -127,12 +127,16 @@ def resume(learner: Learner, around: Surroundings) -> Progress:
         learner.load(checkpoint.tensors)
         learner.load_numbers(checkpoint.state)
         progress = Progress.from_json(checkpoint.state["progress"])
-        around.log.rewind(progress.update)
+    known, progress = progress, _measured(progress, around)
+    if checkpoint is not None:
+        around.log.rewind(progress.update, is_validated=progress.validated == progress.update)
     for damage in damages:
         around.log.event("damaged", path=str(damage.path), reason=damage.reason)
     if checkpoint is not None:
         path = checkpoint_path(folder, progress.update)
         around.log.event("resume", progress.update, checkpoint=str(path))
+    if known.ranking != progress.ranking:
+        around.log.event("measure", progress.update, result="validation is another; the best is sought anew")
     around.log.event(
         "begin",
         progress.update,
@@ -142,6 +146,13 @@ def resume(learner: Learner, around: Surroundings) -> Progress:
         parameters=sum(p.numel() for p in learner.model.parameters()),
     )
     return progress
+
+
+def _measured(progress: Progress, around: Surroundings) -> Progress:
+    """Forget what was best by another measure, unless training has ended and chosen."""
+    config = around.config
+    has_ended = progress.update >= config.max_updates or progress.ranking.is_exhausted(config.patience)
+    return progress if has_ended else progress.measured(around.measure)
 
 
 def newest_of_all(folder: Path, ranks: Ranks) -> tuple[Checkpoint | None, list[Damage]]:

@@ -24,6 +24,7 @@ class Progress:
         ranking: the best validations.
         skipped, skipped_in_a_row: draws whose loss or gradient was not finite.
         course: where loss and validation have been heading.
+        measure: by which the validations were, see `Surroundings`; "" if nobody knows.
     """
 
     update: int = 0
@@ -36,6 +37,7 @@ class Progress:
     skipped: int = 0
     skipped_in_a_row: int = 0
     course: Course = field(default_factory=Course)
+    measure: str = ""
 
     def applied(self, drawn: Update) -> Progress:
         """With one more update."""
@@ -53,6 +55,13 @@ class Progress:
         return replace(
             self, position=drawn.position, skipped=self.skipped + 1, skipped_in_a_row=self.skipped_in_a_row + 1
         )
+
+    def measured(self, measure: str) -> Progress:
+        """With validations by this measure; those by another one can't be compared with them and are forgotten."""
+        if self.measure in ("", measure):
+            return replace(self, measure=measure)
+        course = replace(self.course, lowest=None, is_lost=False)
+        return replace(self, measure=measure, validated=0, ranking=Ranking(), course=course)
 
     def to_json(self) -> dict[str, Any]:
         """For a checkpoint."""

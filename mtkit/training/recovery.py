@@ -11,6 +11,7 @@ from mtkit.training.checkpoint import (
     checkpoint_path,
     list_checkpoints,
     read_checkpoint,
+    remove_checkpoint,
     verify_checkpoint,
 )
 from mtkit.training.divergence import DivergenceConfig
@@ -29,7 +30,8 @@ def go_back(
     """Give the learner the weights and the optimiser of the best checkpoint; data and schedule go on.
 
     Without one that was validated and is whole, it is the newest regular one from before the loss rose: others are
-    there because somebody stopped the training, which must not change where it goes.
+    there because somebody stopped the training, which must not change where it goes. Those after it are removed: what
+    was given up is no part of a later average, nor to be gone back to.
 
     Args:
         learner: changed in place.
@@ -43,6 +45,7 @@ def go_back(
 
     Raises:
         TrainingError: it has gone back often enough, or there is no checkpoint.
+        ReadWriteError: a checkpoint cannot be removed.
     """
     course = progress.course
     what, remedy = f"update {progress.update}: training has diverged", "lower training.optimiser.learning_rate"
@@ -57,6 +60,8 @@ def go_back(
         raise TrainingError(f"{what}, and there is no checkpoint from before to go back to\n{remedy}")
     path = checkpoint_path(folder, update)
     learner.load(read_checkpoint(path).tensors)
+    for given_up in [there for there in list_checkpoints(folder) if there > update and learner.ranks.is_first]:
+        remove_checkpoint(checkpoint_path(folder, given_up))
     ranking = progress.ranking.without(progress.update)  # that validation was not of these weights
     return replace(progress, ranking=ranking, course=course.recovered(config), skipped_in_a_row=0), path
 

@@ -41,12 +41,14 @@ class Surroundings:
         folder: the run folder.
         log: where events go.
         validate: judges the model; None if there is nothing to judge by, the last weights are then the best.
+        measure: values of validations can be compared while this is the same.
     """
 
     config: TrainingConfig
     folder: Path
     log: Log
     validate: Validate | None
+    measure: str = ""
 
 
 class Draws(Protocol):
@@ -226,6 +228,7 @@ class Session:
             self.progress, path = go_back(self.learner, folder, self.progress, config, is_regular=is_regular)
         share = self.progress.course.share
         self.around.log.event("diverged", self.progress.update, checkpoint=str(path), rate_share=share)
+        self._submit()  # in place of what was given up
 
     def save(self) -> None:
         """Save a checkpoint, when it is due, when the model is among the best, or when training ends here.

@@ -79,6 +79,14 @@ def test_validation_is_not_harmless_where_the_rate_depends_on_it(path: Path) -> 
     assert found == ["training.validate_every: 500, now 7"]
 
 
+def test_how_bleu_is_found_is_not_harmless_where_the_rate_depends_on_it(path: Path) -> None:
+    keys = ("search.length_penalty=0", "evaluation.tokenize=char", "search.beam_size=1", "evaluation.metrics=[ter]")
+    plateau = ("training.schedule={kind: plateau}",)
+    found = changed(path, *keys, before=(*plateau, "training.validation={metric: bleu}"))
+    assert found == ["search.length_penalty: 1.0, now 0.0", 'evaluation.tokenize: "auto", now "char"']
+    assert changed(path, *keys, before=plateau) == []  # validation has a beam of its own, and nll needs none
+
+
 def test_the_length_of_translations_is_not_harmless_where_training_draws_them(path: Path) -> None:
     keys = ("search.max_length={a: 2.0, b: 7}", "search.beam_size=1")
     found = changed(path, *keys, before=("training.objective={kind: minimum_risk}",))

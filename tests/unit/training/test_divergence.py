@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mtkit.errors import Interrupted, TrainingError
-from mtkit.training.average import translation_weights
+from mtkit.training.average import CheckpointAverageConfig, average_checkpoints, translation_weights
 from mtkit.training.checkpoint import list_checkpoints, read_state
 from mtkit.training.checkpoint_writer import KeepConfig
 from mtkit.training.divergence import Course, DivergenceConfig
@@ -87,6 +87,22 @@ def test_what_was_given_up_is_forgotten(tmp_path):
     saved = list_checkpoints(tmp_path / "checkpoints")
     assert equal(translation_weights(saved[6]), translation_weights(saved[12]))
     assert [scored["update"] for scored in read_state(saved[16])["progress"]["ranking"]["best"]] == [6]
+
+
+def test_what_was_given_up_is_in_no_average(tmp_path):
+    """At update 14 it goes back to update 6: the regular checkpoints of 8 and 12 are of the way that was left."""
+    config = toy_config(max_updates=16, on_divergence=CONFIG, average=CheckpointAverageConfig(checkpoints=4))
+    result = toy_train(
+        tmp_path,
+        config,
+        learner=raised(config, range(12, 15)),
+        validate=lambda model, update: Validation({6: 1.0}.get(update, 1.2)),
+    )
+    (event,) = events(tmp_path, "diverged")
+    assert (event["update"], event["checkpoint"][-2:]) == (14, "06")
+    saved = list_checkpoints(tmp_path / "checkpoints")
+    assert list(saved) == [4, 6, 16]
+    assert equal(result.weights, average_checkpoints([saved[4], saved[16]]))
 
 
 def test_too_often_or_nowhere_to_go(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -108,6 +109,21 @@ def test_final_average(tmp_path, of, chosen):
     assert equal(result.weights, average_checkpoints(paths))
 
 
+def test_validations_by_another_measure_are_not_compared(tmp_path):
+    """By BLEU update 12 was best; by nll, from update 16 on, update 18 is, though each BLEU is below any nll."""
+    bleu = toy_config(validation=ValidationConfig(metric="bleu"))
+    with pytest.raises(Interrupted):
+        toy_train(tmp_path, bleu, measure="bleu", loader=signal_at(16, signal.SIGTERM))
+    result = toy_train(tmp_path, toy_config(patience=2), measure="nll", validate=by_distance_to_18)
+    assert (result.reason, result.best.update) == ("max_updates", 18)
+    assert [record["update"] for record in events(tmp_path, "measure")] == [16]
+    assert toy_train(tmp_path, toy_config(), measure="another").best.update == 18  # it has ended, and chosen
+
+
+def by_distance_to_18(model, update):
+    return Validation(1.0 + abs(update - 18))
+
+
 def test_which_checkpoints_stay(tmp_path):
     config = toy_config(keep=KeepConfig(last=1, best=1, every=8))
     toy_train(tmp_path, config, validate=lambda model, update: Validation(float(abs(update - 12))))
@@ -201,6 +217,9 @@ def test_a_signal_cuts_validation_off_and_it_is_made_up_for(tmp_path):
     with pytest.raises(Interrupted):
         toy_train(tmp_path, config, validate=killing)
     assert [record["update"] for record in events(tmp_path, "validation")] == [6]
+    with pytest.raises(Interrupted):  # after that validation, and before the next regular checkpoint
+        toy_train(tmp_path, config, loader=signal_at(1, signal.SIGTERM))
+    shutil.rmtree(tmp_path / "checkpoints/update-00000013")
     assert equal(toy_train(tmp_path, config).weights, toy_train(tmp_path / "whole", config).weights)
     assert [record["update"] for record in events(tmp_path, "validation")] == [6, 12, 18, 24]
 

@@ -149,11 +149,11 @@ class Judging:
 
 
 def toy_train(
-    folder: Path, config: TrainingConfig, *, loader=None, validate=toy_validate, learner=None
+    folder: Path, config: TrainingConfig, *, loader=None, validate=toy_validate, learner=None, measure=""
 ) -> TrainingResult:
     judging = Judging(validate) if callable(validate) else validate
     with Log(folder / "log.jsonl", Silent()) as log:
-        around = Surroundings(config=config, folder=folder, log=log, validate=judging)
+        around = Surroundings(config=config, folder=folder, log=log, validate=judging, measure=measure)
         return train(learner or toy_learner(config), loader or ToyLoader(), around)
 
 
