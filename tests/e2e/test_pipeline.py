@@ -215,14 +215,6 @@ def test_a_changed_valid_set_and_moved_text_are_harmless(folder: Path) -> None:
     assert heard.results["valid"].startswith("5 of 5")
 
 
-def test_a_changed_valid_set_is_refused_where_the_learning_rate_depends_on_it(folder: Path) -> None:
-    recipe = toy(folder, "training.schedule={kind: plateau}")
-    pipeline.train(recipe, run_dir=folder / "run")
-    write_pair(folder, "valid", sentences(5, 3))
-    with pytest.raises(RecipeError, match=r"the valid set, which .* \(training.schedule\), changed since"):
-        pipeline.train(recipe, run_dir=folder / "run")
-
-
 def test_another_number_of_corpora_leaves_nothing_behind(folder: Path) -> None:
     two = toy(
         folder, "corpus.train.1.src=" + str(folder / "valid.en"), "corpus.train.1.tgt=" + str(folder / "valid.de")
@@ -239,25 +231,6 @@ def test_without_valid_and_test_sets(folder: Path) -> None:
     assert "test" not in report.content or not report.content["test"]
     with pytest.raises(RecipeError, match=r"corpus.test: names no test set; there is nothing to score"):
         pipeline.evaluate_run(folder / "run")
-
-
-def test_fine_tuning_begins_from_a_model(folder: Path) -> None:
-    run(folder)
-    write_pair(folder, "more", sentences(20, 6))
-    overrides = [f"training.init_from={folder / 'run'}", f"corpus.train.0.src={folder / 'more.en'}"]
-    recipe = toy(folder, *overrides, f"corpus.train.0.tgt={folder / 'more.de'}")
-    heard = Heard()
-    pipeline.train(recipe, run_dir=folder / "tuned", display=heard)
-    assert heard.results["tokenizer"] == f"taken from {folder / 'run' / 'model'}"
-    spm = "model/spm.model"
-    assert (folder / "tuned" / spm).read_bytes() == (folder / "run" / spm).read_bytes()
-    (folder / "run").rename(folder / "away")  # what was begun needs it no more
-    longer = toy(folder, *overrides, f"corpus.train.0.tgt={folder / 'more.de'}", "training.max_updates=5")
-    assert pipeline.train(longer, run_dir=folder / "tuned").content["train"]["updates"] == 5
-    (folder / "away").rename(folder / "run")
-    wider = toy(folder, *overrides, f"corpus.train.0.tgt={folder / 'more.de'}", "model.d_ff=16")
-    with pytest.raises(RecipeError, match=r"training.init_from: .*: its weights do not fit this recipe's model: "):
-        pipeline.train(wider, run_dir=folder / "other")
 
 
 def test_time_that_runs_out_is_no_end(folder: Path) -> None:

@@ -13,7 +13,8 @@ from mtkit.training.divergence import Course, DivergenceConfig
 from mtkit.training.early_stopping import Validation
 from mtkit.training.learner import build_learner
 from mtkit.training.objective import CrossEntropy
-from tests.unit.training.test_training import equal, events, poisoned, signal_at
+from tests.unit.training.test_nonfinite import poisoned
+from tests.unit.training.test_training import equal, events, signal_at
 from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_config, toy_train
 
 CONFIG = DivergenceConfig(loss_factor=2.0, updates=3, nll_factor=1.5, shrink=0.5, most=2)
