@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
+from mtkit.files import reading
 from mtkit.plot.picture import letters, line_style, picture
-from mtkit.text.lines import read_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,26 +36,28 @@ class Curves:
 
 
 def read_curves(log: Path, label: str) -> Curves:
-    """Read a `log.jsonl`; a last line that is torn is passed over.
+    """Read a `log.jsonl`; a line that is torn is passed over.
 
     Raises:
         MissingInputError, ReadWriteError: as `files.reading`.
         DataError: nothing was logged that could be drawn.
     """
     curves = Curves(label)
-    for line in read_lines(log):
+    with reading(log):
+        content = log.read_bytes()
+    for line in content.split(b"\n"):
         record = _parse(line)
         sources = {"train": [("loss", curves.loss)], "validation": [("nll", curves.nll), ("bleu", curves.bleu)]}
         for name, points in sources.get(record.get("event", ""), []):
-            value = record.get(name)
-            if value is not None:
-                points.append((record["update"], value))
+            value, update = record.get(name), record.get("update")
+            if isinstance(value, int | float) and isinstance(update, int):
+                points.append((update, value))
     if not (curves.loss or curves.nll or curves.bleu):
         raise DataError(f"{log}: nothing to draw yet: no update was logged")
     return curves
 
 
-def _parse(line: str) -> dict[str, Any]:
+def _parse(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except ValueError:

@@ -147,7 +147,8 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with writing(self.path):  # of a full disk, what could not be written is tried once more
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +53,11 @@ def survey(run: Path) -> list[Surveyed]:
     if not paths and not aside:
         raise MissingInputError(f"{run}: has no checkpoints; nothing was trained there yet")
     faults = {update: _fault(path) for update, path in paths.items()}
+    paths = {
+        update: path for update, path in paths.items() if path.exists()
+    }  # a training removes what it has no use for
     whole = [path for update, path in paths.items() if faults[update] is None]
-    ranking = [one["update"] for one in read_state(whole[-1])["progress"]["ranking"]["best"]] if whole else []
+    ranking = _ranking(whole)
     found = [
         Surveyed(path, update, _size(path), faults[update], ranking.index(update) + 1 if update in ranking else None)
         for update, path in paths.items()
@@ -62,10 +68,23 @@ def survey(run: Path) -> list[Surveyed]:
 def _fault(path: Path) -> str | None:
     try:
         verify_checkpoint(path)
-    except DamagedError as error:
+    except (DamagedError, MissingInputError) as error:
         return str(error).removeprefix(f"{path}: ")
     return None
 
 
+def _ranking(whole: Sequence[Path]) -> list[int]:
+    """The updates of the best validations, best first, as the newest of these checkpoints knows them."""
+    for path in reversed(whole):
+        with suppress(FileNotFoundError):
+            return [one["update"] for one in read_state(path)["progress"]["ranking"]["best"]]
+    return []
+
+
 def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.iterdir())
+    size = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with suppress(FileNotFoundError):
+                size += Path(folder, name).lstat().st_size
+    return size

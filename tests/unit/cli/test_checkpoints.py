@@ -1,5 +1,6 @@
 from mtkit.cli.entry import execute
-from mtkit.training.checkpoint import checkpoint_path
+from mtkit.training import survey
+from mtkit.training.checkpoint import checkpoint_path, remove_checkpoint, verify_checkpoint
 from tests.unit.training.toy_training import toy_config, toy_train
 
 
@@ -15,6 +16,26 @@ def test_checkpoints_are_listed_and_damage_exits_65(tmp_path, capsys):
     assert "damaged: state.json is missing" in out
     assert "1 of 1 checkpoints are damaged" in err
     assert execute(["checkpoints", str(tmp_path / "nothing")]) == 66
+
+
+def test_what_is_no_checkpoint_is_named_and_one_that_a_training_removes_meanwhile_is_no_damage(
+    tmp_path, capsys, monkeypatch
+):
+    toy_train(tmp_path, toy_config(max_updates=12, checkpoint_every=4))
+    folder = tmp_path / "checkpoints"
+    (checkpoint_path(folder, 12) / "dangling").symlink_to(tmp_path / "nowhere")
+
+    def verify(path):
+        if path == checkpoint_path(folder, 8):
+            remove_checkpoint(path)
+        return verify_checkpoint(path)
+
+    monkeypatch.setattr(survey, "verify_checkpoint", verify)
+    assert execute(["checkpoints", str(tmp_path)]) == 0
+    assert "update 8" not in capsys.readouterr().out
+    checkpoint_path(folder, 16).write_text("no folder")
+    assert execute(["checkpoints", str(tmp_path)]) == 65
+    assert "manifest.json is missing" in capsys.readouterr().out
 
 
 def test_a_finished_training_is_watched(tmp_path, capsys):

@@ -45,6 +45,15 @@ def test_curves_are_what_the_log_says(tmp_path):
     )
 
 
+def test_a_line_that_ends_amidst_a_letter_and_one_without_numbers_are_passed_over(tmp_path):
+    run = log_of(
+        tmp_path / "run", *RECORDS, {"event": "train", "loss": 1.0}, {"event": "train", "update": 5, "loss": "x"}
+    )
+    with (run / "log.jsonl").open("ab") as file:
+        file.write('{"event": "validation", "update": 6, "sample": ["ü'.encode()[:-1])
+    assert read_curves(run / "log.jsonl", "x").loss == [(2, 6.5)]
+
+
 def test_runs_share_a_picture(tmp_path):
     runs = [log_of(tmp_path / name, *RECORDS) for name in ("one", "two")]
     plot_curves(runs, tmp_path / "curves.png")

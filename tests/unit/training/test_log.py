@@ -2,6 +2,9 @@ import io
 import json
 import math
 
+import pytest
+
+from mtkit.errors import ReadWriteError
 from mtkit.training.log import Log, PlainDisplay, Silent, parse_line
 
 
@@ -35,6 +38,16 @@ def test_rewinding_takes_out_what_will_be_said_again(tmp_path):
         ("nonfinite", 3),
         ("train", 3),
     ]
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.symlink_to("/dev/full")
+    with (
+        pytest.raises(ReadWriteError, match=r"log.jsonl: cannot be written: no space left"),
+        Log(path, Silent()) as log,
+    ):
+        log.event("begin")
 
 
 def test_a_torn_line_stays_alone(tmp_path):
