@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.corpus.store import Store
-from mtkit.errors import MissingInputError, UsageError
+from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.model_folder import (
     CONFIG,
     LEXICON,
@@ -49,8 +49,22 @@ def average(checkpoints: Sequence[Path], folder: Path) -> None:
             verify_model(source)
     tensors = average_checkpoints(sources)
     description, tokenizers, lexicon = _belongings(sources[0])
+    for source in sources[1:]:
+        if _pieces(source) not in (None, tokenizers.hash()):
+            raise DataError(
+                f"{source}: has other vocabularies than {sources[0]}, so that the same number is another piece; only "
+                "checkpoints of one model can be averaged"
+            )
     card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in tensors.values()))
     write_model(folder, tensors, description, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+
+
+def _pieces(source: Path) -> str | None:
+    """The hash of the tokenizers that go with weights; None for a checkpoint that lies in no run folder."""
+    if (source / CONFIG).is_file():
+        return read_tokenizers(source, read_description(source).tokenizer).hash()
+    run = RunFolder(source.resolve().parent.parent)
+    return TokenizerPair.load(run.tokenizer).hash() if run.tokenizer.is_dir() else None
 
 
 def _belongings(source: Path) -> tuple[Description, TokenizerPair, Path]:

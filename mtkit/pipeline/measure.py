@@ -19,7 +19,8 @@ OF_BLEU = frozenset({"evaluation.tokenize", *(f"search.{name}" for name in _SEAR
 def measure(recipe: Recipe, valid: Store | None) -> str:
     """A hash of all that the values of `training.validation.metric` depend on, the model apart."""
     validation = recipe.training.validation
-    content: list[Any] = [validation.metric, [] if valid is None else [valid.manifest.src.sha256, valid.manifest.tgt.sha256]]
+    text = [] if valid is None else [valid.manifest.src.sha256, valid.manifest.tgt.sha256]
+    content: list[Any] = [validation.metric, text]
     if validation.metric == "bleu":
         search = {name: plain(getattr(recipe.search, name)) for name in _SEARCH}
         content += [validation.sentences, validation.beam_size, search, recipe.evaluation.tokenize]
