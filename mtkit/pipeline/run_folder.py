@@ -18,6 +18,7 @@ from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoint import list_checkpoints
 from mtkit.training.log import Display, Log, Silent
+from mtkit.training.meter import Stopwatch
 
 BESIDE = ("hyps", "nonfinite", "tensorboard")  # folders that go with a training
 
@@ -115,6 +116,7 @@ class Run:
     folder: RunFolder
     log: Log
     hashes: dict[Path, str] = field(default_factory=dict)
+    called: Stopwatch = field(default_factory=Stopwatch)  # runs since the folder was opened
 
     def hash(self, path: Path) -> str:
         """SHA-256 of a file of text, computed once a call."""

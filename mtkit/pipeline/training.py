@@ -79,7 +79,12 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
     valid = stores.valid
     validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
     around = Surroundings(
-        config=recipe.training, folder=folder.path, log=run.log, validate=validate, measure=measure(recipe, valid)
+        config=recipe.training,
+        folder=folder.path,
+        log=run.log,
+        validate=validate,
+        measure=measure(recipe, valid),
+        called=run.called,
     )
     result = train(learner, build_loader(recipe, stores.train, tokenizers, ranks=ranks), around)
     summary = _summary(result, recipe)

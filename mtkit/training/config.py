@@ -109,7 +109,7 @@ class TrainingConfig:
     init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Field(min_length=1)] | None = None
     word_vectors: WordVectorsConfig | None = None  # files that embeddings begin with
     freeze: list[Part] = field(default_factory=list)  # parts that stay as they begin, such as encoder or embeddings.src
-    max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call, for clusters: then saved, to be continued
+    max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call with all its stages, for clusters: then saved
     on_nonfinite: OnNonFinite = "stop"  # a loss that is not finite: stop, or leave that batch out
     max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
     on_divergence: DivergenceConfig | None = None  # go back to the best checkpoint, with a lower rate; null: never

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -42,6 +42,7 @@ class Surroundings:
         log: where events go.
         validate: judges the model; None if there is nothing to judge by, the last weights are then the best.
         measure: values of validations can be compared while this is the same.
+        called: runs since the call began of which this training is a part.
     """
 
     config: TrainingConfig
@@ -49,6 +50,7 @@ class Surroundings:
     log: Log
     validate: Validate | None
     measure: str = ""
+    called: Stopwatch = field(default_factory=Stopwatch)
 
 
 class Draws(Protocol):
@@ -70,7 +72,6 @@ class Session:
         self.ranks = learner.ranks
         self.signals = signals
         self._parts = ExitStack()
-        self._called = Stopwatch()
         self._is_late = False
         self._signal: int | None = None  # that all ranks know of
         self._places = learner.room.places
@@ -96,7 +97,7 @@ class Session:
     def agree(self, sums: Sums) -> None:
         """Have all ranks know the same of this update: losses, whether a signal came or time is up, and the room."""
         hours, room = self.config.max_hours, self.learner.room
-        is_late = hours is not None and self._called.seconds >= hours * 3600
+        is_late = hours is not None and self.around.called.seconds >= hours * 3600
         if self.ranks.world_size > 1:
             said = self.ranks.texts(json.dumps([is_late, self.signals.received, room.places, sums.to_json()]))
             late, signals, places, shares = zip(*map(json.loads, said), strict=True)

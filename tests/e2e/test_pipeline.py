@@ -14,8 +14,12 @@ from mtkit import pipeline
 from mtkit.assemble import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.lock import RunLock
-from mtkit.pipeline import Report
+from mtkit.pipeline import Report, stages
+from mtkit.pipeline.corpus import Stores, make_corpus
+from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.meter import Stopwatch
 
 WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
 RECIPE = """\
@@ -233,9 +237,14 @@ def test_without_valid_and_test_sets(folder: Path) -> None:
         pipeline.evaluate_run(folder / "run")
 
 
-def test_time_that_runs_out_is_no_end(folder: Path) -> None:
-    recipe = toy(folder, "training.max_hours=1e-9")
-    report = pipeline.train(recipe, run_dir=folder / "run")
+def test_time_that_runs_out_is_no_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def two_hours(run: Run, tokenizers: TokenizerPair) -> Stores:
+        object.__setattr__(run, "called", Stopwatch(7200.0))
+        return make_corpus(run, tokenizers)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(stages, "make_corpus", two_hours)
+        report = pipeline.train(toy(folder, "training.max_hours=1"), run_dir=folder / "run")
     assert report.lines == ["not finished: 1 of 4 updates; the same command goes on from there"]
     with pytest.raises(MissingInputError, match="this run has no model yet"):
         pipeline.evaluate_run(folder / "run")
