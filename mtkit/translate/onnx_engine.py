@@ -111,7 +111,7 @@ class OnnxEngine:
             raise UsageError(f"compute type {compute_type}: a model exported to ONNX computes with float32")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what fails is raised, and told in one sentence
         try:
             sessions = [
                 onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
@@ -129,6 +129,17 @@ class OnnxEngine:
 
 
 def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """What a session gives; DataError if a sentence goes beyond learned positions, of which there is a table."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
     known = {each.name for each in session.get_inputs()}  # what a model does not use is no input
-    found = session.run(None, {name: each.contiguous().numpy() for name, each in inputs.items() if name in known})
+    try:
+        found = session.run(None, {name: each.contiguous().numpy() for name, each in inputs.items() if name in known})
+    except InvalidArgument as error:
+        if "invalid index" not in str(error):
+            raise
+        raise DataError(
+            "a sentence is longer than the positions that were exported; let search.split_long_lines be true, or lower "
+            "search.max_length"
+        ) from error
     return [torch.from_numpy(each) for each in found]

@@ -60,6 +60,11 @@ def test_it_translates_as_ours(keys: dict[str, Any], toy_model: Make, text: Path
             assert own["hyp"] == other["hyp"]
             assert own["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4 * max(1, abs(own["log_prob"])))
             assert own["alignment"] == other["alignment"]
+    if "encoder_positions" in keys and keys["encoder_positions"].kind == "learned":
+        (text.parent / "long").write_text("a " * 100)
+        words = ["translate", folder, str(text.parent / "long"), "--set", "split_long_lines=false"]
+        err = said(capsys, *words, code=65)[1]
+        assert err.startswith("mtkit: error: a sentence is longer than the positions that were exported")
     assert "computes with float32" in said(capsys, "translate", folder, str(text), "--compute-type", "bf16", code=2)[1]
     (Path(folder) / "decoder.onnx").write_bytes(b"nonsense")
     assert "onnxruntime cannot read it" in said(capsys, "translate", folder, str(text), code=65)[1]
