@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from mtkit.corpus.batch import Batch
@@ -23,6 +22,7 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     verify_checkpoint,
 )
+from mtkit.training.determinism import determinism
 from mtkit.training.distributed import Ranks
 from mtkit.training.early_stopping import Scored
 from mtkit.training.learner import Learner
@@ -68,13 +68,18 @@ def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResu
     continued; its result is given again. The caller holds the run folder's lock.
 
     Raises:
-        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often, or
-            memory does not suffice.
+        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often,
+            memory does not suffice, or `training.deterministic` cannot be had.
         Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
         MissingExtraError: TensorBoard is asked for and not installed.
     """
+    with determinism(is_wanted=around.config.deterministic):
+        return _train(learner, loader, around)
+
+
+def _train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResult:
     progress = resume(learner, around)
     is_drawn = around.config.tensorboard and learner.ranks.is_first
     board = curves(around.log, around.folder / "tensorboard", progress.update, is_wanted=is_drawn)
@@ -119,7 +124,6 @@ def resume(learner: Learner, around: Surroundings) -> Progress:
     """Give the learner the newest good checkpoint, if there is one, and say how far it had come."""
     folder = around.folder / "checkpoints"
     bound_primitive_cache()
-    torch.use_deterministic_algorithms(around.config.deterministic)
     learner.model.train()
     checkpoint, damages = newest_of_all(folder, learner.ranks)
     progress = Progress()
