@@ -188,8 +188,13 @@ def agreed(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[str]]:
     Raises:
         RecipeError: as `open_run`.
     """
-    if not folder.has_training() or not folder.recipe.is_file():
+    if not folder.has_training():
         return with_precision(recipe), []
+    if not folder.recipe.is_file():
+        raise RecipeError(
+            f"{folder.recipe}: no such file, and nothing else says with which recipe the training here was begun; put "
+            "it back, choose another --run-dir, or say --fresh to start over"
+        )
     try:
         before = load_saved(folder.recipe)
     except RecipeError as error:

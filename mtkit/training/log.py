@@ -178,9 +178,12 @@ def _is_kept(line: bytes, update: int, *, is_validated: bool) -> bool:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """One event, or None for a line that is empty or torn."""
+    """One event, or None for a line that is empty, torn or not one of ours."""
     try:
         record = json.loads(line)
     except ValueError:
         return None
-    return record if isinstance(record, dict) and {"event", "update"} <= record.keys() else None
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return None
+    is_ours = isinstance(record.get("update", ""), int | None) and isinstance(record.get("time"), int | float)
+    return record if is_ours else None

@@ -41,6 +41,16 @@ def test_what_is_damaged_is_named_and_made_again(folder: Path) -> None:
         assert "made again" in said
 
 
+def test_a_training_whose_recipe_is_lost_does_not_go_on_with_any_other(folder: Path) -> None:
+    run(folder)
+    saved = folder / "run" / "recipe.yaml"
+    saved.rename(folder / "saved")
+    with pytest.raises(RecipeError, match=r"run/recipe.yaml: no such file, .*; put it back, .* --fresh"):
+        run(folder, "training.optimiser={kind: lion}")
+    (folder / "saved").rename(saved)
+    assert run(folder)[1].results["training"] == "unchanged, kept"
+
+
 def test_a_tokenizer_whose_stamp_is_lost_stays_if_it_comes_out_the_same(folder: Path) -> None:
     run(folder)
     (folder / "run" / "tokenizer" / "stamp.json").write_text("{")

@@ -60,6 +60,13 @@ def test_a_torn_line_stays_alone(tmp_path):
     assert parse_line(whole)["event"] == "begin"
 
 
+@pytest.mark.parametrize(
+    "line", ["[]", "1", "", "\xff", '{"time": 1, "event": "train", "update": "x"}', '{"event": "x"}']
+)
+def test_a_line_that_is_not_ours_is_none(tmp_path, line):
+    assert parse_line(line.encode("latin-1")) is None
+
+
 def test_plain_display():
     stream = io.StringIO()
     PlainDisplay(stream).event("validation", 500, {"nll": 2.34567, "bleu": None, "sample": ("a b", "c", "d")})
