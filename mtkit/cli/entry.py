@@ -99,10 +99,33 @@ def _take_debug(words: Sequence[str]) -> tuple[list[str], bool]:
 
 def _prepare_streams() -> None:
     """Text is UTF-8 with `\\n` whatever the locale says; a name that is not UTF-8 can still be printed in an error."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _open_closed_streams() -> None:
+    """A stream that our caller has closed becomes one that refuses to give or take data; messages go nowhere.
+
+    Its number must not be left to the next file that is opened, into which others would then write.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_occupy(0, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(_occupy(1, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_occupy(2, os.O_WRONLY), "w")
+
+
+def _occupy(number: int, mode: int) -> int:
+    """Make a closed descriptor one of /dev/null."""
+    nothing = os.open(os.devnull, mode)
+    if nothing != number:
+        os.dup2(nothing, number)
+        os.close(nothing)
+    return number
 
 
 def _end_on_signal(number: int, frame: FrameType | None) -> None:

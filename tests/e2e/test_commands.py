@@ -186,6 +186,16 @@ def test_a_full_disk_behind_stdout(tmp_path: Path) -> None:
     assert done.stderr == "mtkit: error: reading or writing failed: no space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("mtkit --help >&-", 74), ("mtkit evaluate nothing --ref nothing 2>&-", 66), ("mtkit --version <&-", 0)],
+)
+def test_a_closed_stream_is_no_fault_of_mtkit(tmp_path: Path, command: str, code: int) -> None:
+    done = shell(command, tmp_path)
+    assert done.returncode == code
+    assert done.stderr == ("mtkit: error: reading or writing failed: bad file descriptor\n" if code == 74 else "")
+
+
 def test_sigterm(tmp_path: Path) -> None:
     code = (
         "from mtkit.cli import entry; import os, signal; "
