@@ -227,6 +227,7 @@ class Session:
             self.ranks.wait()
             folder, is_regular = self.writer.folder, self.config.is_regular
             self.progress, path = go_back(self.learner, folder, self.progress, config, is_regular=is_regular)
+            self.ranks.wait()  # until all have read it, as the next one that is saved may take its place
         share = self.progress.course.share
         self.around.log.event("diverged", self.progress.update, checkpoint=str(path), rate_share=share)
         self._submit()  # in place of what was given up
