@@ -47,10 +47,12 @@ def bench(
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
     from mtkit.bench.table import bench_table, refusals
+    from mtkit.cli.output import check_json
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.files import write_json
 
+    check_json(json_file, [file, ref], "bench")
     src, refs = read_input(file, ref, lines)
     grid = Grid(
         compute_types=[each.value for each in compute_types or [ComputeType.auto]],

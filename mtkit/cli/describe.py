@@ -24,11 +24,13 @@ def describe(
     ] = None,
 ) -> None:
     """Print the parts of a model with shapes, parameters, operations and memory for each token; needs no corpus."""
+    from mtkit.cli.output import check_json
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.describe import describe as library
     from mtkit.describe.table import comparison, figures, legend, tree
     from mtkit.files import write_json
 
+    check_json(json_file, [Path(name) for name in (model, compare) if name is not None], "describe")
     names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]
     found = [library.describe(library.find(name, changes), length=length) for name, changes in names]
     print_table(comparison(*found) if compare is not None else tree(found[0]))

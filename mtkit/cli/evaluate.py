@@ -38,10 +38,10 @@ def evaluate(
         return
     if run is not None or not hyps or not ref:
         raise UsageError("evaluate: give either HYP... --ref REF, or --run RUN_FOLDER")
-    if json is not None and json.resolve() in {path.resolve() for path in (*hyps, *ref, *([src] if src else []))}:
-        raise UsageError(f"evaluate: --json {json} would replace a text that is scored; give another FILE")
+    from mtkit.cli.output import check_json
     from mtkit.evaluation.score import score_files
 
+    check_json(json, [*hyps, *ref, src], "evaluate")
     if src is not None:
         _check_source(src, ref[0])
     metrics: list[MetricName] = ["bleu", "chrf", "ter"]

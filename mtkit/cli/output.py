@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from mtkit.errors import UsageError
 from mtkit.files import begin_file, reading, replace_file, writing
 
 
@@ -59,6 +60,16 @@ def lines_done(path: Path) -> int:
     with writing(part):
         os.truncate(part, whole)
     return lines
+
+
+def check_json(path: Path | None, read: Iterable[Path | None], command: str) -> None:
+    """Refuse to write a command's figures over what they are of.
+
+    Raises:
+        UsageError: `path` is one of the files that are read.
+    """
+    if path is not None and path.resolve() in {each.resolve() for each in read if each is not None}:
+        raise UsageError(f"{command}: --json {path} would replace a text or recipe that is read; give another FILE")
 
 
 def _part(path: Path) -> Path:

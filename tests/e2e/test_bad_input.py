@@ -255,6 +255,22 @@ def test_a_text_that_is_scored_is_not_replaced_by_its_scores(run: Run, folder: P
         assert (folder / name).read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["bench", "no-model", "valid.en"], "valid.en"),
+        (["bench", "no-model", "valid.en", "--ref", "valid.de"], "valid.de"),
+        (["describe", "toy.yaml"], "toy.yaml"),
+    ],
+)
+def test_figures_do_not_replace_what_they_are_of(run: Run, folder: Path, words: list[str], name: str) -> None:
+    before = (folder / name).read_text()
+    code, message = run(*words, "--json", str(folder / name))
+    assert code == 2
+    assert "would replace" in message
+    assert (folder / name).read_text() == before
+
+
 def test_a_prefix_without_a_name(run: Run, folder: Path) -> None:
     code, message = run("train-bpe", "train.en", "--vocab-size", "110", "-o", "")
     assert code == 2
