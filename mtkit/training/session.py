@@ -282,6 +282,8 @@ class Session:
 
     def _is_wanted(self, update: int, present: list[int]) -> bool:
         """Whether the checkpoint of an older update stays, given all that are present (the newest always does)."""
+        if self._stopped_by() is not None:
+            return True  # the validation that was cut off may find that training has to go back
         every = self.config.keep.every
         regular = [u for u in present if self.config.is_regular(u)]
         is_kept_for_ever = every is not None and update % every == 0

@@ -1,5 +1,6 @@
 """A training that runs away goes back to its best checkpoint, takes smaller steps, and can be stopped at any time."""
 
+import os
 import signal
 
 import pytest
@@ -104,6 +105,25 @@ def test_what_was_given_up_is_in_no_average(tmp_path):
     saved = list_checkpoints(tmp_path / "checkpoints")
     assert list(saved) == [4, 6, 16]
     assert equal(result.weights, average_checkpoints([saved[4], saved[16]]))
+
+
+def test_cut_off_in_the_validation_that_finds_it_the_average_is_the_same(tmp_path):
+    """It is of updates 9, 12 and 18; that of 15, which is given up for 12, must not have cost the one of 9."""
+    average = CheckpointAverageConfig(checkpoints=3)
+    config = toy_config(max_updates=18, checkpoint_every=3, on_divergence=CONFIG, average=average)
+
+    def judge(model, update):
+        return Validation({6: 1.1, 12: 1.0, 18: 1.6}[update])
+
+    def cut_off(model, update):
+        if update == 18:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return judge(model, update)
+
+    whole = toy_train(tmp_path / "whole", config, validate=judge)
+    with pytest.raises(Interrupted):
+        toy_train(tmp_path / "cut", config, validate=cut_off)
+    assert equal(whole.weights, toy_train(tmp_path / "cut", config, validate=judge).weights)
 
 
 def test_too_often_or_nowhere_to_go(tmp_path):
