@@ -11,6 +11,7 @@ README.md           the model card
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ def find_model(path: Path) -> Path:
     if (path / "recipe.yaml").is_file():
         raise MissingInputError(
             f"{path}: this run has no model yet, its training is not finished; go on with "
-            f"mtkit train {path / 'recipe.yaml'} --run-dir {path}"
+            f"mtkit train {shlex.quote(str(path / 'recipe.yaml'))} --run-dir {shlex.quote(str(path))}"
         )
     raise MissingInputError(f"{path}: neither a model folder nor a run folder; it has no {CONFIG}")
 

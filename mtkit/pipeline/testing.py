@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,7 +138,7 @@ def _places(run: Run, tests: Sequence[str]) -> list[str]:
     lines += [f"  scores        {_shown(folder.report)}"] if folder.report.is_file() else []
     pictures = sorted(folder.path.glob("*.png"))
     lines += [f"  picture       {_shown(picture)}" for picture in pictures]
-    return [*lines, f"translate with: mtkit translate {_shown(folder.path)} FILE"]
+    return [*lines, f"translate with: mtkit translate {shlex.quote(_shown(folder.path))} FILE"]
 
 
 def _shown(path: Path) -> str:

@@ -117,6 +117,14 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         read_model(tmp_path)
 
 
+def test_a_command_that_is_recommended_can_be_typed_as_it_stands(tmp_path: Path) -> None:
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text("name: x")
+    with pytest.raises(MissingInputError, match=f"--run-dir '{folder}'$"):
+        read_model(folder)
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "spm.model"])
 def test_a_file_that_is_missing(tmp_path: Path, tokenizers: TokenizerPair, file: str) -> None:
     write(tmp_path / "m", tokenizers)
