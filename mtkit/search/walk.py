@@ -156,7 +156,7 @@ class _Run:
                 return
             step = stepper.step(token, state)
             state = step.state
-            chosen, log_prob = self._choose(step.logits, path, tokens, at_limit)
+            chosen, log_prob, forced = self._choose(step.logits, path, tokens, at_limit)
             token = self.columns.to_ids(chosen)
             self.trail.add(path, token, log_prob, step.attention if search.with_attention else None)
             if self.constraints:
@@ -165,7 +165,7 @@ class _Run:
             ended = (chosen == self.columns.eos) & ~over
             if not bool(ended.any()):
                 continue
-            self._end(path[ended], step_number - 1, at_limit[ended])
+            self._end(path[ended], step_number - 1, forced[ended])
             over = over | ended
             left = over.view(-1, paths).all(1)  # [B]
             if int(left.sum()) * LEAVE >= left.numel():
@@ -176,8 +176,12 @@ class _Run:
                 rows = (~left).repeat_interleave(paths)
                 path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
 
-    def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The next columns [rows] and, if wanted, the model's own log-probabilities of them [rows]."""
+    def _choose(
+        self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The next columns [rows], if wanted the model's own log-probabilities of them, and whether nothing was left
+        but to end.
+        """
         columns, search = self.columns, self.search
         own = logits
         normaliser = log_normaliser(logits) if search.with_log_probs or self.constraints else None  # [rows]
@@ -195,14 +199,14 @@ class _Run:
             early = length < self.min_length[path]
             logits[:, columns.eos] = logits[:, columns.eos].masked_fill(early, float("-inf"))
         place = Place(self.request.lines[path // search.paths], path % search.paths, length)
-        chosen = self.search.pick(logits, place)
+        chosen, forced = self.search.pick(logits, place), at_limit
         if limited:
-            dead = logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf")
-            chosen = torch.where(at_limit | dead, columns.eos, chosen)
+            forced = at_limit | (logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf"))
+            chosen = torch.where(forced, columns.eos, chosen)
         if normaliser is None:
-            return chosen, None
+            return chosen, None, forced
         value = torch.where(chosen == columns.eos, end, own.gather(1, chosen.unsqueeze(1)).squeeze(1))
-        return chosen, value.float() - normaliser
+        return chosen, value.float() - normaliser, forced
 
     def _end(self, path: Tensor, length: int, forced: Tensor) -> None:
         self.trail.lengths[path.cpu()] = length

@@ -118,6 +118,16 @@ def test_constraints_under_a_shortlist():
         assert tuple(h.tokens) == max(allowed, key=lambda s, b=b: score(b, s))
 
 
+def test_what_constraints_alone_have_ended_is_not_finished():
+    model = ScriptedModel(seed=14)
+    only_once, early = NoRepeatNgram(1), Request(**{**vars(request()), "min_length": torch.full((SENTENCES,), MAX)})
+    pieces = model.symbols.size - len({model.symbols.eos, *model.symbols.banned})
+    assert pieces < MAX
+    for search in (Walk(symbols=model.symbols, penalty=Average(1.0)), beam(model, beam_size=2, n_best=1)):
+        for (hypothesis,) in search(model, Request(**{**vars(early), "constraints": (only_once,)})):
+            assert (len(hypothesis.tokens), hypothesis.finished) == (pieces, False)
+
+
 def test_an_empty_forbidden_text_is_refused():
     with pytest.raises(ValueError, match="no bytes"):
         ForbiddenTexts([[b""]], SPELLINGS)
