@@ -92,7 +92,7 @@ def test_the_whole_route_and_what_follows(
 
     assert run("run", "toy.yaml", "search.max_length.b=4")[0] == 0
     search = json.loads((toy / "model/config.json").read_text())["search"]  # who translates gets what was scored
-    assert search["max_length"] == {"a": 0.0, "b": 4}
+    assert search["max_length"] == {"a": 0.0, "b": 4, "most": None}
 
     code, _, err = run("train", "toy.yaml", "training.label_smoothing=0.3")
     assert code == 78

@@ -84,4 +84,4 @@ def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: f
         {"event": "validation", "update": 2, "nll": loss, "bleu": bleu},
         {"event": "validation", "update": 4, "nll": loss + 1, "bleu": bleu},
     ]
-    folder.log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    folder.log.write_text("".join(json.dumps({"time": 0.0, **event}) + "\n" for event in events))
