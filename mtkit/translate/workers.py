@@ -102,7 +102,8 @@ class WorkerPool:
                     busy[pipe], sent, first = sent, sent + 1, first + len(window)
             ready = set(wait(busy)) if busy else set()
             for pipe in [pipe for pipe in busy if pipe in ready]:
-                done[busy.pop(pipe)] = self._receive(pipe)
+                answer = done[busy.pop(pipe)] = self._receive(pipe)
+                reading = reading and answer.failure is None  # what comes before it is given, and then it is raised
                 idle.append(pipe)
             while given in done:
                 translations, failure = done.pop(given)

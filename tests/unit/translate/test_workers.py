@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.demands import ConstrainedLine
 from mtkit.translate.engine import OwnEngine
+from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
 from mtkit.translate.workers import BYTES_EACH, WorkerPool, workers_for
 
@@ -85,6 +87,34 @@ def test_what_was_translated_before_a_failure_is_given(folder):
         assert [next(stream).line for _ in LINES] == list(range(1, len(LINES) + 1))
         with pytest.raises(DataError, match=f"line {len(LINES) + 1}: 'red dog' is demanded"):
             next(stream)
+
+
+class Scripted:
+    """Fails with "bad", which lets "slow" go on; all else is translated at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.failed = folder / "failed"
+
+    def translate(self, lines, *, first):
+        for number, line in enumerate(lines, start=first):
+            if line == "bad":
+                self.failed.touch()
+                raise DataError("bad")
+            while line == "slow" and not self.failed.exists():
+                time.sleep(0.01)
+            time.sleep(0.5 * (line == "slow"))
+            yield Translation(line=number, hyp=line)
+
+
+def test_after_a_failure_no_more_is_read_and_what_came_before_is_given(tmp_path):
+    read = []
+    lines = (read.append(line) or line for line in ["slow", "bad", *map(str, range(20))])
+    with WorkerPool(functools.partial(Scripted, tmp_path), 2, flush_every=1) as pool:
+        stream = pool.translate(lines)
+        assert next(stream).hyp == "slow"
+        with pytest.raises(DataError, match="bad"):
+            next(stream)
+    assert read == ["slow", "bad"]
 
 
 def test_memory_that_is_used_up_in_a_worker_is_told_as_here(folder):
