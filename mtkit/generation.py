@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.corpus.batch import Source
 from mtkit.models.model import TranslationModel
+from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit
 from mtkit.search.length_penalty import Average
 from mtkit.search.request import Request, Symbols
@@ -39,6 +40,11 @@ class SampledTranslations:
 
     tokenizer: Tokenizer
     limit: LengthLimit
+
+    @classmethod
+    def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> SampledTranslations:
+        """As long as a recipe's search may translate, and its model can."""
+        return cls(tokenizer, recipe.search.within(recipe.model.longest_target()).max_length)
 
     def sample(
         self, model: TranslationModel, source: Source, *, count: int, temperature: float

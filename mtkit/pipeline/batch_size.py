@@ -27,9 +27,7 @@ def settle_batch_tokens(run: Run, tokenizers: TokenizerPair, stores: Stores) -> 
     if run.recipe.training.batch_tokens != "auto":
         return run
     model = build_untrained(run.recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    generation = SampledTranslations(
-        tokenizers.tgt, run.recipe.search.within(run.recipe.model.longest_target()).max_length
-    )
+    generation = SampledTranslations.of(run.recipe, tokenizers.tgt)
     learner = build_training(run.recipe, model, target_pieces(tokenizers.tgt), generation)
     longest = max(store.summary(side).longest for store in stores.train for side in SIDES) + 1
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # that torchrun started here

@@ -72,7 +72,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Rank
             "--fresh starts over"
         )
     model = _first_model(run, tokenizers)
-    generation = SampledTranslations(tokenizers.tgt, recipe.search.within(recipe.model.longest_target()).max_length)
+    generation = SampledTranslations.of(recipe, tokenizers.tgt)
     learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
     if recipe.training.compile:
         compile_model(learner.model)  # here, as what only measures a model looks at its operations one by one
