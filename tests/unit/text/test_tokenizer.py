@@ -77,6 +77,16 @@ def test_every_line_comes_back_with_byte_fallback(with_bytes, lines):
 
 
 @settings(max_examples=100, deadline=None)
+@given(line=any_line)
+def test_spellings_joined_are_the_spelling_of_the_text(with_bytes, line):
+    for tokenizer in with_bytes.values():
+        spellings = tokenizer.spellings()
+        joined = b"".join(spellings[piece] for piece in tokenizer.encode([line])[0])
+        assert joined.removeprefix("\u2581".encode()) == tokenizer.spelling(line)
+    assert {spellings[piece] for piece in tokenizer.control_ids()} == {b""}
+
+
+@settings(max_examples=100, deadline=None)
 @given(line=st.text(st.sampled_from(sorted(set("".join(TEXT)))), max_size=40))
 def test_known_characters_come_back_without_byte_fallback(without_bytes, line):
     assert without_bytes.decode(without_bytes.encode([line])) == [line]
