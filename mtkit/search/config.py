@@ -111,7 +111,8 @@ class SearchConfig:
         """The same, as far as a model goes that can write `longest` pieces, the end of sentence counted; None: any."""
         if longest is None:
             return self
-        most = min(longest - 1, longest if self.max_length.most is None else self.max_length.most)
+        own = self.max_length.most
+        most = longest - 1 if own is None else min(longest - 1, own)
         return replace(self, max_length=replace(self.max_length, most=most))
 
     def penalty(self) -> LengthPenalty:

@@ -179,8 +179,11 @@ class _Run:
     def _choose(
         self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The next columns [rows], if wanted the model's own log-probabilities of them, and whether nothing was left
-        but to end.
+        """What comes next, for each row.
+
+        Returns:
+            Columns [rows]; if wanted, the model's own log-probabilities of them [rows], nats; and whether nothing was
+            left but to end [rows].
         """
         columns, search = self.columns, self.search
         own = logits

@@ -53,9 +53,8 @@ def survey(run: Path) -> list[Surveyed]:
     if not paths and not aside:
         raise MissingInputError(f"{run}: has no checkpoints; nothing was trained there yet")
     faults = {update: _fault(path) for update, path in paths.items()}
-    paths = {
-        update: path for update, path in paths.items() if path.exists()
-    }  # a training removes what it has no use for
+    # a training that runs removes what it has no use for, meanwhile
+    paths = {update: path for update, path in paths.items() if path.exists()}
     whole = [path for update, path in paths.items() if faults[update] is None]
     ranking = _ranking(whole)
     found = [
