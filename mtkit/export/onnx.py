@@ -87,7 +87,7 @@ class _DecoderStep(nn.Module):
         shape = (sentences, width)
         if step.attention is None:
             raise ValueError("a Transformer without attention")
-        return step.logits, step.attention, torch.unflatten(keys, 1, shape), torch.unflatten(values, 1, shape)
+        return step.logits(), step.attention, torch.unflatten(keys, 1, shape), torch.unflatten(values, 1, shape)
 
 
 class _Table(Position):

@@ -1,7 +1,7 @@
 """What layers have to say beside their output: losses of their own and figures for the log.
 
 A mixture of experts has to keep its router balanced, and that loss must reach the objective through every decoder
-input and every model between. As an argument it would stand in the signature of every `hidden`, `start`, `advance`,
+input and every model between. As an argument it would stand in the signature of every `hidden`, `start`, `step`,
 decoder input and objective, most of which have nothing to do with it, and one that forgot to hand it on would train a
 router that is not balanced. So the tape is a value with a scope instead: `TranslationModel.forward`, the one door of
 training, opens it, the layers below write to it, and the door adds it to the losses, whichever objective ran inside

@@ -19,7 +19,7 @@ from mtkit.layers.recurrent_embedding import Tables
 from mtkit.layers.recurrent_encoder import RecurrentEncoder
 from mtkit.layers.recurrent_gradient import joined
 from mtkit.models.attention_model import AttentionModel, Bridge, DecoderCache
-from mtkit.models.state import Advance, State
+from mtkit.models.state import State, Step
 
 
 class AttentionRNN(AttentionModel, Passing):
@@ -57,7 +57,7 @@ class AttentionRNN(AttentionModel, Passing):
         h, _ = self.upper(self.dropout(attended.h) if len(self.upper) else attended.h, target.real, states[1:])
         return self._read(h, x, attended.contexts)
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
         memory, cache = state.memory, state.cache
         if not isinstance(cache, DecoderCache) or not isinstance(memory, Annotations):
@@ -66,7 +66,7 @@ class AttentionRNN(AttentionModel, Passing):
         first = self.attending.advance(x, memory, cache.layers[0])
         h, layers = self.upper.advance(self.dropout(first.h) if len(self.upper) else first.h, cache.layers[1:])
         following = replace(state, cache=DecoderCache((first.state, *layers)))
-        return Advance(self._read(h, x, first.context), following, first.weights.unsqueeze(1))
+        return Step(self._read(h, x, first.context), following, first.weights.unsqueeze(1))
 
     def _read(self, h: Tensor, x: Tensor, context: Tensor) -> Tensor:
         """The paper's t_i of s_i (eq. 4; its appendix writes s_{i-1}), E y_{i-1} and c_i: [..., D]."""

@@ -17,7 +17,7 @@ from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
 from mtkit.models.parallel_layers import ParallelEncoderLayer
 from mtkit.models.stack import Stack
-from mtkit.models.state import Advance, State
+from mtkit.models.state import State, Step
 from mtkit.models.transformer import DecoderCache, Embedding
 from mtkit.models.transformer_layers import EncoderLayer
 
@@ -91,7 +91,7 @@ class DecoderOnly(TranslationModel):
             logits=self.projection(columns),
         )
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
         cache, memory = state.cache, state.memory
         if not isinstance(cache, DecoderCache) or not isinstance(memory, Prefix):
@@ -106,7 +106,7 @@ class DecoderOnly(TranslationModel):
             if place == self.alignment_layer:
                 attention = continued.weights.squeeze(2)  # [rows, H, S]
         cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
-        return Advance(self.end(x).squeeze(1), replace(state, cache=cache), attention)
+        return Step(self.end(x).squeeze(1), replace(state, cache=cache), attention)
 
     def _read(self, source: Source, passes: Sequence[int]) -> Reading:
         x, prefix = self.src_embedding(source.ids, source.pos), []

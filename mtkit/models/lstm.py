@@ -18,7 +18,7 @@ from mtkit.layers.rows import Rows
 from mtkit.layers.sizes import Layers, Width
 from mtkit.models.model import TranslationModel
 from mtkit.models.recurrent_config import RecurrentConfig
-from mtkit.models.state import Advance, State
+from mtkit.models.state import State, Step
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class FixedVectorModel(TranslationModel):
         cache = StackCache(self.encode(source))
         return State(NoMemory(), cache, num_sentences=rows, num_rows=rows, logits=self.projection(columns))
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis; there is no attention."""
         if not isinstance(state.cache, StackCache):
             raise ValueError(f"a state of another model: {type(state.cache).__name__}")
         x, layers = self.decoder.advance(self.tgt_embedding(token), state.cache.layers)
-        return Advance(self._read(x), replace(state, cache=StackCache(layers)), None)
+        return Step(self._read(x), replace(state, cache=StackCache(layers)), None)
 
     def _read(self, x: Tensor) -> Tensor:
         return self.readout(self.dropout(x))  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ from mtkit.layers.recurrent_embedding import Tables
 from mtkit.layers.recurrent_encoder import RecurrentEncoder
 from mtkit.layers.recurrent_gradient import joined
 from mtkit.models.attention_model import AttentionModel, Bridge, DecoderCache
-from mtkit.models.state import Advance, State
+from mtkit.models.state import State, Step
 
 
 class LuongRNN(AttentionModel):
@@ -59,7 +59,7 @@ class LuongRNN(AttentionModel):
         contexts, _ = self.attention.unroll(memory)(h.flatten(0, 1))  # [B·T, M]
         return self.dropout(self.readout(joined(h, contexts.view(*h.shape[:2], contexts.size(1)))))  # type: ignore[no-any-return]
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
         memory, cache = state.memory, state.cache
         if not isinstance(cache, DecoderCache) or not isinstance(memory, Annotations):
@@ -67,7 +67,7 @@ class LuongRNN(AttentionModel):
         h, layers = self.decoder.advance(self.tgt_embedding(token), cache.layers)
         context, weights = self.attention.unroll(memory)(h)
         read = self.dropout(self.readout(joined(h, context)))
-        return Advance(read, replace(state, cache=DecoderCache(layers)), weights.unsqueeze(1))
+        return Step(read, replace(state, cache=DecoderCache(layers)), weights.unsqueeze(1))
 
 
 class InputFeedingRNN(AttentionModel, Passing):
@@ -99,10 +99,10 @@ class InputFeedingRNN(AttentionModel, Passing):
         x = self.tgt_embedding(target.ids)
         return self.dropout(self.passage(self.decoder, x, target.real, memory, self.before(states)))  # type: ignore[no-any-return]
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
         memory, cache = state.memory, state.cache
         if not isinstance(cache, FedState) or not isinstance(memory, Annotations):
             raise ValueError(f"a state of another model: {type(cache).__name__}, {type(memory).__name__}")
         following, weights = self.decoder.unroll(memory)(self.tgt_embedding(token), cache)
-        return Advance(self.dropout(following.fed), replace(state, cache=following), weights.unsqueeze(1))
+        return Step(self.dropout(following.fed), replace(state, cache=following), weights.unsqueeze(1))

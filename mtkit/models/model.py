@@ -15,7 +15,7 @@ from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.passage import compile_layers, recompute_layers
 from mtkit.layers.tape import recording
-from mtkit.models.state import Advance, State, Step
+from mtkit.models.state import State, Step
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Objective(Protocol):
 class TranslationModel(nn.Module, ABC):
     """The base of all models. `output` projects decoder states to the target vocabulary.
 
-    Parameters are touched only inside `forward`, `start` and `step`, so that a wrapper which gathers them (FSDP) can
-    do so at these three doors.
+    Parameters are touched only inside `forward`, `start` and `step`, and where the logits of a step are asked for.
     """
 
     output: nn.Linear  # weight [V, D]
@@ -68,13 +67,8 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
-    def advance(self, token: Tensor, state: State) -> Advance:
-        """Feed one token [rows] per hypothesis (the first is `bos`) and give the decoder state that follows it."""
-
     def step(self, token: Tensor, state: State) -> Step:
-        """Feed one token [rows] per hypothesis and give the logits of the next."""
-        hidden, state, attention = self.advance(token, state)
-        return Step(state.logits(hidden), state, attention)
+        """Feed one token [rows] per hypothesis (the first is `bos`) and give what decides on the next."""
 
     def projection(self, columns: Tensor | None) -> Callable[[Tensor], Tensor]:
         """What turns decoder states into logits: of all target pieces, or of those in `columns` [C]."""

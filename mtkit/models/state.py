@@ -50,17 +50,13 @@ class State:
         )
 
 
-class Advance(NamedTuple):
-    """One decoder position before the projection to the vocabulary."""
+class Step(NamedTuple):
+    """One decoder position."""
 
     hidden: Tensor  # [rows, D]
     state: State
     attention: Tensor | None  # [rows, H, S], weights over the source
 
-
-class Step(NamedTuple):
-    """One decoder position."""
-
-    logits: Tensor  # [rows, V], or [rows, C] if `start` was given columns
-    state: State
-    attention: Tensor | None  # [rows, H, S]
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """Of the next piece for n rows [n, V], or [n, C] if `start` was given columns; computed here."""
+        return self.state.logits(self.hidden[rows])

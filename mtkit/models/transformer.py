@@ -18,7 +18,7 @@ from mtkit.layers.rows import Rows
 from mtkit.layers.sentence_ends import SentenceEnds
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
-from mtkit.models.state import Advance, State
+from mtkit.models.state import State, Step
 
 
 class Embedding(nn.Module):
@@ -108,7 +108,7 @@ class Transformer(TranslationModel):
             logits=self.projection(columns),
         )
 
-    def advance(self, token: Tensor, state: State) -> Advance:
+    def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
         cache, memory = state.cache, state.memory
         if not isinstance(cache, DecoderCache) or not isinstance(memory, Memory):
@@ -123,7 +123,7 @@ class Transformer(TranslationModel):
             if place == self.alignment_layer:
                 attention = by_row(weights, 1).squeeze(2)  # [rows, H, S]
         cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
-        return Advance(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
+        return Step(self.decoder_end(x).squeeze(1), replace(state, cache=cache), attention)
 
     def _memory(self, source: Source, real: Tensor | None) -> Memory:
         x = self.encode(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +16,8 @@ from mtkit.search.live import Choice, Live
 from mtkit.search.pool import Ended, Pool
 from mtkit.search.request import Columns, Request, Symbols
 from mtkit.search.selection import Best, Candidates, Selection
-from mtkit.search.stepper import State, Stepper
-from mtkit.search.top import log_normaliser, top_columns, with_columns
+from mtkit.search.stepper import State, Step, Stepper
+from mtkit.search.top import log_normaliser, parts, top_columns, with_columns
 
 LEAVE = 8  # finished sentences leave when they are at least one in so many: leaving copies the others' memory
 
@@ -59,6 +60,16 @@ class BeamSearch:
         return _Run(self, stepper, request).run() if request.num_sentences else []
 
 
+class _Next(NamedTuple):
+    """What may come next, log-probabilities of each row: the K best pieces, and the end of sentence."""
+
+    column: Tensor  # [rows, K]
+    log_prob: Tensor  # [rows, K] after constraints
+    own: Tensor  # [rows, K] the model's
+    end: Tensor  # [rows] after constraints
+    end_own: Tensor  # [rows] the model's
+
+
 class _Run:
     """One search: what does not change during it, and the pool."""
 
@@ -93,7 +104,7 @@ class _Run:
                 self.pool.attend(step.attention)
             if self.search.coverage is not None:
                 covered = self.search.coverage.add(covered, step.attention)
-            candidates = self._expand(step.logits, live)
+            candidates = self._expand(step, live)
             place = self.selection.choose(candidates, live, self.width)  # [N, W']
             choice, parent = candidates.take(place)
             done = self._end(candidates, choice, live, covered)  # [N]
@@ -107,40 +118,53 @@ class _Run:
             token = live.tokens[:, -1]
         return [self._best(sentence) for sentence in range(self.request.num_sentences)]
 
-    def _expand(self, logits: Tensor, live: Live) -> Candidates:
-        """The best extensions of every hypothesis; limits of length and forbidden pieces are seen to here."""
-        columns, width = self.columns, live.width
-        normaliser = log_normaliser(logits).unsqueeze(1)  # [rows, 1]
-        limited = live.length not in self.between
+    def _expand(self, step: Step, live: Live) -> Candidates:
+        """The best extensions of every hypothesis; limits of length are seen to here."""
+        wanted = self.selection.wanted(live)  # [rows, E] or None
+        sentence = live.beam.repeat_interleave(live.width) // self.groups  # [rows]
+        found = [
+            self._next(
+                step.logits(rows),
+                Prefixes(live.tokens[rows], sentence[rows]),
+                None if wanted is None else wanted[rows],
+            )
+            for rows in parts(sentence.numel(), sentence.device)
+        ]
+        of = found[0] if len(found) == 1 else _Next(*(torch.cat(each) for each in zip(*found, strict=True)))
+        shape = (live.num_beams, live.width, -1)
+        total = live.log_prob.unsqueeze(2) + of.log_prob.view(shape)  # [N, W, K]
+        end = live.log_prob + of.end.view(-1, live.width)  # [N, W]
+        if live.length not in self.between:
+            at_limit = live.length >= self.max_length[live.beam]  # [N]
+            total = total.masked_fill(at_limit[:, None, None], float("-inf"))
+            end = end.masked_fill((live.length < self.min_length[live.beam]).unsqueeze(1), float("-inf"))
+        return Candidates(
+            log_prob=total,
+            token=self.columns.to_ids(of.column).view(shape),
+            piece_log_prob=of.own.view(shape),
+            end_log_prob=end,
+            end_piece_log_prob=of.end_own.view(-1, live.width),
+        )
+
+    def _next(self, logits: Tensor, prefixes: Prefixes, wanted: Tensor | None) -> _Next:
+        """What may follow the prefixes by these logits [rows, V or C], which are written into."""
+        columns = self.columns
+        normaliser = log_normaliser(logits)  # [rows]
         own = logits
         if self.constraints:
-            own = self.narrow.widen(logits.float() - normaliser, self.search.symbols.size)  # [rows, V]
+            own = self.narrow.widen(logits.float() - normaliser.unsqueeze(1), self.search.symbols.size)  # [rows, V]
             normaliser = torch.zeros_like(normaliser)
-            prefixes = Prefixes(live.tokens, live.beam.repeat_interleave(width) // self.groups)
             logits = apply(self.constraints, prefixes, own)
-        end_own = own[:, columns.eos].float() - normaliser.squeeze(1)  # [rows]
-        end = logits[:, columns.eos].float() - normaliser.squeeze(1) if self.constraints else end_own
-        if limited:
-            end = end.masked_fill((live.length < self.min_length[live.beam]).repeat_interleave(width), float("-inf"))
+        end_own = own[:, columns.eos].float() - normaliser  # [rows]
+        end = logits[:, columns.eos].float() - normaliser if self.constraints else end_own
         logits[:, columns.eos] = float("-inf")
         logits.index_fill_(1, columns.banned, float("-inf"))
         top = top_columns(logits, self.selection.per_row(self.width))
-        wanted = self.selection.wanted(live)
         if wanted is not None:
             top = with_columns(top, logits, wanted)
-        shape = (live.num_beams, width, -1)
-        piece = (top.value - normaliser).view(shape)  # [N, W, K]
-        total = live.log_prob.unsqueeze(2) + piece  # [N, W, K]
-        if limited:
-            at_limit = live.length >= self.max_length[live.beam]  # [N]
-            total = total.masked_fill(at_limit[:, None, None], float("-inf"))
-        return Candidates(
-            log_prob=total,
-            token=columns.to_ids(top.column).view(shape),
-            piece_log_prob=own.gather(1, top.column).float().view(shape) if self.constraints else piece,
-            end_log_prob=live.log_prob + end.view(-1, width),
-            end_piece_log_prob=end_own.view(-1, width),
-        )
+        log_prob = top.value - normaliser.unsqueeze(1)  # [rows, K]
+        own = own.gather(1, top.column).float() if self.constraints else log_prob
+        return _Next(top.column, log_prob, own, end, end_own)
 
     def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
         """Put the hypotheses that end now into the pool; which beams [N] are done, with all of their sentence?"""

@@ -41,9 +41,14 @@ class EnsembleState:
 class EnsembleStep(NamedTuple):
     """One decoder position of all members."""
 
-    logits: Tensor  # [rows, V or C] log of the mean of the members' probabilities, float32
+    members: tuple[Step, ...]
     state: EnsembleState
     attention: Tensor | None  # [rows, H, S] the mean over members that give it, each one's heads averaged first
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """Log of the mean of the members' probabilities [n, V or C], float32."""
+        log_probs = torch.stack([step.logits(rows).float().log_softmax(-1) for step in self.members])  # [M, n, V]
+        return log_probs.logsumexp(0) - math.log(len(self.members))
 
 
 class Ensemble:
@@ -61,11 +66,10 @@ class Ensemble:
 
     def step(self, token: Tensor, state: EnsembleState) -> EnsembleStep:
         """See Stepper."""
-        steps: list[Step] = [m.step(token, s) for m, s in zip(self.members, state.members, strict=True)]
-        log_probs = torch.stack([step.logits.float().log_softmax(-1) for step in steps])  # [M, rows, V]
+        steps: tuple[Step, ...] = tuple(m.step(token, s) for m, s in zip(self.members, state.members, strict=True))
         given = [step.attention.float().mean(1, keepdim=True) for step in steps if step.attention is not None]
         return EnsembleStep(
-            logits=log_probs.logsumexp(0) - math.log(len(steps)),
+            members=steps,
             state=EnsembleState(tuple(step.state for step in steps)),
             attention=torch.stack(given).mean(0) if given else None,
         )

@@ -29,16 +29,18 @@ class Step(Protocol):
     """One decoder position of every hypothesis."""
 
     @property
-    def logits(self) -> Tensor:
-        """[rows, V], or [rows, C] if there is a shortlist; any float type. Search may write into it."""
-
-    @property
     def state(self) -> State:
         """The next state."""
 
     @property
     def attention(self) -> Tensor | None:
         """[rows, H, S], weights over the source."""
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """Those of n rows [n, V], or [n, C] if there is a shortlist; any float type.
+
+        They may be computed when they are asked for, which is once for each row, and search may write into them.
+        """
 
 
 class Stepper(Protocol):

@@ -1,6 +1,6 @@
 """The best pieces of each row and the normaliser of each row, without writing log-probabilities of a vocabulary.
 
-Everything is done for a few rows at a time, so that what is written in between stays in the processor's cache.
+Search looks at a few rows at a time (`parts`), so that their logits stay in the processor's cache until all is done.
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ from torch import Tensor
 GROUPS = 256  # columns are dealt to this many groups; best of 64 ... 1024 for vocabularies of 8,000 to 32,000
 ROWS_AT_ONCE = 64  # 2 MB of logits over 8,000 pieces
 LEAST_MASS = 1e-30  # sum of exponentials below which too many of them are no numbers of full precision any more
+
+
+def parts(rows: int, device: torch.device) -> list[slice]:
+    """All the rows, on a processor a few at a time."""
+    at_once = rows if device.type == "cuda" else ROWS_AT_ONCE
+    return [slice(first, first + at_once) for first in range(0, rows, at_once)]
 
 
 class Top(NamedTuple):
@@ -32,13 +38,7 @@ def top_columns(logits: Tensor, count: int) -> Top:
     if logits.is_cuda or vocab // GROUPS < 2 or count * 4 > GROUPS:
         value, column = logits.float().topk(count)
         return Top(value, column)
-    parts = [_top_columns(part, count) for part in torch.split(logits, ROWS_AT_ONCE)]
-    return Top(torch.cat([part.value for part in parts]), torch.cat([part.column for part in parts]))
-
-
-def _top_columns(logits: Tensor, count: int) -> Top:
-    rows, vocab = logits.shape
-    depth = vocab // GROUPS
+    rows, depth = logits.size(0), vocab // GROUPS
     whole = depth * GROUPS
     groups = logits[:, :whole].view(rows, depth, GROUPS).amax(1)  # [rows, GROUPS]
     chosen = groups.float().topk(count).indices  # [rows, count]
@@ -65,7 +65,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
         return logits.float().logsumexp(-1)
     if logits.size(0) == 0:
         return logits.new_zeros(0, dtype=torch.float32)
-    mass = torch.cat([part.float().exp().sum(1) for part in torch.split(logits, ROWS_AT_ONCE)])  # [rows]
+    mass = logits.float().exp().sum(1)  # [rows]
     least, most = mass.aminmax()
     if least > LEAST_MASS and most < float("inf"):  # logits of a trained model are small enough
         return mass.log()

@@ -13,8 +13,8 @@ from mtkit.search.constraint import Constraint, Prefixes, apply
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.search.request import Columns, Request, Symbols
-from mtkit.search.stepper import State, Stepper
-from mtkit.search.top import log_normaliser, top_columns
+from mtkit.search.stepper import State, Step, Stepper
+from mtkit.search.top import log_normaliser, parts, top_columns
 
 LEAVE = 8  # as in beam.py
 
@@ -25,6 +25,14 @@ class Place(NamedTuple):
     line: Tensor  # [rows] of the request's `lines`
     path: Tensor  # [rows] number of the hypothesis of its sentence
     step: int
+
+
+class Chosen(NamedTuple):
+    """What comes next, for each row."""
+
+    column: Tensor  # [rows]
+    log_prob: Tensor | None  # [rows] the model's own, nats, if it is wanted
+    forced: Tensor  # [rows] bool, nothing was left but to end
 
 
 class Pick(Protocol):
@@ -156,16 +164,16 @@ class _Run:
                 return
             step = stepper.step(token, state)
             state = step.state
-            chosen, log_prob, forced = self._choose(step.logits, path, tokens, at_limit)
-            token = self.columns.to_ids(chosen)
-            self.trail.add(path, token, log_prob, step.attention if search.with_attention else None)
+            chosen = self._choose(step, path, tokens, at_limit)
+            token = self.columns.to_ids(chosen.column)
+            self.trail.add(path, token, chosen.log_prob, step.attention if search.with_attention else None)
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
             step_number += 1
-            ended = (chosen == self.columns.eos) & ~over
+            ended = (chosen.column == self.columns.eos) & ~over
             if not bool(ended.any()):
                 continue
-            self._end(path[ended], step_number - 1, forced[ended])
+            self._end(path[ended], step_number - 1, chosen.forced[ended])
             over = over | ended
             left = over.view(-1, paths).all(1)  # [B]
             if int(left.sum()) * LEAVE >= left.numel():
@@ -176,15 +184,19 @@ class _Run:
                 rows = (~left).repeat_interleave(paths)
                 path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
 
-    def _choose(
-        self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """What comes next, for each row.
+    def _choose(self, step: Step, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
+        """What comes next, for each row."""
+        found = [
+            self._choose_from(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
+            for rows in parts(path.numel(), path.device)
+        ]
+        if len(found) == 1:
+            return found[0]
+        column, log_prob, forced = zip(*found, strict=True)
+        return Chosen(torch.cat(column), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
 
-        Returns:
-            Columns [rows]; if wanted, the model's own log-probabilities of them [rows], nats; and whether nothing was
-            left but to end [rows].
-        """
+    def _choose_from(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
+        """What comes next by these logits [rows, V or C], which are written into."""
         columns, search = self.columns, self.search
         own = logits
         normaliser = log_normaliser(logits) if search.with_log_probs or self.constraints else None  # [rows]
@@ -207,9 +219,9 @@ class _Run:
             forced = at_limit | (logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf"))
             chosen = torch.where(forced, columns.eos, chosen)
         if normaliser is None:
-            return chosen, None, forced
+            return Chosen(chosen, None, forced)
         value = torch.where(chosen == columns.eos, end, own.gather(1, chosen.unsqueeze(1)).squeeze(1))
-        return chosen, value.float() - normaliser, forced
+        return Chosen(chosen, value.float() - normaliser, forced)
 
     def _end(self, path: Tensor, length: int, forced: Tensor) -> None:
         self.trail.lengths[path.cpu()] = length

@@ -73,7 +73,7 @@ class ScheduledSampling:
 
 
 def step_by_step(model: TranslationModel, batch: Batch, *, truth: Tensor, choice: Choice) -> Tensor:
-    """Run the decoder through `start` and `advance`, with gradient.
+    """Run the decoder through `start` and `step`, with gradient.
 
     Args:
         model: any model.
@@ -87,11 +87,11 @@ def step_by_step(model: TranslationModel, batch: Batch, *, truth: Tensor, choice
     """
     ids, place = compact(batch.target)
     state = model.start(batch.source)
-    hidden, state, _ = model.advance(ids[:, 0], state)
+    hidden, state, _ = model.step(ids[:, 0], state)
     outputs = [hidden]
     for t in range(1, ids.size(1)):
         token = _next_token(ids[:, t], truth[:, t], hidden=hidden, logits=state.logits, choice=choice)
-        hidden, state, _ = model.advance(token, state)
+        hidden, state, _ = model.step(token, state)
         outputs.append(hidden)
     sentence, column = batch.scored.nonzero(as_tuple=True)
     return torch.stack(outputs, 1)[sentence, place[sentence, column]]

@@ -57,9 +57,13 @@ class OnnxState:
 class OnnxStep(NamedTuple):
     """See search.stepper.Step."""
 
-    logits: Tensor
+    all_logits: Tensor
     state: OnnxState
     attention: Tensor | None
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """See search.stepper.Step; onnxruntime has computed them."""
+        return self.all_logits[rows]
 
 
 class OnnxStepper:

@@ -102,7 +102,7 @@ def test_steps_of_many_hypotheses_equal_the_whole_sentence(keys):
     state = model.start(source()).select_rows(torch.arange(B).repeat_interleave(W))
     for t in range(T):
         tokens = torch.stack([tgt.ids[:, t], other[:, t]], 1).flatten()
-        found, state, _ = model.advance(tokens, state)
+        found, state, _ = model.step(tokens, state)
         assert torch.allclose(found[::W], hidden[:, t])
     state = state.keep_sentences(torch.tensor([2, 0]))
     assert state.num_rows == 2 * W
@@ -216,7 +216,7 @@ def test_bf16_autocast_is_near_float32_and_trains(keys):
         found.float().square().mean().backward()
         state = model.start(src)
         for t in range(3):
-            hidden, state, _ = model.advance(tgt.ids[:, t], state)
+            hidden, state, _ = model.step(tgt.ids[:, t], state)
     scale = exact.detach().abs().mean()
     assert (found - exact).abs().mean() < 0.05 * scale
     assert (hidden - exact[:, 2]).abs().mean() < 0.05 * scale

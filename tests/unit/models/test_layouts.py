@@ -70,7 +70,8 @@ def test_steps_equal_the_whole_sentence(keys):
     model = small(**keys)
     hidden, state = model.hidden(source(), target()), model.start(source())
     for t in range(T):
-        logits, state, attention = model.step(target().ids[:, t], state)
+        step = model.step(target().ids[:, t], state)
+        logits, state, attention = step.logits(), step.state, step.attention
         assert torch.allclose(logits, model.output(hidden[:, t]))
         assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.float64))
 
@@ -85,7 +86,7 @@ def test_padding_batch_mates_and_hypotheses_change_nothing(keys):
     assert torch.allclose(model.hidden(left, one), truth[1:2])
     _, state, _ = model.step(target().ids[:, 0], model.start(source()))
     state = state.select_rows(torch.arange(B).repeat_interleave(2)).keep_sentences(torch.tensor([2, 1]))
-    logits, _, _ = model.step(target().ids[[2, 2, 1, 1], 1], state)
+    logits = model.step(target().ids[[2, 2, 1, 1], 1], state).logits()
     assert torch.allclose(logits[::2], model.output(truth[[2, 1], 1]))
 
 

@@ -97,7 +97,7 @@ def test_steps_give_what_the_whole_sentence_gives(config):
         whole = model.hidden(source(SENTENCES), tgt)
         state = model.start(source(SENTENCES))
         for t in range(tgt.ids.size(1)):
-            hidden, state, _ = model.advance(tgt.ids[:, t], state)
+            hidden, state, _ = model.step(tgt.ids[:, t], state)
             here = tgt.real[:, t]
             assert_close(hidden[here], whole[:, t][here])
 
@@ -132,9 +132,11 @@ def test_hypotheses_of_a_sentence_share_its_row_of_memory(config):
         _, state, _ = model.step(bos, state)
         repeated = state.select_rows(torch.arange(len(SENTENCES)).repeat_interleave(width))
         assert repeated.memory is state.memory
-        logits, _, attention = model.step(tokens, repeated)
+        step = model.step(tokens, repeated)
+        logits, attention = step.logits(), step.attention
         for w in range(width):
-            single, _, weights = model.step(tokens[w::width], state)
+            step = model.step(tokens[w::width], state)
+            single, weights = step.logits(), step.attention
             assert_close(logits[w::width], single)
             if weights is not None:
                 assert_close(attention[w::width], weights)
@@ -148,9 +150,10 @@ def test_sentences_that_stay_do_not_notice_those_that_leave(config):
     with torch.inference_mode():
         state = model.start(source(SENTENCES))
         _, state, _ = model.step(token, state)
-        expected, _, _ = model.step(token, state)
+        expected = model.step(token, state).logits()
         wide = state.select_rows(torch.tensor([0, 0, 1, 1, 2, 2])).keep_sentences(kept)
-        found, after, _ = model.step(token[kept].repeat_interleave(2), wide)
+        step = model.step(token[kept].repeat_interleave(2), wide)
+        found, after = step.logits(), step.state
     assert (after.num_sentences, after.num_rows) == (2, 4)
     assert_close(found, expected[kept].repeat_interleave(2, 0))
 
@@ -160,8 +163,8 @@ def test_a_shortlist_narrows_the_logits(config):
     model, columns = make(config), torch.tensor([3, 7, 4])
     token = torch.full((len(SENTENCES),), BOS)
     with torch.inference_mode():
-        all_pieces = model.step(token, model.start(source(SENTENCES))).logits
-        narrow = model.step(token, model.start(source(SENTENCES), columns)).logits
+        all_pieces = model.step(token, model.start(source(SENTENCES))).logits()
+        narrow = model.step(token, model.start(source(SENTENCES), columns)).logits()
     assert_close(narrow, all_pieces[:, columns])
 
 

@@ -38,7 +38,8 @@ def test_steps_equal_the_whole_sentence(positions, norm):
     hidden = model.hidden(source(), target())
     state = model.start(source())
     for t in range(T):
-        logits, state, attention = model.step(target().ids[:, t], state)
+        step = model.step(target().ids[:, t], state)
+        logits, state, attention = step.logits(), step.state, step.attention
         assert torch.allclose(logits, model.output(hidden[:, t]))
         assert attention.shape == (B, 3, S)
         assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.float64))
@@ -51,12 +52,13 @@ def test_hypotheses_share_one_row_of_memory():
     state = state.select_rows(torch.arange(B).repeat_interleave(4))
     assert state.memory.layers[0].k.size(0) == B
     other = (target().ids[:, 1] + 1) % V
-    logits, state, attention = model.step(torch.stack([target().ids[:, 1], other, other, other], 1).flatten(), state)
+    step = model.step(torch.stack([target().ids[:, 1], other, other, other], 1).flatten(), state)
+    logits, state, attention = step.logits(), step.state, step.attention
     assert attention.shape == (4 * B, 3, S)
     assert torch.allclose(logits[::4], model.output(hidden[:, 1]))
     assert not torch.allclose(logits[1::4], model.output(hidden[:, 1]))
     state = state.keep_sentences(torch.tensor([2, 0]))
-    logits, _, _ = model.step(target().ids[[2, 0], 2].repeat_interleave(4), state)
+    logits = model.step(target().ids[[2, 0], 2].repeat_interleave(4), state).logits()
     assert torch.allclose(logits[::4], model.output(hidden[[2, 0], 2]))
 
 
@@ -73,8 +75,8 @@ def test_padding_and_batch_mates_change_nothing():
 def test_columns_narrow_the_logits():
     model = small()
     columns = torch.tensor([3, 1, 20])
-    logits, _, _ = model.step(target().ids[:, 0], model.start(source()))
-    narrow, _, _ = model.step(target().ids[:, 0], model.start(source(), columns))
+    logits = model.step(target().ids[:, 0], model.start(source())).logits()
+    narrow = model.step(target().ids[:, 0], model.start(source(), columns)).logits()
     assert torch.allclose(narrow, logits[:, columns])
 
 
@@ -107,7 +109,7 @@ def test_grad_flows_through_steps():
     model = small().train()
     state, total = model.start(source()), torch.zeros((), dtype=torch.float64)
     for t in range(T):
-        hidden, state, _ = model.advance(target().ids[:, t], state)
+        hidden, state, _ = model.step(target().ids[:, t], state)
         total = total + hidden.pow(2).sum()
     stepwise = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
     whole = torch.autograd.grad(

@@ -41,9 +41,12 @@ class ScriptedState:
 
 
 class ScriptedStep(NamedTuple):
-    logits: Tensor
+    all_logits: Tensor
     state: ScriptedState
     attention: Tensor | None
+
+    def logits(self, rows=slice(None)):
+        return self.all_logits[rows]
 
 
 class ScriptedModel:

@@ -44,7 +44,8 @@ def _by_hand(model: torch.nn.Module, src: list[int], tgt: list[int]) -> float:
     state = model.start(collate_source([src], VOCAB))
     token, total = torch.tensor([VOCAB.bos]), 0.0
     for piece in [*tgt, VOCAB.eos]:
-        logits, state, _ = model.step(token, state)
+        step = model.step(token, state)
+        logits, state = step.logits(), step.state
         total -= float(logits[0].log_softmax(-1)[piece])
         token = logits.argmax(-1)
     return total

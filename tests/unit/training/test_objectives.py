@@ -131,7 +131,8 @@ def test_minimum_risk_is_enumeration():
         for hyp in Listed.hyps:
             state, log_prob = model.start(batch.source.select(own)), 0.0
             for token, following in zip([PIECES.bos, *hyp], [*hyp, PIECES.eos], strict=True):
-                logits, state, _ = model.step(torch.tensor([token]), state)
+                step = model.step(torch.tensor([token]), state)
+                logits, state = step.logits(), step.state
                 log_prob = log_prob + logits.log_softmax(-1)[0, following]
             log_probs.append(log_prob)
         share = torch.stack(log_probs).softmax(0)

@@ -45,7 +45,7 @@ class ToyModel(TranslationModel):
     def start(self, source, columns=None):
         raise NotImplementedError
 
-    def advance(self, token, state):
+    def step(self, token, state):
         raise NotImplementedError
 
 

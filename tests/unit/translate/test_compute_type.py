@@ -44,7 +44,7 @@ def test_int8_is_near_float32(config, monkeypatch) -> None:
     token = torch.tensor([2, 20, 30])
     with torch.inference_mode():
         for chosen in (None, columns):
-            found = [m.step(token, m.start(source(), chosen)).logits for m in (exact, quantised)]
+            found = [m.step(token, m.start(source(), chosen)).logits() for m in (exact, quantised)]
             assert (found[0] - found[1]).abs().max() < 0.05 * found[0].abs().max()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
@@ -70,5 +70,5 @@ def test_float32_lies_by_column_for_translation() -> None:
     assert prepared.tgt_embedding.table.weight.is_contiguous()
     assert model.output.weight is model.tgt_embedding.table.weight
     with torch.inference_mode():
-        found, expected = (m.step(torch.tensor([2, 20, 30]), m.start(source())).logits for m in (prepared, model))
+        found, expected = (m.step(torch.tensor([2, 20, 30]), m.start(source())).logits() for m in (prepared, model))
     torch.testing.assert_close(found, expected)
