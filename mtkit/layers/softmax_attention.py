@@ -66,7 +66,8 @@ class Weighing(nn.Module):
         k = keys.k
         groups = k.size(1)
         q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
-        score = (q_grouped * self.position.scale(width)) @ k.mT  # [B, G, (H/G)T, S]
+        wide = keys.keys.data.narrow(2, 0, keys.places(q_grouped.size(2)))
+        score = ((q_grouped * self.position.scale(width)) @ wide.mT).narrow(3, 0, keys.length)  # [B, G, (H/G)T, S]
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
         bias = self.position.bias(q, k, q_pos, keys.pos)
         if bias is not None:
@@ -78,10 +79,12 @@ class Weighing(nn.Module):
     def mix(self, weights: Tensor, q_pos: Tensor, keys: KeyValues) -> Tensor:
         """The values weighed by weights [B, H, T, S]: [B, H, T, K]."""
         batch, heads, length, _ = weights.shape
-        v = keys.v
-        groups, width = v.size(1), v.size(-1)
+        groups, width = keys.v.size(1), keys.v.size(-1)
         grouped = weights.reshape(batch, groups, heads // groups * length, keys.length)  # [B, G, (H/G)T, S]
-        out = (grouped @ v).view(batch, heads, length, width)  # [B, H, T, K]
+        places = keys.places(grouped.size(2))
+        if places > keys.length:
+            grouped = F.pad(grouped, (0, places - keys.length))
+        out = (grouped @ keys.vals.data.narrow(2, 0, places)).view(batch, heads, length, width)  # [B, H, T, K]
         extra = self.position.values(weights, q_pos, keys.pos)
         return out if extra is None else out + extra
 
