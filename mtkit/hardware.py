@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
@@ -16,6 +17,9 @@ CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")  # where a container's own limit stands
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # x86, x86 with tiles, ARM
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's malloc.h
+LARGE_BLOCK = 32 << 20  # bytes; larger blocks come from the system and return to it; glibc allows no more
+KEPT_MEMORY = 1 << 30  # bytes at the end of the heap that are kept
 BYTE_PRODUCT_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # sums of products of bytes that do not overflow, x86
 
 
@@ -82,6 +86,18 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def keep_memory() -> None:
+    """Have the C library keep the memory that tensors no longer need, if it is glibc; elsewhere nothing happens.
+
+    As it is, glibc gives most of it back after each step of a search and gets it again in the next, when the system
+    fills every page with zeros: 100,000 pages for 1,000 sentences, a twentieth of the time. Training gains nothing.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        library.mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY)
 
 
 def _available(meminfo: Path) -> int:

@@ -28,12 +28,13 @@ from mtkit.model_folder import find_model, read_description
 from mtkit.text.lines import read_lines
 from mtkit.translate.ctranslate2_engine import Threads
 from mtkit.translate.translation import Translation
-from mtkit.translate.translator import TranslationOptions, Translator, batch_size
+from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import translating
 
 WARM_UP = 32  # lines translated before the clock starts
 SINGLE = 50  # lines translated one by one for the latency
 MEBIBYTE = 1 << 20
+PEER_TOKENS = 1_024  # of a batch of CTranslate2, whose best were of 32 to 64 captions
 
 Export = Callable[[Path, Path], object]  # (model, folder to write) for the other engine
 
@@ -169,8 +170,7 @@ def _load(setting: Setting, folder: Path) -> Translator:
             options=options,
             shortlist=setting.shortlist,
         )
-    size = setting.batch_tokens or batch_size(setting.beam_size, "cpu")
-    tokens = max(1, size // setting.beam_size)
+    tokens = max(1, setting.batch_tokens // setting.beam_size) if setting.batch_tokens else PEER_TOKENS
     threads = Threads(workers=setting.workers, each=setting.threads_each, batch_tokens=tokens)
     all_at_once = replace(options, batch_tokens=sys.maxsize)  # it sorts and cuts by itself
     return load_exported(

@@ -34,8 +34,10 @@ def grown(buffer: Buffer, length: int, new: Tensor) -> Buffer:
         return Buffer(torch.cat([buffer.data[:, :, :length], new], dim=2), total)
     if buffer.used != length or buffer.data.size(2) < total:
         capacity = total + max(LEAST_ROOM, int(ROOM * total))
-        data = new.new_zeros(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
+        data = new.new_empty(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
         data.narrow(2, 0, length).copy_(buffer.data.narrow(2, 0, length))
+        if total < LEAST_PLACES:
+            data[:, :, total:LEAST_PLACES] = 0
         buffer = Buffer(data, length)
     buffer.data.narrow(2, length, new.size(2)).copy_(new)
     buffer.used = total

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from mtkit.hardware import find_device
+from mtkit.hardware import find_device, keep_memory
 from mtkit.models.model import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
@@ -58,6 +58,7 @@ class OwnEngine:
             UsageError: this machine has no such device or compute type.
         """
         self.device = find_device(device)
+        keep_memory()
         dtype = resolve_compute_type(compute_type, self.device)
         self.compute_type = NAMES[dtype]
         self.models = [prepare(model, dtype, self.device) for model in models]

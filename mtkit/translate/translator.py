@@ -27,6 +27,7 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols
 
 L = TypeVar("L", bound=Line | Asked)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
+BATCH_TOKENS = 12_288  # smaller ones spend more on each step, larger ones gained nothing on a processor
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
@@ -34,7 +35,7 @@ LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram
 class TranslationOptions:
     """How the work is done; none of it changes a translation, except by a shortlist, which is that of a batch."""
 
-    batch_tokens: int | None = None  # hypotheses × longest source of a batch; None: see batch_size
+    batch_tokens: int | None = None  # hypotheses × longest source of a batch; BATCH_TOKENS unless set
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
     flush_every: int | None = None  # lines after which translations appear; the window unless set
@@ -45,15 +46,6 @@ class TranslationOptions:
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be at least 1, not {value}")
-
-
-def batch_size(rows: int, device_type: str) -> int:
-    """Hypotheses × longest source of a batch with so many hypotheses of each sentence, if nobody says otherwise.
-
-    In a batch of half the size lines are nearer to each other in length. Greedy search on a processor, of which the
-    encoder is a third, was 2 to 14% faster with it; beams of 5 were 3 to 7% slower.
-    """
-    return 3_072 if rows == 1 and device_type == "cpu" else 6_144
 
 
 def symbols_of(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Symbols:
@@ -147,7 +139,7 @@ class Translator:
         """Find the hypotheses of all segments that have pieces."""
         details, vocab, device = self.options.details, self.tokenizers.src.vocab, self.engine.device
         find = self.engine.finder(config, self.symbols, details=details)
-        size = self.options.batch_tokens or batch_size(config.rows, device.type)
+        size = self.options.batch_tokens or BATCH_TOKENS
         for batch in _batches(segments, size / config.rows):
             ids = [s.ids for s in batch]
             source = collate_source(ids, vocab).to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import traceback
@@ -148,7 +149,9 @@ def translating(
 ) -> Iterator[Callable[..., Iterator[Translation]]]:
     """What translates lines as Translator.translate does: one translator here, or several processes side by side."""
     if workers == 1:
-        yield make().translate
+        translator = make()
+        _spare_the_collector()
+        yield translator.translate
         return
     with WorkerPool(make, workers, flush_every=flush_every) as pool:
         yield pool.translate
@@ -160,12 +163,19 @@ def _work(pipe: Connection, make: Callable[[], Translator]) -> None:
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is there any more
         made, failure = _attempt(make() for _ in range(1))
+        _spare_the_collector()
         while True:
             window, first = pipe.recv()
             if made:
                 pipe.send(Answer(*_attempt(made[0].translate(window, first=first))))
             else:
                 pipe.send(Answer([], failure))
+
+
+def _spare_the_collector() -> None:
+    """What is there now will not be looked through for garbage: that was 3% of the time of greedy search."""
+    gc.collect()
+    gc.freeze()
 
 
 def _attempt(items: Iterable[T]) -> tuple[list[T], Exception | None]:

@@ -45,6 +45,27 @@ def test_steps_equal_the_whole_sentence(positions, norm):
         assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.float64))
 
 
+@pytest.fixture
+def forgotten_memory_is_nan():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("forgotten_memory_is_nan")
+def test_what_is_beyond_the_keys_does_not_count():
+    model, length = small(), 20
+    ids = torch.randint(V, (B, length), generator=torch.Generator().manual_seed(3))
+    pos = torch.arange(length).expand(B, -1)
+    with torch.inference_mode():
+        hidden, state = model.hidden(source(), Target(ids, pos >= 0, pos)), model.start(source())
+        for t in range(length):
+            found, state, _ = model.step(ids[:, t], state)
+            assert torch.allclose(found, hidden[:, t])
+            if t == length // 4:
+                state = state.select_rows(torch.arange(B))
+
+
 def test_hypotheses_share_one_row_of_memory():
     model = small()
     hidden = model.hidden(source(), target())

@@ -22,7 +22,7 @@ from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.engine import OwnEngine
 from mtkit.translate.score import forced_log_probs, score_lines
-from mtkit.translate.translator import TranslationOptions, Translator, batch_size
+from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = [
     "the",
@@ -296,5 +296,27 @@ def test_a_line_that_ran_into_a_loop_is_translated_once_more_if_so_wished(tokeni
     assert "repetition" in found.flags
 
 
-def test_a_batch_counts_hypotheses_and_is_smaller_for_greedy_search_on_a_processor() -> None:
-    assert batch_size(1, "cpu") < batch_size(1, "cuda") == batch_size(5, "cpu") == batch_size(50, "cpu")
+
+
+class Recording(Stammering):
+    """An engine that remembers how many sentences it was asked for at once."""
+
+    def __init__(self):
+        self.batches = []
+
+    def finder(self, search, symbols, *, details):
+        def find(request):
+            self.batches.append(request.num_sentences)
+            return [[Hypothesis([5], -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+
+        return find
+
+
+@pytest.mark.parametrize(("beam_size", "expected"), [(1, [10, 10, 10]), (5, [2] * 15)])
+def test_a_batch_counts_hypotheses(tokenizers, beam_size, expected):
+    places = len(tokenizers.src.encode(["the big dog"])[0]) + 1
+    options = TranslationOptions(batch_tokens=10 * places)
+    engine = Recording()
+    lines = ["the big dog"] * 30
+    Translator(engine, tokenizers, SearchConfig(beam_size=beam_size), options=options).translate_lines(lines)
+    assert engine.batches == expected
