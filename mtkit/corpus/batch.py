@@ -28,6 +28,21 @@ class Source:
         """The sentences [N] of this batch, in that order."""
         return Source(self.ids[sentences], self.real[sentences], self.pos[sentences])
 
+    def parts(self, places: int) -> list[Source]:
+        """The sentences in order, as many together as have at most so many places, but at least one.
+
+        Columns at the end where no sentence of a part has a token are left out of it.
+        """
+        rows, columns = self.ids.shape
+        each = max(1, places // max(1, columns))
+        numbers = torch.arange(1, columns + 1, device=self.ids.device)
+        found = []
+        for first in range(0, rows, each):
+            real = self.real[first : first + each]
+            used = max(1, int((numbers * real.any(0)).amax())) if columns else 0
+            found.append(Source(*(x[first : first + each, :used] for x in (self.ids, self.real, self.pos))))
+        return found or [self]
+
 
 @dataclass(frozen=True)
 class Target:

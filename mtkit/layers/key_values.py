@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.rows import Rows, rows_of
@@ -62,6 +62,13 @@ class KeyValues(Rows):
         """From tensors k and v [rows, G, S, K]."""
         return cls(keys=Buffer(k, k.size(2)), vals=Buffer(v, v.size(2)), length=k.size(2), pos=pos, real=real)
 
+    @classmethod
+    def joined(cls, parts: Sequence[KeyValues], pos: Tensor, real: Tensor | None) -> KeyValues:
+        """The rows of all parts, of which each may be shorter than pos and real [rows, S], laid out for many queries."""
+        length = pos.size(1)
+        keys, vals = _joined([part.k for part in parts], length), _joined([part.v for part in parts], length)
+        return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
+
     @property
     def room(self) -> int:
         """Places that can be appended before everything is copied."""
@@ -108,10 +115,6 @@ class KeyValues(Rows):
         real = None if self.real is None else self.real.gather(1, place)
         return KeyValues.of(self.k.gather(2, index), self.v.gather(2, index), self.pos.gather(1, place), real)
 
-    def settled(self) -> KeyValues:
-        """The same, laid out for products with many queries one after another; strided ones are copied in each."""
-        return replace(self, keys=_settled(self.k), vals=_settled(self.v))
-
     def select(self, rows: Tensor) -> KeyValues:
         """The rows [N], in that order, with room to grow."""
         return replace(
@@ -127,11 +130,16 @@ class KeyValues(Rows):
         return self.select(rows_of(sentences, of, self.pos.size(0)))
 
 
-def _settled(x: Tensor) -> Buffer:
-    missing = LEAST_PLACES - x.size(2)
-    if missing <= 0 or x.requires_grad:
-        return Buffer(x.contiguous(), x.size(2))
-    return Buffer(F.pad(x, (0, 0, 0, missing)), x.size(2))
+def _joined(parts: Sequence[Tensor], length: int) -> Buffer:
+    """Tensors [., G, at most length, K], one after another; contiguous, as products would copy others each time."""
+    first = parts[0]
+    if len(parts) == 1 and first.requires_grad:
+        return Buffer(first.contiguous(), length)
+    rows = sum(part.size(0) for part in parts)
+    data = first.new_zeros(rows, first.size(1), max(length, LEAST_PLACES), first.size(3))
+    for part, place in zip(parts, torch.split(data, [part.size(0) for part in parts]), strict=True):
+        place.narrow(2, 0, part.size(2)).copy_(part)
+    return Buffer(data, length)
 
 
 def _gather(buffer: Buffer, length: int, rows: Tensor) -> Buffer:

@@ -21,6 +21,11 @@ from mtkit.models.stack import Stack
 from mtkit.models.state import State, Step
 
 
+# Of the encoder on a processor, so that what its layers write stays in the cache: 1,000 captions in width 128 took 0.28 s
+# with 1,024 places, 0.45 s with 8,000.
+PLACES_AT_ONCE = 1_024
+
+
 class Embedding(nn.Module):
     """Scaled token embeddings plus positions, then dropout. Vaswani et al. 2017, sec. 3.4, 3.5 and 5.4."""
 
@@ -100,8 +105,11 @@ class Transformer(TranslationModel):
         rows = source.ids.size(0)
         next_pos = torch.zeros(rows, dtype=torch.int64, device=source.ids.device)
         real = None if bool(source.real.all()) else source.real
+        at_once = torch.is_grad_enabled() or source.ids.is_cuda
+        parts = [source] if at_once else source.parts(PLACES_AT_ONCE)
+        memories = zip(*(self._memory(part, None).layers for part in parts), strict=True)
         return State(
-            memory=Memory(tuple(keys.settled() for keys in self._memory(source, real).layers)),
+            memory=Memory(tuple(KeyValues.joined(keys, source.pos, real) for keys in memories)),
             cache=DecoderCache(layers=None, next_pos=next_pos),
             num_sentences=rows,
             num_rows=rows,

@@ -53,7 +53,9 @@ def forgotten_memory_is_nan():
 
 
 @pytest.mark.usefixtures("forgotten_memory_is_nan")
-def test_what_is_beyond_the_keys_does_not_count():
+@pytest.mark.parametrize("places", [1, 2 * S, 1000])
+def test_what_is_beyond_the_keys_does_not_count(places, monkeypatch):
+    monkeypatch.setattr("mtkit.models.transformer.PLACES_AT_ONCE", places)  # sources are encoded in parts
     model, length = small(), 20
     ids = torch.randint(V, (B, length), generator=torch.Generator().manual_seed(3))
     pos = torch.arange(length).expand(B, -1)
