@@ -64,7 +64,7 @@ class KeyValues(Rows):
 
     @classmethod
     def joined(cls, parts: Sequence[KeyValues], pos: Tensor, real: Tensor | None) -> KeyValues:
-        """The rows of all parts, of which each may be shorter than pos and real [rows, S], laid out for many queries."""
+        """The rows of all parts, which may be shorter than pos and real [rows, S]; laid out for many queries."""
         length = pos.size(1)
         keys, vals = _joined([part.k for part in parts], length), _joined([part.v for part in parts], length)
         return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
