@@ -77,7 +77,7 @@ def test_what_cannot_work_is_refused(basic: Path, overrides: list[str], message:
 
 
 def test_the_shipped_decoder_only_recipe_has_the_transformers_settings() -> None:
-    ours, theirs = load_recipe("multi30k-decoder-only"), load_recipe("multi30k-transformer")
+    ours, theirs = load_recipe("multi30k-decoder-only"), load_recipe("multi30k-transformer-2017")
     training = replace(theirs.training, max_updates=theirs.training.max_updates // 2)  # each takes about twice the time
     assert (ours.corpus, ours.training, ours.search) == (theirs.corpus, training, theirs.search)
     assert ours.model.decoder_layers == theirs.model.encoder_layers + theirs.model.decoder_layers

@@ -58,7 +58,7 @@ def test_panels_stand_beside_each_other(tmp_path):
     assert int.from_bytes(header[16:20]) == 2 * 6 * 150  # inches, dots per inch
 
 
-@pytest.mark.parametrize("recipe", ["multi30k-transformer", "multi30k-decoder-only"])
+@pytest.mark.parametrize("recipe", ["multi30k-transformer-2017", "multi30k-decoder-only"])
 def test_the_command_draws(recipe, tmp_path, capsys):
     output = tmp_path / "positions.png"
     assert entry.execute(["plot", recipe, "--positions", "-o", str(output)]) == 0
