@@ -17,10 +17,10 @@ CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")  # where a container's own limit stands
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # x86, x86 with tiles, ARM
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's malloc.h
+BYTE_PRODUCT_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # sums of products of bytes that do not overflow, x86
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h has them
 LARGE_BLOCK = 32 << 20  # bytes; larger blocks come from the system and return to it; glibc allows no more
 KEPT_MEMORY = 1 << 30  # bytes at the end of the heap that are kept
-BYTE_PRODUCT_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # sums of products of bytes that do not overflow, x86
 
 
 def find_device(name: str) -> torch.device:

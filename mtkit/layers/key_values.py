@@ -77,8 +77,8 @@ class KeyValues(Rows):
     def places(self, queries: int) -> int:
         """How many places a product with so many queries should run over; what is beyond `length` is finite.
 
-        torch 2.13 on a processor takes numbers one by one where matrices together have fewer than 400 products: 800 of
-        [1, 32] · [32, 10] took 210 µs, of [1, 32] · [32, 16] 100 µs.
+        torch 2.13 on a processor takes numbers one by one in matrices with fewer than 400 products: 800 times
+        [1, 32] · [32, 10] took 210 µs, [1, 32] · [32, 16] 100 µs.
         """
         if self.room == 0 or queries * self.keys.data.size(3) * self.length >= FEW_PRODUCTS:
             return self.length

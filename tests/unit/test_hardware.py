@@ -1,7 +1,10 @@
 """What the machine says of its memory, read from files like those of Linux."""
 
+import platform
+import subprocess
 import sys
 
+import pytest
 import torch
 
 from mtkit import hardware
@@ -39,3 +42,32 @@ def test_the_most_so_far_never_falls():
     after = hardware.peak_memory(CPU)
     del block
     assert 0 < before <= after <= hardware.peak_memory(CPU)
+
+
+TAKE_AND_GIVE_BACK = """
+import resource, sys
+import torch
+from mtkit.hardware import keep_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+if sys.argv[1] == "keep":
+    keep_memory()
+for turn in range(12):
+    if turn == 2:
+        before = faults()
+    blocks = [torch.ones(5 << 20) for _ in range(8)]
+    del blocks
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_memory_is_kept() -> None:
+    kept, given_back = (
+        int(subprocess.run([sys.executable, "-c", TAKE_AND_GIVE_BACK, word], check=True, capture_output=True).stdout)
+        for word in ("keep", "give")
+    )
+    pages = 8 * (20 << 20) // 4096
+    assert kept < pages < given_back
