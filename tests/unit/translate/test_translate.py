@@ -24,24 +24,7 @@ from mtkit.translate.engine import OwnEngine
 from mtkit.translate.score import forced_log_probs, score_lines
 from mtkit.translate.translator import TranslationOptions, Translator
 
-WORDS = [
-    "the",
-    "a",
-    "dog",
-    "cat",
-    "man",
-    "woman",
-    "sees",
-    "finds",
-    "big",
-    "small",
-    "red",
-    "house",
-    "and",
-    "in",
-    ",",
-    ".",
-]
+WORDS = "the a dog cat man woman sees finds big small red house and in , .".split()
 BLANK = ["", "   ", "\u2028 \t", "\x85"]
 ODD = [*BLANK, "the\u2028dog", "\x0c man", " a  cat ", "\u4e00\u4e8c", "\U0001f600 dog", "a\rb", "\x00"]
 
@@ -294,8 +277,6 @@ def test_a_line_that_ran_into_a_loop_is_translated_once_more_if_so_wished(tokeni
     expected = [5, 6, 7] if retry else [5] * 30
     assert found.hyp == next(iter(tokenizers.tgt.decode([expected]))).strip()
     assert "repetition" in found.flags
-
-
 
 
 class Recording(Stammering):
