@@ -94,10 +94,11 @@ def keep_memory() -> bool:
     As it is, glibc gives most of it back after each step of a search and gets it again in the next, when the system
     fills every page with zeros: 100,000 pages for 1,000 sentences, a twentieth of the time. Training gains nothing.
     """
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)  # gives 1 if it has understood
-    if tell is None:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
         return False
-    return bool(tell(M_MMAP_THRESHOLD, LARGE_BLOCK) and tell(M_TRIM_THRESHOLD, KEPT_MEMORY))
+    settings = {M_MMAP_THRESHOLD: LARGE_BLOCK, M_TRIM_THRESHOLD: KEPT_MEMORY}
+    return all(library.mallopt(name, value) == 1 for name, value in settings.items())
 
 
 def _available(meminfo: Path) -> int:

@@ -24,7 +24,8 @@ from mtkit.translate.engine import OwnEngine
 from mtkit.translate.score import forced_log_probs, score_lines
 from mtkit.translate.translator import TranslationOptions, Translator
 
-WORDS = "the a dog cat man woman sees finds big small red house and in , .".split()
+NOUNS = ["dog", "cat", "man", "woman", "house"]
+WORDS = ["the", "a", *NOUNS, "sees", "finds", "big", "small", "red", "and", "in", ",", "."]
 BLANK = ["", "   ", "\u2028 \t", "\x85"]
 ODD = [*BLANK, "the\u2028dog", "\x0c man", " a  cat ", "\u4e00\u4e8c", "\U0001f600 dog", "a\rb", "\x00"]
 
@@ -277,27 +278,3 @@ def test_a_line_that_ran_into_a_loop_is_translated_once_more_if_so_wished(tokeni
     expected = [5, 6, 7] if retry else [5] * 30
     assert found.hyp == next(iter(tokenizers.tgt.decode([expected]))).strip()
     assert "repetition" in found.flags
-
-
-class Recording(Stammering):
-    """An engine that remembers how many sentences it was asked for at once."""
-
-    def __init__(self):
-        self.batches = []
-
-    def finder(self, search, symbols, *, details):
-        def find(request):
-            self.batches.append(request.num_sentences)
-            return [[Hypothesis([5], -1.0, -1.0, [])] for _ in range(request.num_sentences)]
-
-        return find
-
-
-@pytest.mark.parametrize(("beam_size", "expected"), [(1, [10, 10, 10]), (5, [2] * 15)])
-def test_a_batch_counts_hypotheses(tokenizers, beam_size, expected):
-    places = len(tokenizers.src.encode(["the big dog"])[0]) + 1
-    options = TranslationOptions(batch_tokens=10 * places)
-    engine = Recording()
-    lines = ["the big dog"] * 30
-    Translator(engine, tokenizers, SearchConfig(beam_size=beam_size), options=options).translate_lines(lines)
-    assert engine.batches == expected
