@@ -16,7 +16,7 @@ from mtkit.translate.translator import TranslationOptions, Translator
 def tokenizers(tmp_path) -> TokenizerPair:
     text = tmp_path / "text"
     text.write_text("the big dog\nthe small cat\n", encoding="utf-8")
-    train_pair([text], [text], tmp_path, TokenizerConfig(model_type="char", vocab_size=30))
+    train_pair([text], [text], tmp_path, TokenizerConfig(model_type="char", vocab_size=115))
     return TokenizerPair.load(tmp_path)
 
 
