@@ -12,13 +12,6 @@ CONFIGS = [
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
 
 
-@pytest.fixture
-def forgotten_memory_is_nan():
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 @every_config
 def test_nothing_is_drawn_and_what_is_computed_is_as_ever(config, forgotten_memory_is_nan):
     before = torch.get_rng_state()

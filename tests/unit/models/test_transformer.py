@@ -45,13 +45,6 @@ def test_steps_equal_the_whole_sentence(positions, norm):
         assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.float64))
 
 
-@pytest.fixture
-def forgotten_memory_is_nan():
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
 @pytest.mark.usefixtures("forgotten_memory_is_nan")
 @pytest.mark.parametrize("places", [1, 2 * S, 1000])
 def test_what_is_beyond_the_keys_does_not_count(places, monkeypatch):
