@@ -130,20 +130,20 @@ class _Run:
             )
             for rows in parts(sentence.numel(), sentence.device)
         ]
-        of = found[0] if len(found) == 1 else _Next(*(torch.cat(each) for each in zip(*found, strict=True)))
+        best = found[0] if len(found) == 1 else _Next(*(torch.cat(each) for each in zip(*found, strict=True)))
         shape = (live.num_beams, live.width, -1)
-        total = live.log_prob.unsqueeze(2) + of.log_prob.view(shape)  # [N, W, K]
-        end = live.log_prob + of.end.view(-1, live.width)  # [N, W]
+        total = live.log_prob.unsqueeze(2) + best.log_prob.view(shape)  # [N, W, K]
+        end = live.log_prob + best.end.view(-1, live.width)  # [N, W]
         if live.length not in self.between:
             at_limit = live.length >= self.max_length[live.beam]  # [N]
             total = total.masked_fill(at_limit[:, None, None], float("-inf"))
             end = end.masked_fill((live.length < self.min_length[live.beam]).unsqueeze(1), float("-inf"))
         return Candidates(
             log_prob=total,
-            token=self.columns.to_ids(of.column).view(shape),
-            piece_log_prob=of.own.view(shape),
+            token=self.columns.to_ids(best.column).view(shape),
+            piece_log_prob=best.own.view(shape),
             end_log_prob=end,
-            end_piece_log_prob=of.end_own.view(-1, live.width),
+            end_piece_log_prob=best.end_own.view(-1, live.width),
         )
 
     def _next(self, logits: Tensor, prefixes: Prefixes, wanted: Tensor | None) -> _Next:

@@ -27,7 +27,7 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols
 
 L = TypeVar("L", bound=Line | Asked)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
-BATCH_TOKENS = 12_288  # smaller ones spend more on each step, larger ones gained nothing on a processor
+BATCH_TOKENS = 12_288  # smaller ones spend more on each step, larger ones gained little on a processor
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
