@@ -33,14 +33,15 @@ class Source:
 
         Columns at the end where no sentence of a part has a token are left out of it.
         """
-        rows, columns = self.ids.shape
-        each = max(1, places // max(1, columns))
-        numbers = torch.arange(1, columns + 1, device=self.ids.device)
-        found = []
-        for first in range(0, rows, each):
-            real = self.real[first : first + each]
-            used = max(1, int((numbers * real.any(0)).amax())) if columns else 0
-            found.append(Source(*(x[first : first + each, :used] for x in (self.ids, self.real, self.pos))))
+        numbers = torch.arange(1, self.ids.size(1) + 1, device=self.ids.device)
+        ends = (numbers * self.real).amax(1).tolist() if self.ids.numel() else []  # where each has its last token
+        found, first, used = [], 0, 1
+        for row, end in enumerate([*ends, places + 1]):  # what stands for the end of the batch fits nowhere
+            longest = max(used, end)
+            if row > first and (row + 1 - first) * longest > places:
+                found.append(Source(*(x[first:row, :used] for x in (self.ids, self.real, self.pos))))
+                first, longest = row, max(1, end)
+            used = longest
         return found or [self]
 
 

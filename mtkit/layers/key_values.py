@@ -127,8 +127,16 @@ class KeyValues(Rows):
         )
 
     def keep(self, sentences: Tensor, of: int) -> KeyValues:
-        """See Rows."""
-        return self.select(rows_of(sentences, of, self.pos.size(0)))
+        """See Rows; only the rows that change their place are copied, over others, so that `self` is used up."""
+        rows = rows_of(sentences, of, self.pos.size(0))  # [N]
+        moved = (rows != torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
+        return replace(
+            self,
+            keys=_kept(self.keys, self.length, rows, moved),
+            vals=_kept(self.vals, self.length, rows, moved),
+            pos=self.pos.index_select(0, rows),
+            real=None if self.real is None else self.real.index_select(0, rows),
+        )
 
 
 def _joined(parts: Sequence[Tensor], length: int) -> Buffer:
@@ -137,9 +145,10 @@ def _joined(parts: Sequence[Tensor], length: int) -> Buffer:
     if len(parts) == 1 and first.requires_grad:
         return Buffer(first.contiguous(), length)
     rows = sum(part.size(0) for part in parts)
-    data = first.new_zeros(rows, first.size(1), max(length, LEAST_PLACES), first.size(3))
+    data = first.new_empty(rows, first.size(1), max(length, LEAST_PLACES), first.size(3))
     for part, place in zip(parts, torch.split(data, [part.size(0) for part in parts]), strict=True):
-        place.narrow(2, 0, part.size(2)).copy_(part)
+        place[:, :, : part.size(2)] = part
+        place[:, :, part.size(2) :] = 0
     return Buffer(data, length)
 
 
@@ -147,3 +156,12 @@ def _gather(buffer: Buffer, length: int, rows: Tensor) -> Buffer:
     if buffer.data.requires_grad:
         return Buffer(buffer.data[:, :, :length].index_select(0, rows), length)
     return Buffer(buffer.data.index_select(0, rows), length)
+
+
+def _kept(buffer: Buffer, length: int, rows: Tensor, moved: Tensor) -> Buffer:
+    """The rows [N], of which those at the places `moved` are not there yet."""
+    if buffer.data.requires_grad or rows.numel() > buffer.data.size(0):
+        return _gather(buffer, length, rows)
+    if moved.numel():
+        buffer.data.index_copy_(0, moved, buffer.data.index_select(0, rows[moved]))
+    return Buffer(buffer.data.narrow(0, 0, rows.numel()), buffer.used)

@@ -21,7 +21,10 @@ class Rows:
         return replace(self, **{f.name: _select(getattr(self, f.name), rows) for f in fields(self)})
 
     def keep(self, sentences: Tensor, of: int) -> Self:
-        """Keep the sentences [N] of `of`, each of which has the same number of rows, one after another."""
+        """Keep the sentences [N] of `of`, each of which has the same number of rows, one after another.
+
+        What was kept from is used up: what takes its place may have been written over it.
+        """
         return replace(self, **{f.name: _keep(getattr(self, f.name), sentences, of) for f in fields(self)})
 
 

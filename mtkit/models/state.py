@@ -39,7 +39,7 @@ class State:
         return replace(self, cache=self.cache.select(rows), num_rows=rows.numel())
 
     def keep_sentences(self, sentences: Tensor) -> State:
-        """Keep the sentences [N] and all their hypotheses; the others leave the batch."""
+        """Keep the sentences [N] and all their hypotheses; the others leave the batch, and `self` is used up."""
         width = self.num_rows // self.num_sentences
         return replace(
             self,

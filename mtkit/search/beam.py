@@ -11,6 +11,7 @@ from torch import Tensor
 from mtkit.search.constraint import Constraint, Prefixes, apply
 from mtkit.search.coverage import Coverage
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.leaving import closed_up, many, members
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.search.live import Choice, Live
 from mtkit.search.pool import Ended, Pool
@@ -18,8 +19,6 @@ from mtkit.search.request import Columns, Request, Symbols
 from mtkit.search.selection import Best, Candidates, Selection
 from mtkit.search.stepper import State, Step, Stepper
 from mtkit.search.top import log_normaliser, parts, top_columns, with_columns
-
-LEAVE = 8  # finished sentences leave when they are at least one in so many: leaving copies the others' memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,12 +200,11 @@ class _Run:
 
     def _leave(self, live: Live, state: State, done: Tensor) -> tuple[Live, State]:
         """Without the beams that are done [N], if they are many; else these are dead."""
-        left = int(done.sum())
-        if left * LEAVE < done.numel():
+        if not many(done):
             return replace(live, log_prob=live.log_prob.masked_fill(done.unsqueeze(1), float("-inf"))), state
-        stay = (~done).nonzero().squeeze(1)  # [M]
-        live = live.keep(stay)
-        return live, state.keep_sentences(stay[:: self.groups] // self.groups) if live.num_beams else state
+        stay = closed_up(done[:: self.groups])  # [M]
+        live = live.keep(members(stay, self.groups))
+        return live, state.keep_sentences(stay) if live.num_beams else state
 
     def _best(self, sentence: int) -> list[Hypothesis]:
         """The n best of all the groups of a sentence, each text once."""

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mtkit.search.leaving import members
+
 
 class Choice(NamedTuple):
     """The extensions that were chosen, W' for each of N beams."""
@@ -78,6 +80,6 @@ class Live:
 
     def keep(self, beams: Tensor) -> Live:
         """The beams [M] alone."""
-        rows = (beams.unsqueeze(1) * self.width + torch.arange(self.width, device=beams.device)).flatten()  # [M·W]
+        rows = members(beams, self.width)  # [M·W]
         history = (each[rows] for each in (self.tokens, self.piece_log_probs, self.origin))
         return Live(self.beam[beams], self.log_prob[beams], *history)

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from mtkit.search.constraint import Constraint, Prefixes, apply
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.leaving import closed_up, many, members
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.search.request import Columns, Request, Symbols
 from mtkit.search.stepper import State, Step, Stepper
 from mtkit.search.top import log_normaliser, parts, top_columns
-
-LEAVE = 8  # as in beam.py
 
 
 class Place(NamedTuple):
@@ -176,12 +175,12 @@ class _Run:
             self._end(path[ended], step_number - 1, chosen.forced[ended])
             over = over | ended
             left = over.view(-1, paths).all(1)  # [B]
-            if int(left.sum()) * LEAVE >= left.numel():
-                stay = (~left).nonzero().squeeze(1)
-                if stay.numel() == 0:
-                    return
-                state = state.keep_sentences(stay) if stay.numel() < left.numel() else state
-                rows = (~left).repeat_interleave(paths)
+            if bool(left.all()):
+                return
+            if many(left):
+                stay = closed_up(left)
+                state = state.keep_sentences(stay)
+                rows = members(stay, paths)
                 path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
 
     def _choose(self, step: Step, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
