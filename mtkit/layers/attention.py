@@ -34,6 +34,7 @@ class SelfAttention(Branch):
         self.query_key_value = linear(d_model, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
         self.out = linear(heads.num_heads * heads.head_dim, d_model)
         self.query_norm, self.key_norm = query_key_norm(norm, heads.head_dim), query_key_norm(norm, heads.head_dim)
+        self.has_norms = norm != "none"
         with torch.no_grad():
             gain = position.initial_query_gain(heads.head_dim)
             self.query_key_value.weight[: heads.num_heads * heads.head_dim].mul_(gain)
@@ -46,11 +47,13 @@ class SelfAttention(Branch):
         """Queries [B, H, T, K] of x [B, T, D], and its keys and values, normalised and turned by pos [B, T]."""
         heads = self.heads
         projected = split_heads(self.query_key_value(x), heads.num_heads + 2 * heads.num_kv_heads)
-        parts = [heads.num_heads, heads.num_kv_heads, heads.num_kv_heads]
-        q, k, v = torch.split(projected, parts, dim=1)  # [B, ., T, K]
-        q, k = self.query_norm(q), self.key_norm(k)
-        q, k = self.position.rotate(q, pos), self.position.rotate(k, pos)
-        return q, KeyValues.of(k, v, pos, real)
+        both = heads.num_heads + heads.num_kv_heads
+        queries_keys, v = torch.split(projected, [both, heads.num_kv_heads], dim=1)  # [B, ., T, K]
+        if self.has_norms:
+            q, k = queries_keys[:, : heads.num_heads], queries_keys[:, heads.num_heads :]
+            queries_keys = torch.cat([self.query_norm(q), self.key_norm(k)], dim=1)
+        turned = self.position.rotate(queries_keys, pos)
+        return turned[:, : heads.num_heads], KeyValues.of(turned[:, heads.num_heads :], v, pos, real)
 
     def forward(
         self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: Rows | None = None

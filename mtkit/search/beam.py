@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -59,16 +58,6 @@ class BeamSearch:
         return _Run(self, stepper, request).run() if request.num_sentences else []
 
 
-class _Next(NamedTuple):
-    """What may come next, log-probabilities of each row: the K best pieces, and the end of sentence."""
-
-    column: Tensor  # [rows, K]
-    log_prob: Tensor  # [rows, K] after constraints
-    own: Tensor  # [rows, K] the model's
-    end: Tensor  # [rows] after constraints
-    end_own: Tensor  # [rows] the model's
-
-
 class _Run:
     """One search: what does not change during it, and the pool."""
 
@@ -85,6 +74,7 @@ class _Run:
         device = self.max_length.device
         self.narrow = Columns(search.symbols, request.columns, device)
         self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
+        self.no_extension = torch.cat([self.columns.banned, self.columns.banned.new_tensor([self.columns.eos])])
         self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
         self.pool = Pool(self.max_length.numel(), min(search.n_best, self.width))
 
@@ -118,52 +108,52 @@ class _Run:
         return [self._best(sentence) for sentence in range(self.request.num_sentences)]
 
     def _expand(self, step: Step, live: Live) -> Candidates:
-        """The best extensions of every hypothesis; limits of length are seen to here."""
+        """The best extensions of every beam; limits of length are seen to here."""
         wanted = self.selection.wanted(live)  # [rows, E] or None
-        sentence = live.beam.repeat_interleave(live.width) // self.groups  # [rows]
         found = [
-            self._next(
-                step.logits(rows),
-                Prefixes(live.tokens[rows], sentence[rows]),
-                None if wanted is None else wanted[rows],
-            )
-            for rows in parts(sentence.numel(), sentence.device)
+            self._best_of(step.logits(rows), live, rows, None if wanted is None else wanted[rows])
+            for rows in parts(live.tokens.size(0), live.beam.device, live.width)
         ]
-        best = found[0] if len(found) == 1 else _Next(*(torch.cat(each) for each in zip(*found, strict=True)))
-        shape = (live.num_beams, live.width, -1)
-        total = live.log_prob.unsqueeze(2) + best.log_prob.view(shape)  # [N, W, K]
-        end = live.log_prob + best.end.view(-1, live.width)  # [N, W]
-        if live.length not in self.between:
-            at_limit = live.length >= self.max_length[live.beam]  # [N]
-            total = total.masked_fill(at_limit[:, None, None], float("-inf"))
-            end = end.masked_fill((live.length < self.min_length[live.beam]).unsqueeze(1), float("-inf"))
-        return Candidates(
-            log_prob=total,
-            token=self.columns.to_ids(best.column).view(shape),
-            piece_log_prob=best.own.view(shape),
-            end_log_prob=end,
-            end_piece_log_prob=best.end_own.view(-1, live.width),
+        best = found[0] if len(found) == 1 else Candidates(*(torch.cat(each) for each in zip(*found, strict=True)))
+        if live.length in self.between:
+            return best
+        at_limit = (live.length >= self.max_length[live.beam]).unsqueeze(1)  # [N, 1]
+        too_short = (live.length < self.min_length[live.beam]).unsqueeze(1)
+        return best._replace(
+            log_prob=best.log_prob.masked_fill(at_limit, float("-inf")),
+            end_log_prob=best.end_log_prob.masked_fill(too_short, float("-inf")),
         )
 
-    def _next(self, logits: Tensor, prefixes: Prefixes, wanted: Tensor | None) -> _Next:
-        """What may follow the prefixes by these logits [rows, V or C], which are written into."""
-        columns = self.columns
+    def _best_of(self, logits: Tensor, live: Live, rows: slice, wanted: Tensor | None) -> Candidates:
+        """The best extensions of the hypotheses `rows` by these logits [rows, V or C], which are written into."""
+        columns, width = self.columns, live.width
+        so_far = live.log_prob.flatten()[rows]
         normaliser = log_normaliser(logits)  # [rows]
         own = logits
         if self.constraints:
             own = self.narrow.widen(logits.float() - normaliser.unsqueeze(1), self.search.symbols.size)  # [rows, V]
             normaliser = torch.zeros_like(normaliser)
-            logits = apply(self.constraints, prefixes, own)
+            sentence = live.beam.repeat_interleave(width)[rows] // self.groups
+            logits = apply(self.constraints, Prefixes(live.tokens[rows], sentence), own)
         end_own = own[:, columns.eos].float() - normaliser  # [rows]
         end = logits[:, columns.eos].float() - normaliser if self.constraints else end_own
-        logits[:, columns.eos] = float("-inf")
-        logits.index_fill_(1, columns.banned, float("-inf"))
-        top = top_columns(logits, self.selection.per_row(self.width))
+        logits.index_fill_(1, self.no_extension, float("-inf"))
+        together = width if self.selection.of_beam else 1
+        top = top_columns(logits, self.selection.count(self.width), so_far - normaliser, together)
         if wanted is not None:
             top = with_columns(top, logits, wanted)
-        log_prob = top.value - normaliser.unsqueeze(1)  # [rows, K]
-        own = own.gather(1, top.column).float() if self.constraints else log_prob
-        return _Next(top.column, log_prob, own, end, end_own)
+        row = top.row + torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, K]
+        piece = top.value - normaliser[row]  # [n, K]
+        piece_own = own[row, top.column].float() if self.constraints else piece
+        beams = (-1, top.value.size(1) * width // together)  # [N, M]
+        return Candidates(
+            log_prob=(so_far[row] + piece).view(beams),
+            token=columns.to_ids(top.column).view(beams),
+            piece_log_prob=piece_own.view(beams),
+            parent=(row % width).view(beams),
+            end_log_prob=(so_far + end).view(-1, width),
+            end_piece_log_prob=end_own.view(-1, width),
+        )
 
     def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
         """Put the hypotheses that end now into the pool; which beams [N] are done, with all of their sentence?"""

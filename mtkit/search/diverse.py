@@ -23,8 +23,9 @@ class Diverse:
 
     groups: int
     strength: float
+    of_beam: bool = False
 
-    def per_row(self, width: int) -> int:
+    def count(self, width: int) -> int:
         """At most `width` pieces of each earlier group can be made worse, so that the best `width` are among these."""
         return width * self.groups
 
@@ -34,13 +35,13 @@ class Diverse:
 
     def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
         """See Selection."""
-        beams, live_width, per_row = candidates.log_prob.shape
-        shape = (beams // self.groups, self.groups, live_width * per_row)
-        total, token = candidates.log_prob.view(shape), candidates.token.view(shape)  # [B, G, W·K]
+        beams, count = candidates.log_prob.shape
+        shape = (beams // self.groups, self.groups, count)
+        total, token = candidates.log_prob.view(shape), candidates.token.view(shape)  # [B, G, M]
         places: list[Tensor] = []
         used = token.new_zeros(shape[0], 0)  # [B, pieces chosen by earlier groups]
         for group in range(self.groups):
-            uses = (token[:, group].unsqueeze(2) == used.unsqueeze(1)).sum(2)  # [B, W·K]
+            uses = (token[:, group].unsqueeze(2) == used.unsqueeze(1)).sum(2)  # [B, M]
             place = rank(total[:, group] - self.strength * uses, width)  # [B, W']
             alive = total[:, group].gather(1, place) > float("-inf")
             chosen = token[:, group].gather(1, place).masked_fill(~alive, -1)

@@ -29,6 +29,7 @@ class RequiredPhrases:
     """
 
     groups = 1
+    of_beam = False
 
     def __init__(self, phrases: Sequence[Sequence[Sequence[int]]], room: Sequence[int], symbols: Symbols) -> None:
         """Take the phrases of each sentence.
@@ -81,7 +82,7 @@ class RequiredPhrases:
         whole = (unmet * self._of(self.lengths, prefixes.sentence)).sum(1)
         return whole - (progress * unmet).amax(1)
 
-    def per_row(self, width: int) -> int:
+    def count(self, width: int) -> int:
         """See Selection."""
         return width
 
@@ -93,14 +94,13 @@ class RequiredPhrases:
 
     def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
         """See Selection."""
-        beams, live_width, count = candidates.token.shape
-        before = live.tokens.repeat_interleave(count, 0)  # [N·W·K, t]
+        total = candidates.log_prob  # [N, M]
+        before = live.tokens.index_select(0, live.rows_of(candidates.parent))  # [N·M, t]
         tokens = torch.cat([before, candidates.token.reshape(-1, 1)], dim=1)
-        missing = self.missing(self._prefixes(tokens, live.beam, live_width * count)).view(beams, -1)  # [N, W·K]
-        total = candidates.log_prob.flatten(1)  # [N, W·K]
+        missing = self.missing(self._prefixes(tokens, live.beam, total.size(1))).view(total.shape)  # [N, M]
         order = total.sort(dim=1, descending=True, stable=True).indices
         missing, dead = missing.gather(1, order), total.gather(1, order) == float("-inf")
-        same = missing.unsqueeze(2) == missing.unsqueeze(1)  # [N, W·K, W·K]
+        same = missing.unsqueeze(2) == missing.unsqueeze(1)  # [N, M, M]
         turn = same.tril(-1).sum(2)  # place in its bank
         largest = int(self.lengths.sum(1).max()) + 1
         key = (turn * largest + missing).masked_fill(dead, torch.iinfo(torch.int64).max)

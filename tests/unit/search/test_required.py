@@ -110,8 +110,8 @@ def test_what_is_missing():
 
 def test_wanted_columns_come_once():
     logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
-    top = Top(torch.tensor([[3.0, 2.0]]), torch.tensor([[3, 2]]))
-    value, column = with_columns(top, logits, torch.tensor([[2, 0, 0, -1]]))
+    top = Top(torch.tensor([[3.0, 2.0]]), torch.zeros(1, 2, dtype=torch.int64), torch.tensor([[3, 2]]))
+    value, _, column = with_columns(top, logits, torch.tensor([[2, 0, 0, -1]]))
     assert column.tolist() == [[3, 2, 2, 0, 0, 0]]
     assert value.tolist() == [[3.0, 2.0, -math.inf, 0.0, -math.inf, -math.inf]]
 

@@ -19,6 +19,19 @@ def test_top_columns(vocab, count, dtype):
     assert all(len(set(row)) == len(row) for row in found.column.tolist())
 
 
+@pytest.mark.parametrize("vocab", [3, 100, 513, 8191])
+@pytest.mark.parametrize("count", [1, 5, 40, 400])
+def test_rows_that_compete(vocab, count):
+    generator = torch.Generator().manual_seed(count)
+    logits, offset = torch.randn(12, vocab, generator=generator), 3 * torch.randn(12, generator=generator)
+    found = top_columns(logits, count, offset, together=4)
+    assert found.value.shape == (3, min(count, 4 * vocab))
+    row = found.row + torch.arange(0, 12, 4).unsqueeze(1)
+    assert torch.equal(logits[row, found.column], found.value)
+    truth = (logits + offset.unsqueeze(1)).view(3, 4 * vocab).topk(found.value.size(1)).values
+    assert torch.equal(found.value + offset[row], truth)
+
+
 @pytest.mark.parametrize("vocab", [3, 700, 8000])
 @pytest.mark.parametrize("scale", [1.0, 50.0])
 def test_log_normaliser(vocab, scale):
