@@ -33,6 +33,10 @@ class Dropout(nn.Module):
         self.p = p
         self.drop_levels = round(p * LEVELS) if p < 1 - 0.5 / LEVELS else LEVELS - 1
 
+    def __call__(self, x: Tensor) -> Tensor:
+        """What `forward` gives; outside training, where that is x, without what else a module looks after."""
+        return super().__call__(x) if self.training else x
+
     def forward(self, x: Tensor) -> Tensor:
         """The same shape and type as `x`."""
         if not self.training or self.drop_levels == 0:

@@ -70,6 +70,11 @@ class KeyValues(Rows):
         return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
 
     @property
+    def num_groups(self) -> int:
+        """G."""
+        return self.keys.data.size(1)
+
+    @property
     def room(self) -> int:
         """Places that can be appended before everything is copied."""
         return self.keys.data.size(2) - self.length
@@ -81,7 +86,9 @@ class KeyValues(Rows):
         [1, 32] · [32, 10] took 210 µs, [1, 32] · [32, 16] 100 µs.
         """
         data = self.keys.data
-        if self.room == 0 or data.is_cuda or queries * data.size(3) * self.length >= FEW_PRODUCTS:
+        if self.length >= LEAST_PLACES or self.room == 0 or data.is_cuda:
+            return self.length
+        if queries * data.size(3) * self.length >= FEW_PRODUCTS:
             return self.length
         return max(self.length, min(LEAST_PLACES, self.length + self.room))
 

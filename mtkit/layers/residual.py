@@ -55,7 +55,7 @@ class PreNorm(Residual):
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum."""
-        return x + self.dropout(y)  # type: ignore[no-any-return]
+        return x + self.dropout(y)
 
 
 @dataclass(frozen=True, kw_only=True)

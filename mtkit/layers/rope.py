@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -99,14 +101,10 @@ class RoPE(Position):
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         """x [B, H, T, K] turned by its positions [B, T]."""
-        turns = self.known[pos] if self._knows(pos) else self.turns(pos)  # [B, T, K/2]
-        return self.turn(x, turns.unsqueeze(1))
-
-    def _knows(self, pos: Tensor) -> bool:
-        if pos.device.type != "cpu" or torch.compiler.is_compiling() or not pos.numel():
-            return False
-        least, most = pos.aminmax()
-        return bool(least >= 0) and bool(most < KNOWN)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            with suppress(IndexError):  # of a position beyond what is known
+                return self.turn(x, F.embedding(pos, self.known).unsqueeze(1))
+        return self.turn(x, self.turns(pos).unsqueeze(1))
 
 
 @dataclass(frozen=True, kw_only=True)

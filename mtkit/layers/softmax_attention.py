@@ -30,9 +30,9 @@ def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | Non
 
 def softmax(score: Tensor) -> Tensor:
     """Over the last dimension; fewer than LEAST_WIDTH numbers are filled up, which is several times as fast."""
-    if torch.compiler.is_compiling() or score.requires_grad or score.is_cuda or score.size(-1) >= LEAST_WIDTH:
-        return score.softmax(-1)  # what is exported knows no width
     missing = LEAST_WIDTH - score.size(-1)
+    if torch.compiler.is_compiling() or score.requires_grad or score.is_cuda or missing <= 0:
+        return score.softmax(-1)  # what is exported knows no width
     filled = F.pad(score, (0, missing), value=float("-inf"))
     return filled.softmax(-1)[..., : score.size(-1)]
 
@@ -63,13 +63,14 @@ class Weighing(nn.Module):
     def score(self, q: Tensor, q_pos: Tensor, keys: KeyValues, visible: Tensor | None) -> Tensor:
         """What the softmax is taken of, [B, H, T, S]; the least number where a key is not visible."""
         batch, heads, length, width = q.shape
-        k = keys.k
-        groups = k.size(1)
+        groups = keys.num_groups
         q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
-        wide = keys.keys.data.narrow(2, 0, keys.places(q_grouped.size(2)))
-        score = ((q_grouped * self.position.scale(width)) @ wide.mT).narrow(3, 0, keys.length)  # [B, G, (H/G)T, S]
+        places = keys.places(q_grouped.size(2))
+        score = (q_grouped * self.position.scale(width)) @ keys.keys.data.narrow(2, 0, places).mT  # [B, G, (H/G)T, .]
+        if places > keys.length:
+            score = score.narrow(3, 0, keys.length)
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
-        bias = self.position.bias(q, k, q_pos, keys.pos)
+        bias = self.position.bias(q, keys.k, q_pos, keys.pos)
         if bias is not None:
             score = score + bias  # [B, H, T, S]
         if visible is not None:
@@ -79,12 +80,13 @@ class Weighing(nn.Module):
     def mix(self, weights: Tensor, q_pos: Tensor, keys: KeyValues) -> Tensor:
         """The values weighed by weights [B, H, T, S]: [B, H, T, K]."""
         batch, heads, length, _ = weights.shape
-        groups, width = keys.v.size(1), keys.v.size(-1)
+        groups = keys.num_groups
         grouped = weights.reshape(batch, groups, heads // groups * length, keys.length)  # [B, G, (H/G)T, S]
         places = keys.places(grouped.size(2))
         if places > keys.length:
             grouped = F.pad(grouped, (0, places - keys.length))
-        out = (grouped @ keys.vals.data.narrow(2, 0, places)).view(batch, heads, length, width)  # [B, H, T, K]
+        vals = keys.vals.data.narrow(2, 0, places)  # [B, G, ., K]
+        out = (grouped @ vals).view(batch, heads, length, vals.size(3))  # [B, H, T, K]
         extra = self.position.values(weights, q_pos, keys.pos)
         return out if extra is None else out + extra
 

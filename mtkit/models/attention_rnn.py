@@ -70,4 +70,4 @@ class AttentionRNN(AttentionModel, Passing):
 
     def _read(self, h: Tensor, x: Tensor, context: Tensor) -> Tensor:
         """The paper's t_i of s_i (eq. 4; its appendix writes s_{i-1}), E y_{i-1} and c_i: [..., D]."""
-        return self.dropout(self.readout(joined(h, x, context)))  # type: ignore[no-any-return]
+        return self.dropout(self.readout(joined(h, x, context)))

@@ -57,7 +57,7 @@ class LuongRNN(AttentionModel):
         memory, states = self.encode(source)
         h, _ = self.decoder(self.tgt_embedding(target.ids), target.real, states)
         contexts, _ = self.attention.unroll(memory)(h.flatten(0, 1))  # [B·T, M]
-        return self.dropout(self.readout(joined(h, contexts.view(*h.shape[:2], contexts.size(1)))))  # type: ignore[no-any-return]
+        return self.dropout(self.readout(joined(h, contexts.view(*h.shape[:2], contexts.size(1)))))
 
     def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""
@@ -97,7 +97,7 @@ class InputFeedingRNN(AttentionModel, Passing):
         """Decoder states [B, T, D] given the true prefix; D is the readout's width."""
         memory, states = self.encode(source)
         x = self.tgt_embedding(target.ids)
-        return self.dropout(self.passage(self.decoder, x, target.real, memory, self.before(states)))  # type: ignore[no-any-return]
+        return self.dropout(self.passage(self.decoder, x, target.real, memory, self.before(states)))
 
     def step(self, token: Tensor, state: State) -> Step:
         """Feed one token [rows] per hypothesis."""

@@ -37,7 +37,7 @@ class Embedding(nn.Module):
     def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
         """ids and pos [B, T] -> [B, T, D]."""
         x = self.table(ids) * math.sqrt(self.table.embedding_dim)
-        return self.dropout(self.position.embed(x, pos))  # type: ignore[no-any-return]
+        return self.dropout(self.position.embed(x, pos))
 
 
 @dataclass(frozen=True)

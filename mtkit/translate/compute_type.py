@@ -56,6 +56,7 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
         quantise_projections(model)
     if by_column:
         lay_out_by_column(model)
+    bring_to_hand(model)
     return model
 
 
@@ -67,3 +68,14 @@ def lay_out_by_column(model: TranslationModel) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             module.weight = nn.Parameter(module.weight.detach().T.contiguous().T, requires_grad=False)
+
+
+def bring_to_hand(model: TranslationModel) -> None:
+    """Put parts and weights where Python finds an attribute at once; a module's own way takes a call for each.
+
+    One line at a time, that was a tenth of the time. The model must not be changed any more.
+    """
+    for module in model.modules():
+        vars(module).update(module.named_children())
+        vars(module).update(module.named_parameters(recurse=False))
+        vars(module).update(module.named_buffers(recurse=False))
