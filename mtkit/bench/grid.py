@@ -19,7 +19,7 @@ class Setting:
 
     Attributes:
         threads: of all workers together; 0: as many as there are processors.
-        batch_tokens: hypotheses × longest source of a batch; None: the default.
+        batch_tokens: (sentences + hypotheses) × longest source of a batch; None: the default.
     """
 
     engine: EngineName = "mtkit"

@@ -170,7 +170,7 @@ def _load(setting: Setting, folder: Path) -> Translator:
             options=options,
             shortlist=setting.shortlist,
         )
-    tokens = max(1, setting.batch_tokens // setting.beam_size) if setting.batch_tokens else PEER_TOKENS
+    tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else PEER_TOKENS
     threads = Threads(workers=setting.workers, each=setting.threads_each, batch_tokens=tokens)
     all_at_once = replace(options, batch_tokens=sys.maxsize)  # it sorts and cuts by itself
     return load_exported(

@@ -16,16 +16,17 @@ class KeyTree(Rows):
     """Keys and values of the tokens of N trees of hypotheses, W in each.
 
     Hypotheses that go on from the same one share its tokens, so that selecting among those of a tree moves no keys,
-    only the marks which tokens lie on the way of each. To attention a tree is one sequence: T new tokens of each
+    only the mask of the tokens that lie on the way of each. To attention a tree is one sequence: T new tokens of each
     hypothesis are W·T queries against one row of keys. What lies on no way any more is dropped when room is needed.
 
     Attributes:
         nodes: keys and values [N, G, M, K] of all tokens.
-        path: [N, W, M] bool, which tokens are a hypothesis's own; None: all of its tree, which has no other.
+        mask: [N, W, M], what is added to the scores of a hypothesis: 0 for the tokens that are its own, the least
+            number for others; None: all of its tree are, which has no other.
     """
 
     nodes: KeyValues
-    path: Tensor | None = None
+    mask: Tensor | None = None
 
     @property
     def num_trees(self) -> int:
@@ -35,16 +36,16 @@ class KeyTree(Rows):
     @property
     def width(self) -> int:
         """W."""
-        return 1 if self.path is None else self.path.size(1)
+        return 1 if self.mask is None else self.mask.size(1)
 
     def select(self, rows: Tensor) -> KeyTree:
         """The hypotheses [N·W'], in that order; those of a tree stay together, and every tree has as many."""
-        if self.path is None and rows.numel() == self.num_trees:
+        if self.mask is None and rows.numel() == self.num_trees:
             return self
-        path = self.path
-        if path is None:
-            path = torch.ones(self.nodes.pos.shape, dtype=torch.bool, device=rows.device)  # [N, M]
-        chosen = path.view(-1, self.nodes.length).index_select(0, rows)  # [N·W', M]
+        mask = self.mask
+        if mask is None:
+            mask = self.nodes.k.new_zeros(self.nodes.pos.shape)  # [N, M]
+        chosen = mask.view(-1, self.nodes.length).index_select(0, rows)  # [N·W', M]
         return KeyTree(self.nodes, chosen.view(self.num_trees, -1, self.nodes.length))
 
     def together(self, x: Tensor) -> Tensor:
@@ -53,31 +54,31 @@ class KeyTree(Rows):
 
     def append(self, new: KeyValues) -> KeyTree:
         """With T real tokens more of each hypothesis, [N, G, W·T, K]."""
-        if self.path is None:
+        if self.mask is None:
             return KeyTree(self.nodes.append(new.k, new.v, new.pos))
-        nodes, path = self._pruned() if self.nodes.room < new.length else (self.nodes, self.path)
+        nodes, mask = self._pruned() if self.nodes.room < new.length else (self.nodes, self.mask)
         trees, width = self.num_trees, self.width
-        own = torch.eye(width, dtype=torch.bool, device=path.device)  # [W, W]
+        own = mask.new_full((width, width), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
         if new.length > width:
             own = own.repeat_interleave(new.length // width, dim=1)  # [W, W·T]
-        return KeyTree(nodes.append(new.k, new.v, new.pos), torch.cat([path, own.expand(trees, -1, -1)], dim=2))
+        return KeyTree(nodes.append(new.k, new.v, new.pos), torch.cat([mask, own.expand(trees, -1, -1)], dim=2))
 
-    def visible(self, queries: int) -> Tensor | None:
-        """What so many queries of each tree, W·T, may see but for their order, [N, W·T, M]; None: everything."""
-        if self.path is None or self.width == queries:
-            return self.path
-        return self.path.repeat_interleave(queries // self.width, dim=1)
+    def mask_of(self, queries: int) -> Tensor | None:
+        """The mask of so many queries of each tree, W·T, which does not know their order, [N, W·T, M]; None: none."""
+        if self.mask is None or self.width == queries:
+            return self.mask
+        return self.mask.repeat_interleave(queries // self.width, dim=1)
 
     def _pruned(self) -> tuple[KeyValues, Tensor]:
-        """Nodes and paths without what is on no path, if that is most; trees keep equal numbers of nodes."""
-        if self.path is None:
+        """Nodes and mask without what is on no way, if that is most; trees keep equal numbers of nodes."""
+        if self.mask is None:
             raise ValueError("a tree of one hypothesis has nothing to drop")
-        used = self.path.any(1)  # [N, M]
+        used = (self.mask == 0).any(1)  # [N, M]
         most = int(used.sum(1).max()) if used.numel() else 0
         if 2 * most > self.nodes.length:
-            return self.nodes, self.path
+            return self.nodes, self.mask
         place = used.int().sort(dim=1, descending=True, stable=True).indices[:, :most]  # [N, most]
-        kept = self.path.gather(2, place.unsqueeze(1).expand(-1, self.path.size(1), -1))  # [N, W, most]
+        kept = self.mask.gather(2, place.unsqueeze(1).expand(-1, self.mask.size(1), -1))  # [N, W, most]
         return self.nodes.gather(place), kept
 
 

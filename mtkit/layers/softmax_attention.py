@@ -122,10 +122,11 @@ class SoftmaxAttention(SelfKernel):
 
     def _proceed(self, q: Tensor, pos: Tensor, tree: KeyTree) -> Tensor:
         """What tokens [N, H, W·T, K], which are nodes of the tree already, take from it."""
-        visible, on_path = visibility(self._pattern(q, tree), pos, tree.nodes), tree.visible(q.size(2))
-        if on_path is not None:
-            visible = on_path.unsqueeze(1) if visible is None else visible & on_path.unsqueeze(1)  # [N, 1, W·T, M]
-        weights = softmax(self.weigh.score(q, pos, tree.nodes, visible))  # each sees itself at least
+        visible, mask = visibility(self._pattern(q, tree), pos, tree.nodes), tree.mask_of(q.size(2))
+        score = self.weigh.score(q, pos, tree.nodes, visible)  # [N, H, W·T, M]
+        if mask is not None:
+            score = score + mask.unsqueeze(1)
+        weights = softmax(score)  # each sees itself at least
         return self.weigh.mix(self.weigh.dropout(weights), pos, tree.nodes)
 
     def _pattern(self, q: Tensor, past: Rows | None) -> Pattern:

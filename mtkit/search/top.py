@@ -56,19 +56,18 @@ def top_columns(logits: Tensor, count: int, offset: Tensor | None = None, togeth
     largest = logits[:, :whole].view(rows, depth, groups).amax(1).float()  # [rows, groups]
     chosen = _raised(largest, offset).view(-1, together * groups).topk(count).indices  # [n, count]
     inside = torch.arange(0, whole, groups, device=logits.device)  # [depth]
-    first = chosen if together == 1 else chosen + chosen // groups * (vocab - groups)  # [n, count]
-    place = (first.unsqueeze(2) + inside).flatten(1)  # [n, count·depth]
+    row = (chosen // groups).repeat_interleave(depth, dim=1)  # [n, count·depth]
+    column = ((chosen % groups).unsqueeze(2) + inside).flatten(1)
     if whole < vocab:
-        rest = torch.arange(together * vocab, device=logits.device).view(together, vocab)[:, whole:].flatten()
-        place = torch.cat([place, rest.expand(place.size(0), -1)], dim=1)
-    value = flat.gather(1, place).float()
-    if offset is None:
-        value, best = value.topk(count)
-    else:
-        best = (value + offset.view(-1, together).gather(1, place // vocab)).topk(count).indices  # [n, count]
-        value = value.gather(1, best)
-    place = place.gather(1, best)
-    return Top(value, place // vocab, place % vocab)
+        rest = torch.cartesian_prod(
+            torch.arange(together, device=logits.device), torch.arange(whole, vocab, device=logits.device)
+        )  # [together·rest, 2]
+        row = torch.cat([row, rest[:, 0].expand(row.size(0), -1)], dim=1)
+        column = torch.cat([column, rest[:, 1].expand(row.size(0), -1)], dim=1)
+    value = flat.gather(1, column if together == 1 else column + row * vocab).float()
+    raised = value if offset is None else value + offset.view(-1, together).gather(1, row)
+    best = raised.topk(count).indices  # [n, count]
+    return Top(*(each.gather(1, best) for each in (value, row, column)))
 
 
 def _raised(values: Tensor, offset: Tensor | None) -> Tensor:

@@ -105,22 +105,24 @@ class _Trail:
             tokens[paths, t] = token
             if log_prob is not None:
                 log_probs[paths, t] = log_prob
-        found = []
-        for path, length in enumerate(self.lengths.tolist()):
-            pieces = log_probs[path, : length + 1].tolist()
-            total = math.fsum(pieces) if len(pieces) == length + 1 else math.nan
-            score = penalty.score(torch.tensor(total), torch.tensor(length + 1))
-            found.append(
-                Hypothesis(
-                    tokens=tokens[path, :length].tolist(),
-                    log_prob=total,
-                    score=float(score),
-                    piece_log_probs=pieces,
-                    finished=not bool(self.forced[path]),
-                    attention=self._attention(path, length),
-                )
+        lengths = self.lengths.tolist()
+        pieces = [row[: length + 1] for row, length in zip(log_probs.tolist(), lengths, strict=True)]
+        total = [
+            math.fsum(row) if len(row) == length + 1 else math.nan for row, length in zip(pieces, lengths, strict=True)
+        ]
+        score = penalty.score(torch.tensor(total), self.lengths + 1).tolist()
+        forced = self.forced.tolist()
+        return [
+            Hypothesis(
+                tokens=row[:length],
+                log_prob=total[path],
+                score=score[path],
+                piece_log_probs=pieces[path],
+                finished=not forced[path],
+                attention=self._attention(path, length),
             )
-        return found
+            for path, (row, length) in enumerate(zip(tokens.tolist(), lengths, strict=True))
+        ]
 
     def _attention(self, path: int, length: int) -> Tensor | None:
         if not self.steps or self.steps[0][3] is None:

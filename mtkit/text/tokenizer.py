@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -147,7 +148,11 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces by name, for pictures and reports; a space is written U+2581."""
-        names: list[str] = self._processor.id_to_piece(list(ids))
+        return [self._names[piece] for piece in ids]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        names: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         return [_swap(name) for name in names]
 
     def spellings(self) -> list[bytes]:

@@ -22,6 +22,7 @@ from torch import nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
+from mtkit.models.absorbed_biases import absorb_biases
 from mtkit.models.model import TranslationModel
 from mtkit.models.quantised import quantise_projections
 
@@ -55,6 +56,7 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
     if dtype == torch.int8:
         quantise_projections(model)
     if by_column:
+        absorb_biases(model)
         lay_out_by_column(model)
     bring_to_hand(model)
     return model

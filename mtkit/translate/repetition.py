@@ -7,6 +7,8 @@ from collections.abc import Sequence
 LONGEST_PERIOD = 24  # pieces of what is repeated
 LEAST_TURNS = 4  # times in a row
 LEAST_PIECES = 12  # in all turns together
+# pieces of a loop that were there before: all but those of its first turn
+LEAST_AGAIN = LEAST_PIECES - LEAST_PIECES // LEAST_TURNS
 
 
 def has_loop(tokens: Sequence[int], source: Sequence[int]) -> bool:
@@ -14,6 +16,8 @@ def has_loop(tokens: Sequence[int], source: Sequence[int]) -> bool:
 
     "Ha ha ha ha ha" may be translated as it stands; a list of sixty times "and the" for a sentence may not.
     """
+    if len(tokens) - len(set(tokens)) < LEAST_AGAIN:  # nearly always, and quickly found
+        return False
     turns = most_turns(tokens)
     return turns >= LEAST_TURNS and turns > 2 * most_turns(source)
 

@@ -27,7 +27,7 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols
 
 L = TypeVar("L", bound=Line | Asked)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
-BATCH_TOKENS = 12_288  # smaller ones spend more on each step, larger ones gained little on a processor
+BATCH_TOKENS = 24_576  # smaller ones spend more on each step, larger ones gained little on a processor
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
@@ -35,7 +35,7 @@ LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram
 class TranslationOptions:
     """How the work is done; none of it changes a translation, except by a shortlist, which is that of a batch."""
 
-    batch_tokens: int | None = None  # hypotheses × longest source of a batch; BATCH_TOKENS unless set
+    batch_tokens: int | None = None  # of a batch: (sentences + hypotheses) × longest source; BATCH_TOKENS unless set
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
     flush_every: int | None = None  # lines after which translations appear; the window unless set
@@ -140,7 +140,7 @@ class Translator:
         details, vocab, device = self.options.details, self.tokenizers.src.vocab, self.engine.device
         find = self.engine.finder(config, self.symbols, details=details)
         size = self.options.batch_tokens or BATCH_TOKENS
-        for batch in _batches(segments, size / config.rows):
+        for batch in _batches(segments, size / (1 + config.rows)):
             ids = [s.ids for s in batch]
             source = collate_source(ids, vocab).to(device)
             columns = None if self.shortlist is None else self.shortlist.columns(ids, vocab.eos).to(device)

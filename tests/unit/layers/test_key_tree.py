@@ -66,11 +66,11 @@ def test_several_tokens_at_once_are_several_steps() -> None:
         torch.testing.assert_close(y, whole[:, t : t + 1])
 
 
-def test_one_hypothesis_a_tree_needs_no_marks() -> None:
+def test_one_hypothesis_a_tree_needs_no_mask() -> None:
     k = torch.randn(N, 1, 1, 3)
     tree = KeyTree(KeyValues.of(k, k, torch.zeros(N, 1, dtype=torch.int64), None))
     again = tree.select(torch.arange(N))
-    assert again.path is None
+    assert again.mask is None
     longer = again.append(KeyValues.of(k, k, torch.ones(N, 1, dtype=torch.int64), None))
-    assert longer.path is None
+    assert longer.mask is None
     assert longer.keep(torch.tensor([3, 1]), N).nodes.k[:, :, 0].equal(k[[3, 1], :, 0])

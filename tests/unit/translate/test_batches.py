@@ -37,10 +37,10 @@ class Recording:
         return [[Hypothesis([5], -1.0, -1.0, [])] for _ in range(request.num_sentences)]
 
 
-@pytest.mark.parametrize(("beam_size", "expected"), [(1, [10, 10, 10]), (5, [2] * 15)])
-def test_a_batch_counts_hypotheses(tokenizers, beam_size, expected) -> None:
+@pytest.mark.parametrize(("beam_size", "expected"), [(1, [6] * 5), (5, [2] * 15)])
+def test_a_batch_counts_sentences_and_hypotheses(tokenizers, beam_size, expected) -> None:
     places = len(tokenizers.src.encode(["the big dog"])[0]) + 1
-    options = TranslationOptions(batch_tokens=10 * places)
+    options = TranslationOptions(batch_tokens=12 * places)
     engine = Recording()
     search = SearchConfig(beam_size=beam_size)
     Translator(engine, tokenizers, search, options=options).translate_lines(["the big dog"] * 30)
