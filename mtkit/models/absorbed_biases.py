@@ -1,16 +1,15 @@
 """A model that translates without the biases of what follows its layer norms.
 
-Before its gain and bias, the output x̂ of a layer norm over D numbers sums to zero, and z = x̂ + 1 to D. Thus a projection
-W (g ⊙ x̂ + β) + b is one of z without a bias: with V = W diag(g) and c = W β + b - V 1 it is (V + c 1ᵀ / D) z. On a
-processor a bias is written into the output before every product: for 400 rows of width 128 that took a fifth as long as
-the product.
+Before its gain and bias the output x̂ of a layer norm over D numbers sums to zero, so that z = x̂ + 1 sums to D. Thus a
+projection W (g ⊙ x̂ + β) + b is one of z without a bias: with V = W diag(g) and c = W β + b - V 1 it is
+(V + c 1ᵀ / D) z. On a processor a bias is written into the output before every product: for 400 rows of width 128 that
+took a fifth as long as the product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 
 from mtkit.layers.attention import SelfAttention
@@ -22,15 +21,19 @@ from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
 def absorb_biases(model: TranslationModel) -> None:
     """Put the biases after the layer norms of pre-norm layers into the weights; what the model computes is the same."""
+    for joint, projection in _after_norms(model):
+        if type(joint) is PreNorm and type(joint.norm) is nn.LayerNorm:
+            _absorb(joint.norm, projection)
+
+
+def _after_norms(model: TranslationModel) -> Iterator[tuple[Residual, nn.Linear]]:
+    """The projections that are all that reads what a joint gives to its sublayer."""
     for layer in model.modules():
         if isinstance(layer, EncoderLayer | DecoderLayer):
-            for joint, projection in _after_norms(layer):
-                if type(joint) is PreNorm and type(joint.norm) is nn.LayerNorm:
-                    _absorb(joint.norm, projection)
+            yield from _of_layer(layer)
 
 
-def _after_norms(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[Residual, nn.Linear]]:
-    """The projections that are all that reads what a joint of the layer gives to its sublayer."""
+def _of_layer(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[Residual, nn.Linear]]:
     if type(layer.attention) is SelfAttention:
         yield layer.attention_joint, layer.attention.query_key_value
     if isinstance(layer, DecoderLayer):
@@ -47,6 +50,6 @@ def _absorb(norm: nn.LayerNorm, projection: nn.Linear) -> None:
         constant += projection.bias.detach().double()
     absorbed = scaled + constant.unsqueeze(1) / scaled.size(1)
     projection.weight = nn.Parameter(absorbed.to(projection.weight.dtype), requires_grad=False)
-    projection.bias = None
+    projection.register_parameter("bias", None)
     for parameter in (norm.weight, norm.bias):
         nn.init.ones_(parameter)

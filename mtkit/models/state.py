@@ -1,7 +1,7 @@
 """What a decoder carries from one step to the next, as a value.
 
 `memory` has one row per sentence and is never copied per beam nor reordered; `cache` has one row per hypothesis, or one
-per sentence and marks for what each hypothesis has of it (see layers/key_tree.py). The W hypotheses of sentence b are
+per sentence and a mask of what each hypothesis has of it (see layers/key_tree.py). The W hypotheses of sentence b are
 the rows b·W ... b·W + W - 1.
 """
 
