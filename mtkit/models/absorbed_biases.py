@@ -20,20 +20,23 @@ from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 
 
 def absorb_biases(model: TranslationModel) -> None:
-    """Put the biases after the layer norms of pre-norm layers into the weights; what the model computes is the same."""
+    """Put the biases after the layer norms of pre-norm layers into the weights; what the model computes is the same.
+
+    Products of bytes keep theirs: their weights and what they are given would have less room for what differs.
+    """
     for joint, projection in _after_norms(model):
-        if type(joint) is PreNorm and type(joint.norm) is nn.LayerNorm:
+        if type(joint) is PreNorm and type(joint.norm) is nn.LayerNorm and isinstance(projection, nn.Linear):
             _absorb(joint.norm, projection)
 
 
-def _after_norms(model: TranslationModel) -> Iterator[tuple[Residual, nn.Linear]]:
+def _after_norms(model: TranslationModel) -> Iterator[tuple[Residual, nn.Module]]:
     """The projections that are all that reads what a joint gives to its sublayer."""
     for layer in model.modules():
         if isinstance(layer, EncoderLayer | DecoderLayer):
             yield from _of_layer(layer)
 
 
-def _of_layer(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[Residual, nn.Linear]]:
+def _of_layer(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[Residual, nn.Module]]:
     if type(layer.attention) is SelfAttention:
         yield layer.attention_joint, layer.attention.query_key_value
     if isinstance(layer, DecoderLayer):

@@ -45,9 +45,9 @@ def resolve_compute_type(wanted: ComputeType, device: torch.device) -> torch.dty
 
 def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -> TranslationModel:
     """The model ready to translate: a copy, unless it is as it must be already."""
+    on_processor = device.type == "cpu" and dtype != torch.bfloat16  # with products of float32, some or all
     same = all(p.dtype == dtype and p.device == device for p in model.parameters())
-    by_column = dtype == torch.float32 and device.type == "cpu"
-    if same and not model.training and not by_column:
+    if same and not model.training and not on_processor:
         return model
     model = copy.deepcopy(model).to(device).eval()
     for parameter in model.parameters():
@@ -55,7 +55,7 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
         parameter.data = parameter.data.to(torch.float32 if dtype == torch.int8 else dtype)
     if dtype == torch.int8:
         quantise_projections(model)
-    if by_column:
+    if on_processor:
         absorb_biases(model)
         lay_out_by_column(model)
     bring_to_hand(model)
