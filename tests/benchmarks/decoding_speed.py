@@ -14,6 +14,8 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import ctranslate2
@@ -24,6 +26,7 @@ from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.text.lines import read_lines
 from mtkit.translate.compute_type import ComputeType
 from mtkit.translate.translator import TranslationOptions, Translator
+from mtkit.translate.workers import translating
 
 PEER_BATCHES = (32, 64, 128)  # sentences; its best was among these on every processor that was tried
 
@@ -40,32 +43,39 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     lines = list(read_lines(options.input))
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as commands:
         exported = Path(temporary) / "exported"
         export_ctranslate2(options.model, exported)
         print("| beam | numbers | engine | batch | seconds | sentences/s | of CTranslate2's |")
         print("|---|---|---|---|---|---|---|")
         for beam_size in options.beam_sizes:
             for compute_type in options.compute_types:
-                ways = our_ways(options.model, lines, beam_size, compute_type, options.batch_tokens)
+                ways = our_ways(commands, options.model, lines, beam_size, compute_type, options.batch_tokens)
                 ways |= peer_ways(options.model, exported, lines, beam_size, compute_type)
                 report(beam_size, compute_type, least(ways, options.rounds), len(lines))
 
 
 def our_ways(
-    model: Path, lines: list[str], beam_size: int, compute_type: ComputeType, sizes: list[int | None]
+    commands: ExitStack,
+    model: Path,
+    lines: list[str],
+    beam_size: int,
+    compute_type: ComputeType,
+    sizes: list[int | None],
 ) -> dict[tuple[str, object], Callable[[], object]]:
-    """What translates all lines once, by engine and batch size."""
+    """What translates all lines once, as `mtkit translate` would, by engine and batch size."""
     ways: dict[tuple[str, object], Callable[[], object]] = {}
     for size in sizes:
-        translator = load_translator(
+        make = partial(
+            load_translator,
             model,
             search_overrides=[f"search.beam_size={beam_size}"],
             compute_type=compute_type,
             options=TranslationOptions(batch_tokens=size),
             device="cpu",
         )
-        ways["mtkit", size or "default"] = lambda translator=translator: translator.translate_lines(lines)
+        translate = commands.enter_context(translating(make, 1))
+        ways["mtkit", size or "default"] = lambda translate=translate: list(translate(lines))
     return ways
 
 

@@ -12,7 +12,7 @@ from mtkit.layers.key_values import KeyValues
 from mtkit.layers.learned import Learned, LearnedConfig
 from mtkit.layers.no_position import NoPositionConfig
 from mtkit.layers.pattern import causal, full
-from mtkit.layers.rope import LinearScaling, NTKScaling, RoPE, RoPEConfig
+from mtkit.layers.rope import KNOWN, LinearScaling, NTKScaling, RoPE, RoPEConfig
 from mtkit.layers.shaw import ShawConfig
 from mtkit.layers.sinusoidal import SinusoidalConfig
 from mtkit.layers.softmax_attention import SoftmaxAttention
@@ -133,6 +133,18 @@ def test_t5_does_not_scale_but_begins_as_if_it_did():
     plain, t5 = (attention(config) for config in (NoPositionConfig(), T5BiasConfig()))
     assert t5.position.scale(4) == 1
     assert t5.position.initial_query_gain(4) == plain.position.scale(4)
+
+
+@pytest.mark.parametrize("half_split", [False, True])
+def test_rope_turns_alike_whether_positions_are_known_or_not(half_split):
+    rope = RoPE(8, base=1e4, divisor=1.0, half_split=half_split)
+    pos = torch.tensor([[0, 1, KNOWN - 1], [KNOWN - 1, 5, 7]])
+    x = torch.randn(2, 1, 3, 8)
+    expected = rope.turn(x, rope.turns(pos).unsqueeze(1))
+    torch.testing.assert_close(rope.rotate(x, pos), expected)
+    beyond = pos.masked_fill(pos == 7, KNOWN)
+    torch.testing.assert_close(rope.rotate(x, beyond)[0], expected[0])
+    assert not torch.allclose(rope.rotate(x, beyond)[1, 0, 2], expected[1, 0, 2])
 
 
 def test_odd_heads_cannot_be_rotated():
