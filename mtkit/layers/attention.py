@@ -47,8 +47,7 @@ class SelfAttention(Branch):
         """Queries [B, H, T, K] of x [B, T, D], and its keys and values, normalised and turned by pos [B, T]."""
         heads = self.heads
         projected = split_heads(self.query_key_value(x), heads.num_heads + 2 * heads.num_kv_heads)
-        both = heads.num_heads + heads.num_kv_heads
-        queries_keys, v = torch.split(projected, [both, heads.num_kv_heads], dim=1)  # [B, ., T, K]
+        queries_keys, v = projected[:, : -heads.num_kv_heads], projected[:, -heads.num_kv_heads :]  # [B, ., T, K]
         if self.has_norms:
             q, k = queries_keys[:, : heads.num_heads], queries_keys[:, heads.num_heads :]
             queries_keys = torch.cat([self.query_norm(q), self.key_norm(k)], dim=1)

@@ -50,7 +50,7 @@ class KeyTree(Rows):
 
     def together(self, x: Tensor) -> Tensor:
         """What there is of T new tokens of each hypothesis, [N·W, T, ...], tree by tree: [N, W·T, ...]."""
-        return x.reshape(self.num_trees, self.width * x.size(1), *x.shape[2:])
+        return x if self.mask is None else x.reshape(self.num_trees, self.width * x.size(1), *x.shape[2:])
 
     def append(self, new: KeyValues) -> KeyTree:
         """With T real tokens more of each hypothesis, [N, G, W·T, K]."""

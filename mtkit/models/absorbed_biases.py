@@ -25,7 +25,7 @@ def absorb_biases(model: TranslationModel) -> None:
     Products of bytes keep theirs: their weights and what they are given would have less room for what differs.
     """
     for joint, projection in _after_norms(model):
-        if type(joint) is PreNorm and type(joint.norm) is nn.LayerNorm and isinstance(projection, nn.Linear):
+        if type(joint) is PreNorm and isinstance(joint.norm, nn.LayerNorm) and isinstance(projection, nn.Linear):
             _absorb(joint.norm, projection)
 
 
