@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from mtkit.layers.rms_norm import RMSNormConfig
-
-
-class LayerNorm(nn.LayerNorm):
-    """torch's own, but for a detour in Python that takes as long as the norm of a row does."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape as x [..., D]."""
-        return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +18,9 @@ class LayerNormConfig:
     kind: Literal["layer"] = "layer"
     epsilon: Annotated[float, Field(gt=0)] = 1e-5  # torch's
 
-    def build(self, d_model: int) -> LayerNorm:
+    def build(self, d_model: int) -> nn.LayerNorm:
         """The norm of a stream of width d_model."""
-        return LayerNorm(d_model, self.epsilon)
+        return nn.LayerNorm(d_model, self.epsilon)
 
 
 NormLayerConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator="kind")]

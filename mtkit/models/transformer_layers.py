@@ -96,9 +96,6 @@ def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: 
     """
     rows, length, width = x.shape
     sentences = memory.pos.size(0)
-    together = x
-    if rows != sentences:
-        queries = rows // max(1, sentences) * length  # W·T
-        together, pos = x.reshape(sentences, queries, width), pos.reshape(sentences, queries)
-    y, weights = attention(together, pos, memory)
+    queries = rows // max(1, sentences) * length  # W·T
+    y, weights = attention(x.reshape(sentences, queries, width), pos.reshape(sentences, queries), memory)
     return y.view_as(x), weights
