@@ -59,7 +59,7 @@ class NTKScaling:
 RoPEScaling = Annotated[NoScaling | LinearScaling | NTKScaling, Field(discriminator="kind")]
 
 
-KNOWN = 1024  # positions whose turns a processor looks up; to compute them took a fiftieth of the time of a translation
+KNOWN = 1024  # positions whose turns a processor looks up; to compute them was a hundredth of the time of a translation
 
 
 def turn_neighbours(x: Tensor, turn: Tensor) -> Tensor:

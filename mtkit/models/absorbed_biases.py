@@ -2,8 +2,8 @@
 
 Before its gain and bias the output x̂ of a layer norm over D numbers sums to zero, so that z = x̂ + 1 sums to D. Thus a
 projection W (g ⊙ x̂ + β) + b is one of z without a bias: with V = W diag(g) and c = W β + b - V 1 it is
-(V + c 1ᵀ / D) z. On a processor a bias is written into the output before every product: for 400 rows of width 128 that
-took a fifth as long as the product.
+(V + c 1ᵀ / D) z. On a processor a bias is written into the output before every product; without that a translation in
+width 128 takes 1 to 3% less time.
 """
 
 from __future__ import annotations

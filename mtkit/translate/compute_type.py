@@ -75,7 +75,7 @@ def lay_out_by_column(model: TranslationModel) -> None:
 def bring_to_hand(model: TranslationModel) -> None:
     """Put parts and weights where Python finds an attribute at once; a module's own way takes a call for each.
 
-    One line at a time, that was a tenth of the time. The model must not be changed any more.
+    One line at a time that took a sixth of the time (27 ms for 32 ms). The model must not be changed any more.
     """
     for module in model.modules():
         vars(module).update(module.named_children())
