@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mtkit.translate.alignment import links_of, word_pairs, words_of
 from mtkit.translate.long_lines import split_line
 from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
-from mtkit.translate.repetition import has_loop
+from mtkit.translate.repetition import LEAST_TURNS, has_loop, most_turns
 
 
 def characters(texts):
@@ -65,6 +65,12 @@ def test_a_line_of_100_000_words_takes_linear_work():
 )
 def test_loops(tokens, source, loop):
     assert has_loop(tokens, source) == loop
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.lists(st.integers(4, 7), min_size=1, max_size=5), st.integers(1, 8))
+def test_no_loop_is_passed_over(before, stretch, turns):
+    tokens = before + stretch * turns
+    assert has_loop(tokens, []) == (most_turns(tokens) >= LEAST_TURNS)
 
 
 def test_words():
