@@ -142,7 +142,7 @@ def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, pre
     segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
 
     def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
-        engine = OwnEngine([model], compute_type=compute_type, device=precision.device)
+        engine = OwnEngine([model], compute_type=compute_type, device=precision.device, hypotheses=search.rows)
         return Translator(engine, tokenizers, search).translate_lines(lines)
 
     def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
@@ -207,8 +207,9 @@ def load_translator(
     config = load_search(search or first.description.search, search_overrides)
     for one in loaded:
         config = config.within(one.description.model.longest_target())
+    models, device = [one.model for one in loaded], device or str(default_device())
     return Translator(
-        OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device())),
+        OwnEngine(models, compute_type=compute_type, device=device, hypotheses=config.rows),
         first.tokenizers,
         config,
         longest_source=min(one.description.longest_source for one in loaded),

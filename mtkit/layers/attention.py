@@ -79,6 +79,8 @@ class SelfAttention(Branch):
 class CrossAttention(Branch):
     """Attention of a sequence to another, whose keys and values are projected once; positions play no part."""
 
+    shares_memory = False  # with the other layers
+
     def __init__(self, d_model: int, heads: Heads, *, kernel: SoftmaxAttention, norm: QueryKeyNorm = "none") -> None:
         super().__init__()
         self.heads = heads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -65,8 +65,9 @@ class KeyValues(Rows):
     @classmethod
     def joined(cls, parts: Sequence[KeyValues], pos: Tensor, real: Tensor | None) -> KeyValues:
         """The rows of all parts, which may be shorter than pos and real [rows, S]; laid out for many queries."""
-        length = pos.size(1)
-        keys, vals = _joined([part.k for part in parts], length), _joined([part.v for part in parts], length)
+        length, keys = pos.size(1), _joined([part.k for part in parts], pos.size(1))
+        shared = all(part.vals is part.keys for part in parts)
+        vals = keys if shared else _joined([part.v for part in parts], length)
         return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
 
     @property
@@ -125,10 +126,11 @@ class KeyValues(Rows):
 
     def select(self, rows: Tensor) -> KeyValues:
         """The rows [N], in that order, with room to grow."""
+        keys, vals = self._each(lambda buffer: _gather(buffer, self.length, rows))
         return replace(
             self,
-            keys=_gather(self.keys, self.length, rows),
-            vals=_gather(self.vals, self.length, rows),
+            keys=keys,
+            vals=vals,
             pos=self.pos.index_select(0, rows),
             real=None if self.real is None else self.real.index_select(0, rows),
         )
@@ -137,13 +139,19 @@ class KeyValues(Rows):
         """See Rows; only the rows that change their place are copied, over others, so that `self` is used up."""
         rows = rows_of(sentences, of, self.pos.size(0))  # [N]
         moved = (rows != torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
+        keys, vals = self._each(lambda buffer: _kept(buffer, self.length, rows, moved))
         return replace(
             self,
-            keys=_kept(self.keys, self.length, rows, moved),
-            vals=_kept(self.vals, self.length, rows, moved),
+            keys=keys,
+            vals=vals,
             pos=self.pos.index_select(0, rows),
             real=None if self.real is None else self.real.index_select(0, rows),
         )
+
+    def _each(self, change: Callable[[Buffer], Buffer]) -> tuple[Buffer, Buffer]:
+        """Keys and values, changed; what is both stays both."""
+        keys = change(self.keys)
+        return keys, keys if self.vals is self.keys else change(self.vals)
 
 
 def _joined(parts: Sequence[Tensor], length: int) -> Buffer:

@@ -28,6 +28,18 @@ def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | Non
     return real if visible is None else visible.unsqueeze(1) & real
 
 
+def as_summand(real: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """What to add to the scores of `dtype` of places [B, S] of which some are `real`; None: nothing, all are.
+
+    Where a row has no real place it is `real` itself.
+    """
+    if bool(real.all()):
+        return None
+    if not bool(real.any(1).all()):
+        return real
+    return torch.zeros(real.shape, dtype=dtype, device=real.device).masked_fill_(~real, torch.finfo(dtype).min)
+
+
 def softmax(score: Tensor) -> Tensor:
     """Over the last dimension; fewer than LEAST_WIDTH numbers are filled up, which is several times as fast."""
     missing = LEAST_WIDTH - score.size(-1)
@@ -52,11 +64,14 @@ class Weighing(nn.Module):
     def forward(self, q: Tensor, q_pos: Tensor, keys: KeyValues, visible: Tensor | None) -> tuple[Tensor, Tensor]:
         """Attend from q [B, H, T, K] at q_pos [B, T] to what is `visible`, [B, 1, 1 or T, S], or None for everything.
 
+        `visible` is bool, or of the scores' type: what is added to them, where every query sees something. Adding takes
+        a fifth of the time of choosing.
+
         Returns:
             The weighted values [B, H, T, K], zeros where nothing is visible, and the weights [B, H, T, S].
         """
         weights = softmax(self.score(q, q_pos, keys, visible))  # [B, H, T, S]
-        if visible is not None:
+        if visible is not None and visible.dtype == torch.bool:
             weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)
         return self.mix(self.dropout(weights), q_pos, keys), weights
 
@@ -64,18 +79,22 @@ class Weighing(nn.Module):
         """What the softmax is taken of, [B, H, T, S]; the least number where a key is not visible."""
         batch, heads, length, width = q.shape
         groups = keys.num_groups
-        q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
-        places = keys.places(q_grouped.size(2))
-        score = (q_grouped * self.position.scale(width)) @ keys.keys.data.narrow(2, 0, places).mT  # [B, G, (H/G)T, .]
+        grouped = q.reshape(batch * groups, heads // groups * length, width)  # [B·G, (H/G)T, K]
+        places = keys.places(grouped.size(1))
+        k = keys.keys.data.narrow(2, 0, places).flatten(0, 1)  # [B·G, ., K]
+        nothing = q.new_empty(())
+        score = torch.baddbmm(nothing, grouped, k.mT, beta=0, alpha=self.position.scale(width))  # [B·G, (H/G)T, .]
         if places > keys.length:
-            score = score.narrow(3, 0, keys.length)
+            score = score.narrow(2, 0, keys.length)
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
         bias = self.position.bias(q, keys.k, q_pos, keys.pos)
         if bias is not None:
             score = score + bias  # [B, H, T, S]
-        if visible is not None:
-            score = torch.where(visible, score, torch.finfo(score.dtype).min)
-        return score
+        if visible is None:
+            return score
+        if visible.dtype == torch.bool:
+            return torch.where(visible, score, torch.finfo(score.dtype).min)
+        return score + visible
 
     def mix(self, weights: Tensor, q_pos: Tensor, keys: KeyValues) -> Tensor:
         """The values weighed by weights [B, H, T, S]: [B, H, T, K]."""

@@ -1,11 +1,14 @@
-"""A model whose projections are products of bytes."""
+"""A model whose projections are products of bytes, or are helped by them."""
 
 from __future__ import annotations
 
 from torch import nn
 
+from mtkit.hardware import cpu_has_byte_products
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.position import Position
+from mtkit.layers.screened_linear import ScreenedLinear
+from mtkit.models.model import TranslationModel
 
 LEAST_WEIGHTS = 1 << 16  # a smaller product of bytes gains less time than turning numbers into bytes and back takes
 
@@ -18,3 +21,9 @@ def quantise_projections(module: nn.Module) -> None:
                 setattr(module, name, Int8Linear.of(child))
         elif not isinstance(child, Position):
             quantise_projections(child)
+
+
+def screen_output(model: TranslationModel) -> None:
+    """Let products of bytes say which pieces can be the most probable, where a processor has them."""
+    if model.output.bias is None and cpu_has_byte_products():
+        model.output = ScreenedLinear.of(model.output)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from mtkit.layers.rows import Rows
+from mtkit.layers.screened_linear import ScreenedLinear
 
 
 @dataclass(frozen=True)
@@ -60,3 +61,8 @@ class Step(NamedTuple):
     def logits(self, rows: slice = slice(None)) -> Tensor:
         """Of the next piece for n rows [n, V], or [n, C] if `start` was given columns; computed here."""
         return self.state.logits(self.hidden[rows])
+
+    def largest(self, but: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `but`, if that is found without all logits."""
+        projection = self.state.logits
+        return projection.largest(self.hidden, but) if isinstance(projection, ScreenedLinear) else None

@@ -16,6 +16,7 @@ from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
 from mtkit.layers.sentence_ends import SentenceEnds
+from mtkit.layers.softmax_attention import as_summand
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
 from mtkit.models.state import State, Step
@@ -50,9 +51,13 @@ class DecoderCache(Rows):
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """Each distinct decoder layer's keys and values of the source."""
+    """Each distinct decoder layer's keys and values of the source, or one for all of them."""
 
     layers: tuple[KeyValues, ...]
+
+    def of(self, number: int) -> KeyValues:
+        """That of a layer."""
+        return self.layers[number if len(self.layers) > 1 else 0]
 
 
 class Transformer(TranslationModel):
@@ -95,7 +100,7 @@ class Transformer(TranslationModel):
         memory = self._memory(source, source.real)
         x = self.tgt_embedding(target.ids, target.pos)
         for number in self.decoder.passes():
-            layer, keys = self.decoder[number], memory.layers[number]
+            layer, keys = self.decoder[number], memory.of(number)
             x, _, _ = self.decoder.passage(layer, x, target.pos, keys, real=target.real)
         return self.decoder_end(x)  # type: ignore[no-any-return]
 
@@ -103,10 +108,10 @@ class Transformer(TranslationModel):
         """Encode B sentences; nothing is decoded yet."""
         rows = source.ids.size(0)
         next_pos = torch.zeros(rows, dtype=torch.int64, device=source.ids.device)
-        real = None if bool(source.real.all()) else source.real
         at_once = torch.is_grad_enabled() or source.ids.is_cuda
         parts = [source] if at_once else source.parts(PLACES_AT_ONCE)
-        memories = zip(*(self._memory(part, None).layers for part in parts), strict=True)
+        memories = list(zip(*(self._memory(part, None).layers for part in parts), strict=True))
+        real = as_summand(source.real, memories[0][0].k.dtype)
         return State(
             memory=Memory(tuple(KeyValues.joined(keys, source.pos, real) for keys in memories)),
             cache=DecoderCache(layers=None, next_pos=next_pos),
@@ -125,7 +130,7 @@ class Transformer(TranslationModel):
         layers, attention = [], None
         for place, number in enumerate(self.decoder.order):
             past = None if cache.layers is None else cache.layers[place]
-            x, remembered, weights = self.decoder[number](x, pos, memory.layers[number], past=past)
+            x, remembered, weights = self.decoder[number](x, pos, memory.of(number), past=past)
             layers.append(remembered)
             if place == self.alignment_layer:
                 attention = by_row(weights, 1).squeeze(2)  # [rows, H, S]
@@ -135,4 +140,6 @@ class Transformer(TranslationModel):
     def _memory(self, source: Source, real: Tensor | None) -> Memory:
         x = self.encode(source)
         attention: list[CrossAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
+        if all(each.shares_memory for each in attention):
+            del attention[1:]
         return Memory(tuple(each.project(x, source.pos, real) for each in attention))

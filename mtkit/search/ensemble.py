@@ -50,6 +50,9 @@ class EnsembleStep(NamedTuple):
         log_probs = torch.stack([step.logits(rows).float().log_softmax(-1) for step in self.members])  # [M, n, V]
         return log_probs.logsumexp(0) - math.log(len(self.members))
 
+    def largest(self, but: Tensor) -> None:
+        """See Step."""
+
 
 class Ensemble:
     """A stepper whose next-piece distribution is the mean of its members' distributions."""

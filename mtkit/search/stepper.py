@@ -42,6 +42,9 @@ class Step(Protocol):
         They may be computed when they are asked for, which is once for each row, and search may write into them.
         """
 
+    def largest(self, but: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `but`, if that is found without all logits."""
+
 
 class Stepper(Protocol):
     """A model, an ensemble, or a scripted table of a test."""

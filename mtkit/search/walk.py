@@ -144,6 +144,7 @@ class _Run:
         self.narrow = Columns(search.symbols, request.columns, device)
         self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
         self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
+        self.greedy = search.pick is most_probable and not (search.with_log_probs or self.constraints)
         self.trail = _Trail(self.max_length.numel())
 
     def follow(self, stepper: Stepper) -> None:
@@ -187,6 +188,10 @@ class _Run:
 
     def _choose(self, step: Step, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
         """What comes next, for each row."""
+        if self.greedy and len(self.trail.steps) in self.between:
+            largest = step.largest(self.columns.banned)
+            if largest is not None:
+                return Chosen(largest, None, at_limit)
         found = [
             self._choose_from(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
             for rows in parts(path.numel(), path.device)

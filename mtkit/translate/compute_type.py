@@ -23,8 +23,9 @@ from torch import nn
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
 from mtkit.models.absorbed_biases import absorb_biases
+from mtkit.models.absorbed_memory import absorb_memory
 from mtkit.models.model import TranslationModel
-from mtkit.models.quantised import quantise_projections
+from mtkit.models.quantised import quantise_projections, screen_output
 
 ComputeType = Literal["auto", "float32", "bf16", "int8"]
 NAMES: dict[torch.dtype, ComputeType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
@@ -43,8 +44,17 @@ def resolve_compute_type(wanted: ComputeType, device: torch.device) -> torch.dty
     return next(dtype for dtype, name in NAMES.items() if name == wanted)
 
 
-def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -> TranslationModel:
-    """The model ready to translate: a copy, unless it is as it must be already."""
+def prepare(
+    model: TranslationModel, dtype: torch.dtype, device: torch.device, *, hypotheses: int | None = None
+) -> TranslationModel:
+    """The model ready to translate: a copy, unless it is as it must be already.
+
+    Args:
+        model: not changed.
+        dtype: of the weights, int8 for those of projections.
+        device: where it shall be.
+        hypotheses: of a sentence, which search will follow; None: nobody knows. What is computed is the same.
+    """
     on_processor = device.type == "cpu" and dtype != torch.bfloat16  # with products of float32, some or all
     same = all(p.dtype == dtype and p.device == device for p in model.parameters())
     if same and not model.training and not on_processor:
@@ -53,8 +63,12 @@ def prepare(model: TranslationModel, dtype: torch.dtype, device: torch.device) -
     for parameter in model.parameters():
         # buffers, such as the frequencies of positions, keep their precision
         parameter.data = parameter.data.to(torch.float32 if dtype == torch.int8 else dtype)
+    if on_processor and hypotheses == 1:
+        absorb_memory(model)
     if dtype == torch.int8:
         quantise_projections(model)
+    elif on_processor and hypotheses == 1:
+        screen_output(model)
     if on_processor:
         absorb_biases(model)
         lay_out_by_column(model)

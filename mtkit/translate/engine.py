@@ -50,9 +50,14 @@ class OwnEngine:
     """
 
     def __init__(
-        self, models: Sequence[TranslationModel], *, compute_type: ComputeType = "auto", device: str = "cpu"
+        self,
+        models: Sequence[TranslationModel],
+        *,
+        compute_type: ComputeType = "auto",
+        device: str = "cpu",
+        hypotheses: int | None = None,
     ) -> None:
-        """Make copies of the models where they are not as wanted.
+        """Make copies of the models where they are not as wanted; `hypotheses` as `prepare`.
 
         Raises:
             UsageError: this machine has no such device or compute type.
@@ -61,7 +66,7 @@ class OwnEngine:
         keep_memory()
         dtype = resolve_compute_type(compute_type, self.device)
         self.compute_type = NAMES[dtype]
-        self.models = [prepare(model, dtype, self.device) for model in models]
+        self.models = [prepare(model, dtype, self.device, hypotheses=hypotheses) for model in models]
         self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
 
     def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:

@@ -65,6 +65,9 @@ class OnnxStep(NamedTuple):
         """See search.stepper.Step; onnxruntime has computed them."""
         return self.all_logits[rows]
 
+    def largest(self, but: Tensor) -> None:
+        """See search.stepper.Step."""
+
 
 class OnnxStepper:
     """See Stepper."""

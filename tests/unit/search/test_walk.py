@@ -10,6 +10,7 @@ import torch
 
 from mtkit.search.beam import BeamSearch
 from mtkit.search.length_penalty import Average
+from mtkit.search.repeats import NoRepeatNgram
 from mtkit.search.request import Request
 from mtkit.search.sampling import Draw
 from mtkit.search.walk import Place, Walk
@@ -37,6 +38,38 @@ def test_greedy_is_a_beam_of_one(min_length, with_log_probs):
             assert (a.log_prob, a.score) == pytest.approx((b.log_prob, b.score), abs=1e-5)
         else:
             assert math.isnan(a.log_prob)
+
+
+class Finder(ScriptedModel):
+    """Finds the largest logit by itself, and counts how often it was asked."""
+
+    asked = 0
+
+    def step(self, token, state):
+        step = super().step(token, state)
+        model = self
+
+        class Step:
+            state, attention, logits = step.state, step.attention, step.logits
+
+            def largest(self, but):
+                model.asked += 1
+                return step.all_logits.index_fill(1, but, float("-inf")).argmax(1)
+
+        return Step()
+
+
+def test_a_model_may_find_the_largest_logit_by_itself():
+    scripted, finder = ScriptedModel(vocab=9, seed=5), Finder(vocab=9, seed=5)
+    asked = request(list(range(40)), 8, min_length=torch.full((40,), 2))
+    walk = Walk(symbols=scripted.symbols, penalty=Average(1.0), with_log_probs=False)
+    expected = [h[0].tokens for h in walk(scripted, asked)]
+    assert [h[0].tokens for h in walk(finder, asked)] == expected
+    assert finder.asked == 6  # where neither limit has a say
+    finder.asked = 0
+    for other in ({"with_log_probs": True}, {"constraints": (NoRepeatNgram(2),)}):
+        Walk(**{"symbols": scripted.symbols, "penalty": Average(1.0), "with_log_probs": False, **other})(finder, asked)
+    assert finder.asked == 0
 
 
 def test_sentences_of_no_length():
