@@ -207,9 +207,9 @@ def load_translator(
     config = load_search(search or first.description.search, search_overrides)
     for one in loaded:
         config = config.within(one.description.model.longest_target())
-    models, device = [one.model for one in loaded], device or str(default_device())
+    members, device = [one.model for one in loaded], device or str(default_device())
     return Translator(
-        OwnEngine(models, compute_type=compute_type, device=device, hypotheses=config.rows),
+        OwnEngine(members, compute_type=compute_type, device=device, hypotheses=config.rows),
         first.tokenizers,
         config,
         longest_source=min(one.description.longest_source for one in loaded),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,18 @@ from mtkit.search.request import Columns, Request, Symbols
 from mtkit.search.selection import Best, Candidates, Selection
 from mtkit.search.stepper import State, Step, Stepper
 from mtkit.search.top import log_normaliser, parts, top_columns, with_columns
+
+
+class _Seen(NamedTuple):
+    """What is kept of the logits of some hypotheses; n of these are taken together, or beams."""
+
+    value: Tensor  # [n, K] of the best extensions, see Top
+    row: Tensor  # [n, K]
+    column: Tensor  # [n, K]
+    value_own: Tensor  # [n, K] the model's own, without constraints
+    normaliser: Tensor  # [rows] what turns these values into log-probabilities
+    end: Tensor  # [rows] log-probability of the end of sentence
+    end_own: Tensor  # [rows] the model's own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +124,11 @@ class _Run:
         """The best extensions of every beam; limits of length are seen to here."""
         wanted = self.selection.wanted(live)  # [rows, E] or None
         found = [
-            self._best_of(step.logits(rows), live, rows, None if wanted is None else wanted[rows])
+            self._look(step.logits(rows), live, rows, None if wanted is None else wanted[rows])
             for rows in parts(live.tokens.size(0), live.beam.device, live.width)
         ]
-        best = found[0] if len(found) == 1 else Candidates(*(torch.cat(each) for each in zip(*found, strict=True)))
+        seen = found[0] if len(found) == 1 else _Seen(*(torch.cat(each) for each in zip(*found, strict=True)))
+        best = self._candidates(seen, live)
         if live.length in self.between:
             return best
         at_limit = (live.length >= self.max_length[live.beam]).unsqueeze(1)  # [N, 1]
@@ -124,10 +138,9 @@ class _Run:
             end_log_prob=best.end_log_prob.masked_fill(too_short, float("-inf")),
         )
 
-    def _best_of(self, logits: Tensor, live: Live, rows: slice, wanted: Tensor | None) -> Candidates:
-        """The best extensions of the hypotheses `rows` by these logits [rows, V or C], which are written into."""
+    def _look(self, logits: Tensor, live: Live, rows: slice, wanted: Tensor | None) -> _Seen:
+        """The best of these logits [rows, V or C] of the hypotheses `rows`; they are written into."""
         columns, width = self.columns, live.width
-        so_far = live.log_prob.flatten()[rows]
         normaliser = log_normaliser(logits)  # [rows]
         own = logits
         if self.constraints:
@@ -138,21 +151,32 @@ class _Run:
         end_own = own[:, columns.eos].float() - normaliser  # [rows]
         end = logits[:, columns.eos].float() - normaliser if self.constraints else end_own
         logits.index_fill_(1, self.no_extension, float("-inf"))
+        offset = live.log_prob.flatten()[rows] - normaliser
         together = width if self.selection.of_beam else 1
-        top = top_columns(logits, self.selection.count(self.width), so_far - normaliser, together)
+        top = top_columns(logits, self.selection.count(self.width), offset, together)
         if wanted is not None:
             top = with_columns(top, logits, wanted)
-        row = top.row + torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, K]
-        piece = top.value - normaliser[row]  # [n, K]
-        piece_own = own[row, top.column].float() if self.constraints else piece
-        beams = (-1, top.value.size(1) * width // together)  # [N, M]
+        value_own = top.value
+        if self.constraints:
+            first = torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, 1]
+            value_own = own[first + top.row, top.column].float()
+        return _Seen(*top, value_own, normaliser, end, end_own)
+
+    def _candidates(self, seen: _Seen, live: Live) -> Candidates:
+        """What was seen as extensions of beams."""
+        columns, width, so_far = self.columns, live.width, live.log_prob.flatten()
+        together = width if self.selection.of_beam else 1
+        first = torch.arange(0, so_far.numel(), together, device=so_far.device).unsqueeze(1)  # [n, 1]
+        row = seen.row + first  # [n, K]
+        normaliser = seen.normaliser[row]
+        beams = (-1, row.size(1) * width // together)  # [N, M]
         return Candidates(
-            log_prob=(so_far[row] + piece).view(beams),
-            token=columns.to_ids(top.column).view(beams),
-            piece_log_prob=piece_own.view(beams),
+            log_prob=(so_far[row] + (seen.value - normaliser)).view(beams),
+            token=columns.to_ids(seen.column).view(beams),
+            piece_log_prob=(seen.value_own - normaliser).view(beams),
             parent=(row % width).view(beams),
-            end_log_prob=(so_far + end).view(-1, width),
-            end_piece_log_prob=end_own.view(-1, width),
+            end_log_prob=(so_far + seen.end).view(-1, width),
+            end_piece_log_prob=seen.end_own.view(-1, width),
         )
 
     def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
