@@ -16,7 +16,7 @@ from torch import Tensor
 # groups take 93 µs, the 5 best among these 21 and those of what is inside 75; with 320 groups it is 89, 54 and 58.
 GROUPS = range(96, 128)
 MOST_WANTED = 12  # columns of a row for which so many groups are enough; for more there are more groups
-ROWS_AT_ONCE = 64  # 2 MB of logits over 8,000 pieces
+ROWS_AT_ONCE = 128  # 4 MB of logits over 8,000 pieces; with 64 a beam of 5 took 3% more, with 80 to 240 as much
 EXPONENTIALS_AT_ONCE = 16  # rows; what is written beside the logits stays in the nearest cache
 LEAST_MASS = 1e-30  # sum of exponentials below which too many of them are no numbers of full precision any more
 
@@ -116,9 +116,10 @@ def log_normaliser(logits: Tensor) -> Tensor:
         return logits.float().logsumexp(-1)
     if logits.size(0) == 0:
         return logits.new_zeros(0, dtype=torch.float32)
-    mass = torch.cat([part.float().exp().sum(1) for part in torch.split(logits, EXPONENTIALS_AT_ONCE)])  # [rows]
+    at_once = range(0, logits.size(0), EXPONENTIALS_AT_ONCE)
+    mass = torch.cat([logits[row : row + EXPONENTIALS_AT_ONCE].float().exp().sum(1) for row in at_once])  # [rows]
     least, most = mass.aminmax()
-    if least > LEAST_MASS and most < float("inf"):  # logits of a trained model are small enough
+    if float(least) > LEAST_MASS and float(most) < float("inf"):  # logits of a trained model are small enough
         return mass.log()
     in_range = (mass > LEAST_MASS) & (mass < float("inf"))
     return torch.where(in_range, mass.log(), logits.float().logsumexp(1))

@@ -65,10 +65,9 @@ def prepare(
         parameter.data = parameter.data.to(torch.float32 if dtype == torch.int8 else dtype)
     if on_processor and hypotheses == 1:
         absorb_memory(model)
+        screen_output(model)
     if dtype == torch.int8:
         quantise_projections(model)
-    elif on_processor and hypotheses == 1:
-        screen_output(model)
     if on_processor:
         absorb_biases(model)
         lay_out_by_column(model)
