@@ -19,8 +19,8 @@ class ScreenedLinear(nn.Linear):
 
     With x = x̂ + δ and W = Ŵ + Δ, where x̂ and Ŵ are bytes times a scale, an output differs from x̂ · ŵ by δ · w + x̂ · Δ,
     so by at most |δ| |w| + |x̂| |Δ|. Only what comes so near to the largest product of bytes can be the largest output:
-    of 10,000 outputs of a trained Transformer one in 73% of the rows, at most eight in 98.7%. For 128 rows of 128 numbers
-    one thread of an Intel Xeon with VNNI took 1.2 ms so, and 2.4 ms to compute and compare all of them.
+    of 10,000 outputs of a trained Transformer one in 73% of the rows, at most eight in 98.7%. For 128 rows of 128
+    numbers one thread of an Intel Xeon with VNNI took 1.2 ms so, and 2.4 ms to compute and compare all of them.
     """
 
     inner: Tensor  # [D, G · TOGETHER] int8
