@@ -32,6 +32,28 @@ def test_rows_that_compete(vocab, count):
     assert torch.equal(found.value + offset[row], truth)
 
 
+@pytest.mark.parametrize("shift", [-0.5, -3, -100])
+@pytest.mark.parametrize("spread", [0.01, 3, 60])
+def test_negative_logits(shift, spread):
+    """Their order is not that of their bits."""
+    generator = torch.Generator().manual_seed(2)
+    logits, offset = torch.randn(12, 1000, generator=generator) + shift, spread * torch.randn(12, generator=generator)
+    offset[5] = float("-inf")  # as of a hypothesis that lives no more
+    found = top_columns(logits, 7, offset, together=4)
+    truth = (logits + offset.unsqueeze(1)).view(3, 4000).topk(7).values
+    row = found.row + torch.arange(0, 12, 4).unsqueeze(1)
+    assert torch.equal(found.value + offset[row], truth)
+
+
+def test_columns_exist_even_where_few_are_allowed():
+    logits = torch.full((8, 1009), float("-inf"))  # a prime number leaves some over
+    logits[:, 1007] = 1.0
+    found = top_columns(logits, 6, torch.zeros(8), together=4)
+    assert ((found.column >= 0) & (found.column < 1009)).all()
+    assert (found.column[:, :4] == 1007).all()
+    assert (found.value[:, 4:] == float("-inf")).all()
+
+
 @pytest.mark.parametrize("vocab", [3, 700, 8000])
 @pytest.mark.parametrize("scale", [1.0, 50.0])
 def test_log_normaliser(vocab, scale):
