@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 
@@ -19,7 +18,8 @@ class Heads:
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """[B, T, H·K] -> [B, H, T, K]."""
-    return torch.unflatten(x, -1, (num_heads, -1)).transpose(1, 2)
+    batch, length, width = x.shape
+    return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
 
 
 def join_heads(x: Tensor) -> Tensor:

@@ -23,6 +23,10 @@ class Buffer:
         self.data = data  # [rows, G, capacity, K]
         self.used = used
 
+    def first(self, length: int) -> Tensor:
+        """What is in the first places, [rows, G, length, K]."""
+        return self.data if self.data.size(2) == length else self.data.narrow(2, 0, length)
+
 
 def grown(buffer: Buffer, length: int, new: Tensor) -> Buffer:
     """A buffer that holds the first `length` places of `buffer` and then `new` [rows, G, T, K].
@@ -96,12 +100,12 @@ class KeyValues(Rows):
     @property
     def k(self) -> Tensor:
         """[rows, G, S, K]."""
-        return self.keys.data.narrow(2, 0, self.length)
+        return self.keys.first(self.length)
 
     @property
     def v(self) -> Tensor:
         """[rows, G, S, K]."""
-        return self.vals.data.narrow(2, 0, self.length)
+        return self.vals.first(self.length)
 
     def append(self, k: Tensor, v: Tensor, pos: Tensor) -> KeyValues:
         """With T real tokens more: k and v [rows, G, T, K], pos [rows, T]."""

@@ -64,9 +64,9 @@ KNOWN = 1024  # positions whose turns a processor looks up; to compute them was 
 
 def turn_neighbours(x: Tensor, turn: Tensor) -> Tensor:
     """Turn the pairs (x_2i, x_2i+1) of x [..., K] by unit complex numbers [..., K/2]: a product."""
-    exact = torch.promote_types(x.dtype, torch.float32)
-    pairs = torch.unflatten(x.to(exact), -1, (-1, 2))  # [..., K/2, 2]
-    return torch.view_as_real(torch.view_as_complex(pairs) * turn).flatten(-2).to(x.dtype)
+    exact = x if x.dtype.itemsize >= torch.float32.itemsize else x.float()
+    pairs = torch.view_as_complex(torch.unflatten(exact, -1, (-1, 2)))  # [..., K/2]
+    return torch.view_as_real(pairs * turn).flatten(-2).type_as(x)
 
 
 def turn_halves(x: Tensor, turn: Tensor) -> Tensor:

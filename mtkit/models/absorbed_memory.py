@@ -57,10 +57,11 @@ class AbsorbedCrossAttention(CrossAttention):
     def forward(self, x: Tensor, pos: Tensor, keys: KeyValues) -> tuple[Tensor, Tensor]:
         """See CrossAttention."""
         batch, length, _ = x.shape
-        q = torch.unflatten(self.query(x).flatten(0, 1), -1, (self.heads.num_heads, -1))  # [B·T, H, K]
-        q = self.query_norm(q).transpose(0, 1) @ self.to_states  # [H, B·T, D]
-        y, weights = self.kernel(torch.unflatten(q, 1, (batch, length)).transpose(0, 1), pos, keys)  # [B, H, T, D]
-        y = y.transpose(0, 1).flatten(1, 2) @ self.from_states  # [H, B·T, K]
+        heads, head_dim, width = self.to_states.shape
+        q = self.query_norm(self.query(x).view(batch * length, heads, head_dim))  # [B·T, H, K]
+        q = torch.bmm(q.transpose(0, 1), self.to_states).view(heads, batch, length, width)  # [H, B, T, D]
+        y, weights = self.kernel(q.transpose(0, 1), pos, keys)  # [B, H, T, D]
+        y = torch.bmm(y.transpose(0, 1).flatten(1, 2), self.from_states)  # [H, B·T, K]
         return self.out(y.transpose(0, 1).reshape(batch, length, -1)), weights
 
 
