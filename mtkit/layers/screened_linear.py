@@ -54,11 +54,11 @@ class ScreenedLinear(nn.Linear):
         """Which output is the largest for each row of x [N, D], the columns `but` left aside: [N] int64."""
         rounded, scale = quantise(x)  # [N, D], [N, 1]
         margin = self._margin(x, rounded, scale)  # [N, 1]
-        bytes_, no_output = rounded.to(torch.int8), torch.cat([but, self.spare])
+        in_bytes, no_output = rounded.to(torch.int8), torch.cat([but, self.spare])
         rows, columns = [], []
         for first in range(0, len(x), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
-            row, column = self._near(bytes_[part], margin[part], no_output)
+            row, column = self._near(in_bytes[part], margin[part], no_output)
             rows.append(row + first)
             columns.append(column)
         row, column = torch.cat(rows), torch.cat(columns)  # [M], the rows in order

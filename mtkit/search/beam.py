@@ -22,10 +22,10 @@ from mtkit.search.top import log_normaliser, parts, top_columns, with_columns
 
 
 class _Seen(NamedTuple):
-    """What is kept of the logits of some hypotheses; n of these are taken together, or beams."""
+    """What is kept of the logits of some hypotheses: the K best extensions of each, or of each of n beams."""
 
-    value: Tensor  # [n, K] of the best extensions, see Top
-    row: Tensor  # [n, K]
+    value: Tensor  # [n, K] logits
+    row: Tensor  # [n, K] which hypothesis of the batch
     column: Tensor  # [n, K]
     value_own: Tensor  # [n, K] the model's own, without constraints
     normaliser: Tensor  # [rows] what turns these values into log-probabilities
@@ -156,25 +156,19 @@ class _Run:
         top = top_columns(logits, self.selection.count(self.width), offset, together)
         if wanted is not None:
             top = with_columns(top, logits, wanted)
-        value_own = top.value
-        if self.constraints:
-            first = torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, 1]
-            value_own = own[first + top.row, top.column].float()
-        return _Seen(*top, value_own, normaliser, end, end_own)
+        row = top.row + torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, K]
+        value_own = own[row, top.column].float() if self.constraints else top.value
+        return _Seen(top.value, row + rows.start, top.column, value_own, normaliser, end, end_own)
 
     def _candidates(self, seen: _Seen, live: Live) -> Candidates:
         """What was seen as extensions of beams."""
-        columns, width, so_far = self.columns, live.width, live.log_prob.flatten()
-        together = width if self.selection.of_beam else 1
-        first = torch.arange(0, so_far.numel(), together, device=so_far.device).unsqueeze(1)  # [n, 1]
-        row = seen.row + first  # [n, K]
-        normaliser = seen.normaliser[row]
-        beams = (-1, row.size(1) * width // together)  # [N, M]
+        width, so_far, normaliser = live.width, live.log_prob.flatten(), seen.normaliser[seen.row]
+        beams = (live.num_beams, -1)  # [N, M]
         return Candidates(
-            log_prob=(so_far[row] + (seen.value - normaliser)).view(beams),
-            token=columns.to_ids(seen.column).view(beams),
+            log_prob=(so_far[seen.row] + (seen.value - normaliser)).view(beams),
+            token=self.columns.to_ids(seen.column).view(beams),
             piece_log_prob=(seen.value_own - normaliser).view(beams),
-            parent=(row % width).view(beams),
+            parent=(seen.row % width).view(beams),
             end_log_prob=(so_far + seen.end).view(-1, width),
             end_piece_log_prob=seen.end_own.view(-1, width),
         )
