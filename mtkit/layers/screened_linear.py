@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.layers.int8_linear import LARGEST, quantise
@@ -30,25 +31,33 @@ class ScreenedLinear(nn.Linear):
     table: Tensor  # [V, D], the weights row by row
     spare: Tensor  # columns of `inner` that stand for no output
 
+    def __init__(self, weight: nn.Parameter, inner: Tensor, *, unit: float, longest: float, rounding: float) -> None:
+        """With weights [V, D], as they are and as bytes [D, at least V]."""
+        outputs, inputs = weight.shape
+        super().__init__(inputs, outputs, bias=False, device="meta")
+        self.weight, self.unit, self.longest, self.rounding = weight, unit, longest, rounding
+        width = -(-outputs // TOGETHER) * TOGETHER
+        self.register_buffer("inner", F.pad(inner, (0, width - outputs)).contiguous())
+        self.register_buffer("table", weight.detach().contiguous())
+        self.register_buffer("spare", torch.arange(outputs, width, device=weight.device))
+
     @classmethod
     def of(cls, layer: nn.Linear) -> Self:
         """The same projection; the weights are shared."""
         if layer.bias is not None:
             raise ValueError("a projection with a bias cannot be screened")
-        screened = cls(layer.in_features, layer.out_features, bias=False, device="meta")
         weight = layer.weight.detach()
-        screened.weight = layer.weight
-        screened.unit = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / LARGEST
-        rounded = (weight / screened.unit).round_()
-        screened.longest = float(weight.norm(dim=1).max())
-        screened.rounding = float((weight - rounded * screened.unit).norm(dim=1).max())
-        width = -(-layer.out_features // TOGETHER) * TOGETHER
-        inner = torch.zeros(layer.in_features, width, dtype=torch.int8, device=weight.device)
-        inner[:, : layer.out_features] = rounded.T
-        screened.register_buffer("inner", inner)
-        screened.register_buffer("table", weight.contiguous())
-        screened.register_buffer("spare", torch.arange(layer.out_features, width, device=weight.device))
-        return screened
+        unit = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / LARGEST
+        rounded = (weight / unit).round_()
+        off = weight - rounded * unit
+        longest, rounding = (float(each.norm(dim=1).max()) for each in (weight, off))
+        return cls(layer.weight, rounded.to(torch.int8).T, unit=unit, longest=longest, rounding=rounding)
+
+    def narrowed(self, columns: Tensor) -> Self:
+        """The projection to the outputs `columns` [C] alone."""
+        weight = nn.Parameter(self.table.index_select(0, columns), requires_grad=False)
+        inner = self.inner.index_select(1, columns)
+        return type(self)(weight, inner, unit=self.unit, longest=self.longest, rounding=self.rounding)
 
     def largest(self, x: Tensor, but: Tensor) -> Tensor:
         """Which output is the largest for each row of x [N, D], the columns `but` left aside: [N] int64."""

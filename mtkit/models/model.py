@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from mtkit.corpus.batch import Batch, Source, Target
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.passage import compile_layers, recompute_layers
+from mtkit.layers.screened_linear import ScreenedLinear
 from mtkit.layers.tape import recording
 from mtkit.models.state import State, Step
 
@@ -74,7 +75,7 @@ class TranslationModel(nn.Module, ABC):
         """What turns decoder states into logits: of all target pieces, or of those in `columns` [C]."""
         if columns is None:
             return self.output
-        if isinstance(self.output, Int8Linear):
+        if isinstance(self.output, Int8Linear | ScreenedLinear):
             return self.output.narrowed(columns)
         weight = self.output.weight.index_select(0, columns)  # [C, D]
         bias = None if self.output.bias is None else self.output.bias.index_select(0, columns)

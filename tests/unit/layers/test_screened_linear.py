@@ -81,6 +81,15 @@ def test_rows_are_taken_a_few_at_a_time(monkeypatch):
     assert torch.equal(ScreenedLinear.of(layer).largest(x, NONE), layer(x).argmax(1))
 
 
+def test_some_outputs_alone():
+    layer = layer_of(torch.randn(500, 8, generator=torch.Generator().manual_seed(1)))
+    x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
+    columns = torch.arange(499, 0, -3)
+    narrow = ScreenedLinear.of(layer).narrowed(columns)
+    torch.testing.assert_close(narrow(x), layer(x)[:, columns])
+    assert torch.equal(narrow.largest(x, NONE), layer(x)[:, columns].argmax(1))
+
+
 def test_it_is_the_projection_itself():
     layer = layer_of(torch.randn(30, 8))
     screened = ScreenedLinear.of(layer)

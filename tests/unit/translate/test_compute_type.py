@@ -58,14 +58,15 @@ def test_small_projections_and_positions_keep_their_precision(monkeypatch) -> No
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
-def test_a_model_for_one_hypothesis_computes_the_same(config, monkeypatch) -> None:
+@pytest.mark.parametrize("columns", [None, torch.tensor([0, 3, 50, 7, 9])])
+def test_a_model_for_one_hypothesis_computes_the_same(config, columns, monkeypatch) -> None:
     monkeypatch.setattr(quantised_module, "cpu_has_byte_products", lambda: True)
     torch.manual_seed(1)
     model = config.build(60, 60).eval()
     for_one, for_any = (prepare(model, torch.float32, CPU, hypotheses=number) for number in (1, None))
     token, banned = torch.tensor([2, 20, 30]), torch.tensor([0, 3])
     with torch.inference_mode():
-        step, expected = (m.step(token, m.start(source())) for m in (for_one, for_any))
+        step, expected = (m.step(token, m.start(source(), columns)) for m in (for_one, for_any))
         torch.testing.assert_close(step.logits(), expected.logits())
         column = expected.logits().index_fill(1, banned, float("-inf")).argmax(1)
         assert expected.largest(banned) is None
