@@ -79,13 +79,11 @@ class Weighing(nn.Module):
         """What the softmax is taken of, [B, H, T, S]; the least number where a key is not visible."""
         batch, heads, length, width = q.shape
         groups = keys.num_groups
-        grouped = q.reshape(batch * groups, heads // groups * length, width)  # [B·G, (H/G)T, K]
-        places = keys.places(grouped.size(1))
-        k = keys.keys.data.narrow(2, 0, places).flatten(0, 1)  # [B·G, ., K]
-        nothing = q.new_empty(())
-        score = torch.baddbmm(nothing, grouped, k.mT, beta=0, alpha=self.position.scale(width))  # [B·G, (H/G)T, .]
+        q_grouped = q.reshape(batch, groups, heads // groups * length, width)  # [B, G, (H/G)T, K]
+        places = keys.places(q_grouped.size(2))
+        score = (q_grouped * self.position.scale(width)) @ keys.keys.data.narrow(2, 0, places).mT  # [B, G, (H/G)T, .]
         if places > keys.length:
-            score = score.narrow(2, 0, keys.length)
+            score = score.narrow(3, 0, keys.length)
         score = score.view(batch, heads, length, keys.length)  # [B, H, T, S]
         bias = self.position.bias(q, keys.k, q_pos, keys.pos)
         if bias is not None:
