@@ -28,7 +28,7 @@ def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | Non
     return real if visible is None else visible.unsqueeze(1) & real
 
 
-def as_summand(real: Tensor, dtype: torch.dtype) -> Tensor | None:
+def additive_mask(real: Tensor, dtype: torch.dtype) -> Tensor | None:
     """What to add to the scores of `dtype` of places [B, S] of which some are `real`; None: nothing, all are.
 
     Where a row has no real place it is `real` itself.

@@ -62,7 +62,7 @@ class Step(NamedTuple):
         """Of the next piece for n rows [n, V], or [n, C] if `start` was given columns; computed here."""
         return self.state.logits(self.hidden[rows])
 
-    def largest(self, but: Tensor) -> Tensor | None:
-        """The column [rows] of the largest logit but for the columns `but`, if that is found without all logits."""
+    def argmax(self, banned: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
         projection = self.state.logits
-        return projection.largest(self.hidden, but) if isinstance(projection, ScreenedLinear) else None
+        return projection.argmax(self.hidden, banned) if isinstance(projection, ScreenedLinear) else None

@@ -16,7 +16,7 @@ from mtkit.layers.key_values import KeyValues
 from mtkit.layers.position import Position
 from mtkit.layers.rows import Rows
 from mtkit.layers.sentence_ends import SentenceEnds
-from mtkit.layers.softmax_attention import as_summand
+from mtkit.layers.softmax_attention import additive_mask
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
 from mtkit.models.state import State, Step
@@ -111,7 +111,7 @@ class Transformer(TranslationModel):
         at_once = torch.is_grad_enabled() or source.ids.is_cuda
         parts = [source] if at_once else source.parts(PLACES_AT_ONCE)
         memories = list(zip(*(self._memory(part, None).layers for part in parts), strict=True))
-        real = as_summand(source.real, memories[0][0].k.dtype)
+        real = additive_mask(source.real, memories[0][0].k.dtype)
         return State(
             memory=Memory(tuple(KeyValues.joined(keys, source.pos, real) for keys in memories)),
             cache=DecoderCache(layers=None, next_pos=next_pos),

@@ -50,7 +50,7 @@ class EnsembleStep(NamedTuple):
         log_probs = torch.stack([step.logits(rows).float().log_softmax(-1) for step in self.members])  # [M, n, V]
         return log_probs.logsumexp(0) - math.log(len(self.members))
 
-    def largest(self, but: Tensor) -> None:
+    def argmax(self, banned: Tensor) -> None:
         """See Step."""
 
 

@@ -42,8 +42,8 @@ class Step(Protocol):
         They may be computed when they are asked for, which is once for each row, and search may write into them.
         """
 
-    def largest(self, but: Tensor) -> Tensor | None:
-        """The column [rows] of the largest logit but for the columns `but`, if that is found without all logits."""
+    def argmax(self, banned: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
 
 
 class Stepper(Protocol):

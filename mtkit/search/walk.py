@@ -189,17 +189,17 @@ class _Run:
     def _choose(self, step: Step, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
         """What comes next, for each row."""
         if self.greedy and len(self.trail.steps) in self.between:
-            largest = step.largest(self.columns.banned)
-            if largest is not None:
-                return Chosen(largest, None, at_limit)
+            column = step.argmax(self.columns.banned)
+            if column is not None:
+                return Chosen(column, None, at_limit)
         found = [
             self._choose_from(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
             for rows in parts(path.numel(), path.device)
         ]
         if len(found) == 1:
             return found[0]
-        column, log_prob, forced = zip(*found, strict=True)
-        return Chosen(torch.cat(column), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
+        columns, log_prob, forced = zip(*found, strict=True)
+        return Chosen(torch.cat(columns), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
 
     def _choose_from(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
         """What comes next by these logits [rows, V or C], which are written into."""

@@ -65,7 +65,7 @@ class OnnxStep(NamedTuple):
         """See search.stepper.Step; onnxruntime has computed them."""
         return self.all_logits[rows]
 
-    def largest(self, but: Tensor) -> None:
+    def argmax(self, banned: Tensor) -> None:
         """See search.stepper.Step."""
 
 

@@ -7,7 +7,7 @@ from mtkit.layers.attention import Heads, SelfAttention
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.pattern import causal, full
 from mtkit.layers.position import Position
-from mtkit.layers.softmax_attention import SoftmaxAttention, as_summand
+from mtkit.layers.softmax_attention import SoftmaxAttention, additive_mask
 
 D, H, B, T = 12, 3, 2, 6
 
@@ -52,7 +52,7 @@ def test_a_query_that_sees_nothing_yields_zeros():
 
 def test_what_is_visible_may_be_added():
     real = torch.arange(T) < torch.tensor([T - 2, T]).unsqueeze(1)
-    added = as_summand(real, torch.float64)
+    added = additive_mask(real, torch.float64)
     assert added.dtype == torch.float64
     assert torch.equal(added == 0, real)
     kernel = SoftmaxAttention(position=Position(), pattern=full, dropout=0.0)
@@ -63,9 +63,9 @@ def test_what_is_visible_may_be_added():
 
 
 def test_nothing_is_added_where_all_is_visible_or_some_row_sees_nothing():
-    assert as_summand(torch.ones(2, 3, dtype=torch.bool), torch.float32) is None
+    assert additive_mask(torch.ones(2, 3, dtype=torch.bool), torch.float32) is None
     blind = torch.tensor([[True, False], [False, False]])
-    assert as_summand(blind, torch.float32) is blind
+    assert additive_mask(blind, torch.float32) is blind
 
 
 def test_left_padding_changes_nothing():

@@ -26,7 +26,7 @@ def test_the_largest_output_is_found(outputs, rows):
     generator = torch.Generator().manual_seed(outputs + rows)
     layer = layer_of(torch.randn(outputs, 24, generator=generator))
     x = torch.randn(rows, 24, generator=generator)
-    found = ScreenedLinear.of(layer).largest(x, NONE)
+    found = ScreenedLinear.of(layer).argmax(x, NONE)
     assert torch.equal(found, layer(x).argmax(1))
 
 
@@ -36,7 +36,7 @@ def test_outputs_that_bytes_cannot_tell_apart():
     layer, x = layer_of(alike), torch.randn(50, 24, generator=generator)
     screened = ScreenedLinear.of(layer)
     assert screened.inner[:, :400].unique(dim=1).size(1) < 100  # most are the same in bytes
-    assert torch.equal(screened.largest(x, NONE), layer(x).argmax(1))
+    assert torch.equal(screened.argmax(x, NONE), layer(x).argmax(1))
 
 
 @settings(deadline=None, max_examples=60)
@@ -50,7 +50,7 @@ def test_whatever_the_sizes_of_the_numbers(seed, weights, inputs, outlier):
     layer = layer_of(weight)
     exact = (x.double() @ weight.double().T).sort(dim=1, descending=True)
     clear = exact.values[:, 0] - exact.values[:, 1] > 1e-5 * exact.values[:, 0].abs()
-    found = ScreenedLinear.of(layer).largest(x, NONE)
+    found = ScreenedLinear.of(layer).argmax(x, NONE)
     assert torch.equal(found[clear], exact.indices[clear, 0])
 
 
@@ -65,12 +65,12 @@ def test_columns_are_left_aside():
     x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
     but = layer(x).argmax(1).unique()
     expected = layer(x).index_fill(1, but, float("-inf")).argmax(1)
-    assert torch.equal(ScreenedLinear.of(layer).largest(x, but), expected)
+    assert torch.equal(ScreenedLinear.of(layer).argmax(x, but), expected)
 
 
 @pytest.mark.parametrize(("x", "weight"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
 def test_zeros(x, weight):
-    found = ScreenedLinear.of(layer_of(torch.full((120, 4), weight))).largest(torch.full((2, 4), x), torch.arange(3))
+    found = ScreenedLinear.of(layer_of(torch.full((120, 4), weight))).argmax(torch.full((2, 4), x), torch.arange(3))
     assert ((found >= 3) & (found < 120)).all()
 
 
@@ -78,7 +78,7 @@ def test_rows_are_taken_a_few_at_a_time(monkeypatch):
     layer = layer_of(torch.randn(500, 8, generator=torch.Generator().manual_seed(1)))
     x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
     monkeypatch.setattr(screened_linear, "ROWS_AT_ONCE", 7)
-    assert torch.equal(ScreenedLinear.of(layer).largest(x, NONE), layer(x).argmax(1))
+    assert torch.equal(ScreenedLinear.of(layer).argmax(x, NONE), layer(x).argmax(1))
 
 
 def test_some_outputs_alone():
@@ -87,7 +87,7 @@ def test_some_outputs_alone():
     columns = torch.arange(499, 0, -3)
     narrow = ScreenedLinear.of(layer).narrowed(columns)
     torch.testing.assert_close(narrow(x), layer(x)[:, columns])
-    assert torch.equal(narrow.largest(x, NONE), layer(x)[:, columns].argmax(1))
+    assert torch.equal(narrow.argmax(x, NONE), layer(x)[:, columns].argmax(1))
 
 
 def test_it_is_the_projection_itself():

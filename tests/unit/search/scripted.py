@@ -48,7 +48,7 @@ class ScriptedStep(NamedTuple):
     def logits(self, rows=slice(None)):
         return self.all_logits[rows]
 
-    def largest(self, but):
+    def argmax(self, banned):
         return None
 
 

@@ -52,9 +52,9 @@ class Finder(ScriptedModel):
         class Step:
             state, attention, logits = step.state, step.attention, step.logits
 
-            def largest(self, but):
+            def argmax(self, banned):
                 model.asked += 1
-                return step.all_logits.index_fill(1, but, float("-inf")).argmax(1)
+                return step.all_logits.index_fill(1, banned, float("-inf")).argmax(1)
 
         return Step()
 
