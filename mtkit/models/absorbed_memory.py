@@ -49,6 +49,10 @@ class AbsorbedCrossAttention(CrossAttention):
         self.out.weight = of.out.weight
         self.out.bias = nn.Parameter(_bias(of, times), requires_grad=False)
 
+    def value_weights(self) -> list[Tensor]:
+        """See Branch."""
+        return [self.from_states.mT.flatten(0, 1), self.out.weight]
+
     def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KeyValues:
         """The states [B, S, D] as keys and as values [B, 1, S, D]."""
         states = Buffer(memory.unsqueeze(1), memory.size(1))

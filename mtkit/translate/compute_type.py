@@ -53,7 +53,8 @@ def prepare(
         model: not changed.
         dtype: of the weights, int8 for those of projections.
         device: where it shall be.
-        hypotheses: of a sentence, which search will follow; None: nobody knows. What is computed is the same.
+        hypotheses: of a sentence, which search will follow; None: nobody knows. What is computed is the same, but that
+            for one the output of int8 is exact.
     """
     on_processor = device.type == "cpu" and dtype != torch.bfloat16  # with products of float32, some or all
     same = all(p.dtype == dtype and p.device == device for p in model.parameters())

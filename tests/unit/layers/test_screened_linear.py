@@ -74,6 +74,14 @@ def test_zeros(x, weight):
     assert ((found >= 3) & (found < 120)).all()
 
 
+def test_a_row_of_no_numbers_harms_no_other():
+    layer = layer_of(torch.randn(250, 8, generator=torch.Generator().manual_seed(1)))
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(2))
+    expected = layer(x).argmax(1)
+    x[1, 4], expected[1] = float("nan"), 0
+    assert torch.equal(ScreenedLinear.of(layer).argmax(x, NONE), expected)
+
+
 def test_rows_are_taken_a_few_at_a_time(monkeypatch):
     layer = layer_of(torch.randn(500, 8, generator=torch.Generator().manual_seed(1)))
     x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))

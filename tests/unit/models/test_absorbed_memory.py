@@ -73,6 +73,13 @@ def test_all_layers_have_one_memory():
     assert kept.keys is kept.vals
 
 
+def test_values_go_through_the_same_weights():
+    model, absorbed = both()
+    for one, other in zip(model.decoder, absorbed.decoder, strict=True):
+        for expected, found in zip(*(x.cross_attention.value_weights() for x in (one, other)), strict=True):
+            assert torch.equal(found, expected)
+
+
 def test_normalised_keys_need_their_projection():
     model, absorbed = both(query_key_norm="rms")
     assert [name for name, _ in absorbed.named_parameters()] == [name for name, _ in model.named_parameters()]

@@ -9,6 +9,7 @@ from torch import nn
 from mtkit.corpus.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
+from mtkit.layers.screened_linear import ScreenedLinear
 from mtkit.layers.transformer_xl import TransformerXLConfig
 from mtkit.models import quantised as quantised_module
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
@@ -73,6 +74,13 @@ def test_a_model_for_one_hypothesis_computes_the_same(config, columns, monkeypat
         found = step.argmax(banned)
     assert (found is not None) == (model.output.bias is None)
     assert found is None or torch.equal(found, column)
+
+
+@pytest.mark.parametrize(("hypotheses", "kind"), [(1, ScreenedLinear), (5, Int8Linear), (None, Int8Linear)])
+def test_the_output_of_int8_is_screened_where_one_hypothesis_is_followed(hypotheses, kind, monkeypatch) -> None:
+    monkeypatch.setattr(quantised_module, "LEAST_WEIGHTS", 256)
+    monkeypatch.setattr(quantised_module, "cpu_has_byte_products", lambda: True)
+    assert type(prepare(CONFIGS[0].build(60, 60), torch.int8, CPU, hypotheses=hypotheses).output) is kind
 
 
 def test_int8_is_refused_elsewhere() -> None:
