@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError, UsageError
-from mtkit.files import (
+from mtkit.io.files import (
     build_folder,
     changed_files,
     hash_file,

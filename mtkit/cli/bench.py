@@ -50,7 +50,7 @@ def bench(
     from mtkit.cli.output import check_json
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.export.ctranslate2 import export_ctranslate2
-    from mtkit.files import write_json
+    from mtkit.io.files import write_json
 
     check_json(json_file, [file, ref], "bench")
     src, refs = read_input(file, ref, lines)

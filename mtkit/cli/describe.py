@@ -28,7 +28,7 @@ def describe(
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.describe import describe as library
     from mtkit.describe.table import comparison, figures, legend, tree
-    from mtkit.files import write_json
+    from mtkit.io.files import write_json
 
     check_json(json_file, [Path(name) for name in (model, compare) if name is not None], "describe")
     names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]

@@ -50,7 +50,7 @@ def evaluate(
     scores = score_files(hyps, ref, metrics, tgt_lang=lang or "en")
     _show(scores)
     if json is not None:
-        from mtkit.files import write_json
+        from mtkit.io.files import write_json
 
         write_json(json, {name: found.as_dict() for name, found in scores.items()})
 
@@ -68,7 +68,7 @@ def _evaluate_run(run: Path, json: Path | None, also: Sequence[MetricName]) -> N
     from mtkit import pipeline
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines
-    from mtkit.files import write_json
+    from mtkit.io.files import write_json
 
     with display() as shown:
         report = pipeline.evaluate_run(run, also=also, display=shown)

@@ -15,9 +15,9 @@ def fetch(
     ] = None,
 ) -> None:
     """Download a corpus whose address and checksums are pinned."""
-    from mtkit import fetch as library
     from mtkit.cli.download import progress
     from mtkit.cli.printing import print_lines
+    from mtkit.io import fetch as library
 
     folder = output if output is not None else Path("data") / corpus
     with progress() as tell:

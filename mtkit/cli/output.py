@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mtkit.errors import UsageError
-from mtkit.files import begin_file, reading, replace_file, writing
+from mtkit.io.files import begin_file, reading, replace_file, writing
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from mtkit.corpus.cleaning import CleaningConfig, CleaningReport
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideSummary
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
-from mtkit.files import build_folder, hash_file, write_json
+from mtkit.io.files import build_folder, hash_file, write_json
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from mtkit.corpus.ragged import Ragged, offsets_of
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError
-from mtkit.files import reading, write_bytes
+from mtkit.io.files import reading, write_bytes
 
 ITERATIONS = 4  # of expectation and maximisation; the lists hardly change after these
 MOST_LINKS = 16_000_000  # pairs of pieces to learn from; bounds the memory, at about 25 bytes each

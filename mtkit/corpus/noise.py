@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mtkit.corpus.draws import Draws
 from mtkit.corpus.ragged import Ragged
 from mtkit.corpus.store import Store
-from mtkit.text.controls import MASK, NUM_SPANS, span
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.special_tokens import MASK, NUM_SPANS, span
 from mtkit.text.tokenizer import Tokenizer
 
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")

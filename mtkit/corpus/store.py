@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.ragged import Ragged
 from mtkit.errors import DamagedError
-from mtkit.files import changed_files, load_json, reading
+from mtkit.io.files import changed_files, load_json, reading
 from mtkit.text.vocab import Vocab
 
 FORMAT = 1  # raised when older programs could not read a store any more

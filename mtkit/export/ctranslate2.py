@@ -9,7 +9,7 @@ from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.export.ctranslate2_rules import check
 from mtkit.export.ctranslate2_spec import specification
 from mtkit.exported_model import is_exported, write_belongings
-from mtkit.files import build_folder, writing
+from mtkit.io.files import build_folder, writing
 from mtkit.model_folder import read_model
 from mtkit.models.transformer import Transformer
 from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads

@@ -17,7 +17,7 @@ from mtkit.corpus.batch import Source
 from mtkit.errors import MissingExtraError, UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.exported_model import is_exported, write_belongings
-from mtkit.files import build_folder, writing
+from mtkit.io.files import build_folder, writing
 from mtkit.layers.attention import CrossAttention
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.learned import Learned

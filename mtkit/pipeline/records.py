@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from mtkit.errors import DamagedError
-from mtkit.files import load_json
+from mtkit.io.files import load_json
 
 Json = dict[str, Any]
 REMEDY = "delete it, it will be made again"

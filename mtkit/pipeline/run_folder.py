@@ -11,8 +11,8 @@ from typing import Any
 
 from mtkit.assemble import with_precision
 from mtkit.errors import RecipeError
-from mtkit.files import hash_file, write_json, writing
-from mtkit.lock import RunLock
+from mtkit.io.files import hash_file, write_json, writing
+from mtkit.io.lock import RunLock
 from mtkit.pipeline.changes import changes
 from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mtkit.assemble import load_translator
 from mtkit.evaluation.score import Scores, evaluate
-from mtkit.files import hash_file, write_text
+from mtkit.io.files import hash_file, write_text
 from mtkit.model_folder import CARD, WEIGHTS, read_description
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.records import Json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
-from mtkit.files import reading
+from mtkit.io.files import reading
 from mtkit.plot.picture import letters, line_style, picture
 
 if TYPE_CHECKING:

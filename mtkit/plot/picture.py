@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import MissingExtraError
-from mtkit.files import write_atomically
+from mtkit.io.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

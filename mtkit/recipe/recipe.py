@@ -15,7 +15,7 @@ from pydantic import Field
 from mtkit.corpus.config import CorpusConfig, Text
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
-from mtkit.files import write_text
+from mtkit.io.files import write_text
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig

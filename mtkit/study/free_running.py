@@ -12,7 +12,7 @@ from mtkit.assemble import default_device
 from mtkit.corpus.batch import Batch
 from mtkit.corpus.loader import eval_batches
 from mtkit.corpus.store import Store
-from mtkit.files import hash_file, write_json
+from mtkit.io.files import hash_file, write_json
 from mtkit.model_folder import WEIGHTS, read_model
 from mtkit.models.model import TranslationModel
 from mtkit.pipeline.records import read_json

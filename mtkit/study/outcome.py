@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from mtkit.evaluation.repetition import repetition_rate
-from mtkit.files import reading
+from mtkit.io.files import reading
 from mtkit.study.by_length import bleu_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.free_running import free_running_loss

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.files import build_folder
+from mtkit.io.files import build_folder
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import RunFolder, open_run
 from mtkit.recipe.recipe import Recipe, plain

@@ -12,7 +12,7 @@ from os import environ
 from pathlib import Path
 
 from mtkit.errors import Interrupted, MtkitError, TrainingError
-from mtkit.files import reading, writing
+from mtkit.io.files import reading, writing
 from mtkit.study.places import Place
 from mtkit.study.runs import StudyRun
 from mtkit.training.log import Display

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.lock import RunLock
+from mtkit.io.lock import RunLock
 from mtkit.study.places import Place
 from mtkit.study.prepare import prepare
 from mtkit.study.processes import execute

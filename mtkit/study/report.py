@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.files import write_json, write_text, writing
+from mtkit.io.files import write_json, write_text, writing
 from mtkit.plot.picture import is_installed
 from mtkit.study import curves, length_picture
 from mtkit.study.results import Results

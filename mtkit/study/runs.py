@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtkit.errors import RecipeError
-from mtkit.files import write_json
+from mtkit.io.files import write_json
 from mtkit.pipeline.records import read_json
 from mtkit.pipeline.run_folder import RunFolder, agreed
 from mtkit.recipe.recipe import Recipe, load_saved

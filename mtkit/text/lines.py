@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from mtkit.errors import DataError, MissingExtraError
-from mtkit.files import check_plain, reading
+from mtkit.io.files import check_plain, reading
 
 _CHUNK = 1 << 20  # bytes read at a time
 _BOM = b"\xef\xbb\xbf"

@@ -19,9 +19,9 @@ import sentencepiece
 from pydantic import Field
 
 from mtkit.errors import DataError
-from mtkit.files import load_json, reading, write_bytes, write_json
+from mtkit.io.files import load_json, reading, write_bytes, write_json
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
-from mtkit.text.sampling import Sampler
+from mtkit.text.subword_regularization import Sampler
 from mtkit.text.vocab import Vocab
 
 FORMAT = 1  # of tokenizer.json

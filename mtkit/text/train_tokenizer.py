@@ -16,10 +16,10 @@ from pathlib import Path
 import sentencepiece
 
 from mtkit.errors import DataError, MtkitError
-from mtkit.files import write_bytes, write_text
-from mtkit.text.controls import RESERVED
+from mtkit.io.files import write_bytes, write_text
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import count_replaced, normalise
+from mtkit.text.special_tokens import RESERVED
 from mtkit.text.tokenizer import (
     UNKNOWN_SURFACE,
     Tokenizer,

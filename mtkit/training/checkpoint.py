@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, DataError
-from mtkit.files import build_folder, hash_file, reading, recover_folder, writing
+from mtkit.io.files import build_folder, hash_file, reading, recover_folder, writing
 from mtkit.training.tensor_file import read_tensors, write_tensors
 
 FORMAT = 1  # raised when what is written can no longer be read by older versions

@@ -37,7 +37,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from mtkit.files import write_bytes, writing
+from mtkit.io.files import write_bytes, writing
 
 # said again by a resumed training
 REPEATED = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.batch import Batch, Source, Target
-from mtkit.files import build_folder
+from mtkit.io.files import build_folder
 from mtkit.training.tensor_file import read_tensors, write_tensors
 
 OnNonFinite = Literal["stop", "skip"]

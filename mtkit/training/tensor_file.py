@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.files import reading
+from mtkit.io.files import reading
 
 CHUNK = 1 << 22  # bytes written and hashed at a time
 DTYPES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MissingInputError
-from mtkit.files import reading
-from mtkit.lock import is_held
+from mtkit.io.files import reading
+from mtkit.io.lock import is_held
 from mtkit.training.log import Display, parse_line
 
 SECONDS = 0.5  # between two looks at the log

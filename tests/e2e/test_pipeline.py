@@ -13,7 +13,7 @@ import pytest
 from mtkit import pipeline
 from mtkit.assemble import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
-from mtkit.lock import RunLock
+from mtkit.io.lock import RunLock
 from mtkit.pipeline import Report, stages
 from mtkit.pipeline.corpus import Stores, make_corpus
 from mtkit.pipeline.run_folder import Run

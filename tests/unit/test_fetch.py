@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mtkit import fetch as fetch_module
 from mtkit.errors import DataError, ReadWriteError, UsageError
-from mtkit.fetch import fetch, fetch_file
-from mtkit.files import hash_file
-from mtkit.known_corpora import KNOWN
+from mtkit.io import fetch as fetch_module
+from mtkit.io.fetch import fetch, fetch_file
+from mtkit.io.files import hash_file
+from mtkit.io.known_corpora import KNOWN
 
 CONTENT = bytes(i * i % 251 for i in range(200_000))
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()

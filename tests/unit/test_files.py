@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit import files
 from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
-from mtkit.files import (
+from mtkit.io import files
+from mtkit.io.files import (
     build_folder,
     hash_file,
     load_json,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import BusyError, ReadWriteError
-from mtkit.lock import RunLock
+from mtkit.io.lock import RunLock
 
 
 def test_the_lock_names_its_holder_and_is_free_again(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import BusyError, MissingInputError, RecipeError
-from mtkit.lock import RunLock
+from mtkit.io.lock import RunLock
 from mtkit.pipeline.corpus import make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import open_run
 from mtkit.recipe.recipe import load_saved

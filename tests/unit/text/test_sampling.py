@@ -15,7 +15,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.text.sampling import Sampler
+from mtkit.text.subword_regularization import Sampler
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",

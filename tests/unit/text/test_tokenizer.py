@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingInputError
-from mtkit.text.controls import MASK, RESERVED, SEPARATOR, span, spare, tag
+from mtkit.text.special_tokens import MASK, RESERVED, SEPARATOR, span, spare, tag
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
 

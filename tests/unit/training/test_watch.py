@@ -3,7 +3,7 @@ import json
 import pytest
 
 from mtkit.errors import MissingInputError
-from mtkit.lock import RunLock, is_held
+from mtkit.io.lock import RunLock, is_held
 from mtkit.training import watch as module
 from mtkit.training.checkpoint import checkpoint_path
 from mtkit.training.log import Log, Silent

@@ -7,9 +7,17 @@ from the first day because a vocabulary cannot grow without changing every matri
 from __future__ import annotations
 
 SEPARATOR = "<sep>"  # between source and target, or between the sentences of a document
+
+
 MASK = "<mask>"  # a hidden piece, in pre-training
+
+
 NUM_TAGS = 32
+
+
 NUM_SPANS = 32
+
+
 NUM_SPARE = 32
 
 

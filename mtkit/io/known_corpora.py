@@ -4,6 +4,7 @@ from __future__ import annotations
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 
+
 # corpus -> (address of the folder, file -> checksum)
 KNOWN: dict[str, tuple[str, dict[str, str]]] = {
     "multi30k": (

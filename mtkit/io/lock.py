@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from mtkit.errors import BusyError
-from mtkit.files import reading, writing
+from mtkit.io.files import reading, writing
 
 
 class RunLock:

@@ -16,14 +16,21 @@ from pathlib import Path, PurePosixPath
 
 from mtkit import __version__
 from mtkit.errors import DataError, ReadWriteError, UsageError
-from mtkit.files import flush_to_disk, hash_file, writing
-from mtkit.known_corpora import KNOWN
+from mtkit.io.files import flush_to_disk, hash_file, writing
+from mtkit.io.known_corpora import KNOWN
 
 _CHUNK = 1 << 16  # bytes
+
+
 _TIMEOUT = 30.0  # seconds without a byte
+
+
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 
+
 Progress = Callable[[str, int, "int | None"], None]
+
+
 """Called with the file's name, the bytes there are, and the bytes there will be (None: the server does not say)."""
 
 
