@@ -12,8 +12,8 @@ import torch
 from mtkit.beginnings import Say, begin
 from mtkit.corpus.config import AnyFiles, Text
 from mtkit.corpus.lexicon import Lexicon
-from mtkit.corpus.loader import Loader, Mixture
-from mtkit.corpus.noise import Corpus, Denoising, NoisePieces
+from mtkit.corpus.noise.noise import Corpus, Denoising, NoisePieces
+from mtkit.corpus.order.loader import Loader, Mixture
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.evaluation.score import score

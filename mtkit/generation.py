@@ -9,7 +9,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.models.model import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit

@@ -9,8 +9,8 @@ from itertools import islice
 import numpy as np
 import torch
 
-from mtkit.corpus.loader import eval_batches
-from mtkit.corpus.noise import Corpus
+from mtkit.corpus.noise.noise import Corpus
+from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.models.model import Objective, TranslationModel
 from mtkit.training.distributed import Ranks

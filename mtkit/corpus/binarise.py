@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.ahead import ahead
 from mtkit.corpus.cleaning import CleaningConfig, CleaningReport
+from mtkit.corpus.order.prefetch import ahead
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideSummary
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.noise_config import NoiseConfig
+from mtkit.corpus.noise import NoiseConfig
 
 TestName = Annotated[  # it names a file: hyps/TEST.txt
     str, Field(pattern=r"^\w[\w.-]*$", description="a name of letters, digits, _ and, after the first, . and -")

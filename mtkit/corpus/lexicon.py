@@ -16,7 +16,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from mtkit.corpus.ragged import Ragged, offsets_of
+from mtkit.corpus.order.ragged import Ragged, offsets_of
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError
 from mtkit.io.files import reading, write_bytes

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import Store
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.special_tokens import MASK, NUM_SPANS, span

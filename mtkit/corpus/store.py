@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DamagedError
 from mtkit.io.files import changed_files, load_json, reading
 from mtkit.text.vocab import Vocab

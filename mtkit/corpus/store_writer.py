@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.ragged import Ragged, offsets_of
+from mtkit.corpus.order.ragged import Ragged, offsets_of
 from mtkit.corpus.store import SIDES, Column, Side
 
 

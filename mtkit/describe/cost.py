@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.describe.weightless import Weightless, Where
 from mtkit.layers.experts import Experts
 from mtkit.layers.key_values import KeyValues

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.errors import MissingExtraError, UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.exported_model import is_exported, write_belongings

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.layers.linear import linear
 from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention
 from mtkit.layers.recurrent_cell import Cell, CellState

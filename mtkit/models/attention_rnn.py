@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attending_layer import AttendingLayer
 from mtkit.layers.passage import Passing
 from mtkit.layers.readout import Readout

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.prefix_attention import Continued, PrefixAttention
 from mtkit.layers.rows import Rows

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.linear import linear
 from mtkit.layers.recurrent import RecurrentStack
 from mtkit.layers.recurrent_cell import CellState

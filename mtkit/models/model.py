@@ -11,7 +11,7 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.passage import compile_layers, recompute_layers
 from mtkit.layers.screened_linear import ScreenedLinear

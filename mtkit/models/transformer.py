@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import CrossAttention
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.key_tree import by_row

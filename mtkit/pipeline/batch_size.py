@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from mtkit.assemble import build_training, build_untrained
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.corpus.store import SIDES
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.pipeline.corpus import Stores

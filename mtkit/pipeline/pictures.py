@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mtkit.corpus.collate import collate_source
+from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.model_folder import read_model
 from mtkit.pipeline.run_folder import Run

@@ -9,8 +9,8 @@ from pydantic import FiniteFloat
 from torch import Tensor
 
 from mtkit.assemble import default_device
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.loader import eval_batches
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.io.files import hash_file, write_json
 from mtkit.model_folder import WEIGHTS, read_model

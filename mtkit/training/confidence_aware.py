@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Target
+from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.model import TranslationModel
 from mtkit.training.aside import aside
 from mtkit.training.choice import choose_best

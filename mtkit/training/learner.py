@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.training.average import AfterUpdate, MovingAverage
 from mtkit.training.config import TrainingConfig

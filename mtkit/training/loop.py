@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.errors import DamagedError
 from mtkit.training.average import average_checkpoints
 from mtkit.training.checkpoint import (

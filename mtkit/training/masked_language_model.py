@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.models.transformer import Transformer
 from mtkit.training.loss import label_smoothed_loss

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.corpus.loader import Update
+from mtkit.corpus.order.loader import Update
 from mtkit.models.model import Losses
 
 

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Target
+from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.training.aside import aside
 from mtkit.training.in_chunks import in_chunks, log_probs

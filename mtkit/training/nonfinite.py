@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.io.files import build_folder
 from mtkit.training.tensor_file import read_tensors, write_tensors
 

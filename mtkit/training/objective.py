@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mtkit.corpus.batch import Batch, Source
+from mtkit.corpus.order.batch import Batch, Source
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.training.decoder_input import DecoderInput
 from mtkit.training.loss import label_smoothed_loss

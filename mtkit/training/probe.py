@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.errors import TrainingError
 from mtkit.hardware import free_memory
 from mtkit.training.learner import Learner

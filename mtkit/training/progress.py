@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mtkit.corpus.loader import Position, Update
+from mtkit.corpus.order.loader import Position, Update
 from mtkit.training.divergence import Course
 from mtkit.training.early_stopping import Ranking, Scored
 

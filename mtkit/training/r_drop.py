@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.models.model import Losses, TranslationModel
 from mtkit.training.decoder_input import DecoderInput
 from mtkit.training.in_chunks import in_chunks, log_probs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Target
+from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.model import TranslationModel
 from mtkit.training.loss import CHUNK
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import torch
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.errors import TrainingError
 
 REMEDY = "set training.activation_checkpointing: true, or take a smaller model"

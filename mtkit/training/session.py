@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from torch import Tensor
 
-from mtkit.corpus.loader import Position, Update
+from mtkit.corpus.order.loader import Position, Update
 from mtkit.errors import Interrupted, TrainingError
 from mtkit.hardware import peak_memory
 from mtkit.training.checkpoint import Checkpoint, checkpoint_path

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Target
+from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.model import TranslationModel
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.reading import Places, states

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import BeamConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.request import Symbols

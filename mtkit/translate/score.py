@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch
 from mtkit.corpus.binarise import check_partners
-from mtkit.corpus.collate import collate
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
 from mtkit.models.model import TranslationModel
 from mtkit.search.top import log_normaliser

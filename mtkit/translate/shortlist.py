@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.lexicon import Lexicon
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.ragged import Ragged
 
 FREQUENT = 200  # target pieces that are in every shortlist: the most frequent ones
 # Another piece must be expected so often, times the root of the batch's sentences. On Multi30k this takes 2,200 of

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from mtkit.corpus.collate import collate_source
+from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.forbidden import Spellings

@@ -25,8 +25,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.assemble import build_training, build_untrained
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.compiler import compile_model

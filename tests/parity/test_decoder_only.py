@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.no_position import NoPositionConfig
 from mtkit.layers.residual import PostNormConfig, PreNormConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig

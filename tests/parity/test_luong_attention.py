@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.readout import TanhConfig
 from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig

@@ -6,12 +6,12 @@ from math import comb, exp, factorial, sqrt
 
 import numpy as np
 
-from mtkit.corpus.bart_noise import BartNoiseConfig
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.mask_noise import MaskNoiseConfig
-from mtkit.corpus.noise import NoisePieces
-from mtkit.corpus.ragged import Ragged
-from mtkit.corpus.span_noise import SpanNoiseConfig
+from mtkit.corpus.noise.bart import BartNoiseConfig
+from mtkit.corpus.noise.mlm import MaskNoiseConfig
+from mtkit.corpus.noise.noise import NoisePieces
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.noise.span_corruption import SpanNoiseConfig
+from mtkit.corpus.order.ragged import Ragged
 
 COUNT = 40_000
 MASK, SPANS, TEXT = 4, list(range(10, 42)), [50, 51, 52]

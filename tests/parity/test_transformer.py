@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import CrossAttention, Heads, SelfAttention
 from mtkit.layers.key_values import KeyValues
 from mtkit.layers.pattern import causal, full

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sacrebleu import sentence_bleu
 
-from mtkit.corpus.collate import collate_source
+from mtkit.corpus.order.collate import collate_source
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from mtkit.corpus.collate import collate
+from mtkit.corpus.order.collate import collate
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.model_folder import Description, find_model, read_model, verify_model, write_model
 from mtkit.models.attention_rnn_config import AttentionRNNConfig

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.collate import collate
+from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.model import TranslationModel

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from mtkit.corpus.ahead import ahead
+from mtkit.corpus.order.prefetch import ahead
 
 
 def names():

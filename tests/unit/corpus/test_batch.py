@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 
 REAL = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0], [0, 1, 1, 0, 0], [1, 0, 0, 0, 0]], dtype=torch.bool)
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.loader import Loader, Mixture, Position, eval_batches
-from mtkit.corpus.mask_noise import MaskNoiseConfig
-from mtkit.corpus.noise import Denoising, NoisePieces
-from mtkit.corpus.span_noise import SpanNoiseConfig
+from mtkit.corpus.noise.mlm import MaskNoiseConfig
+from mtkit.corpus.noise.noise import Denoising, NoisePieces
+from mtkit.corpus.noise.span_corruption import SpanNoiseConfig
+from mtkit.corpus.order.loader import Loader, Mixture, Position, eval_batches
 from mtkit.corpus.store import Store
 
 PIECES = NoisePieces(

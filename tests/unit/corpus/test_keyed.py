@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.keyed import _mix, keyed, keyed_array, permute, shuffled, unit
+from mtkit.corpus.order.hash_rng import _mix, keyed, keyed_array, permute, shuffled, unit
 
 KEYS = st.integers(0, 2**64 - 1)
 

@@ -11,7 +11,7 @@ import pytest
 
 import mtkit.corpus.lexicon as module
 from mtkit.corpus.lexicon import Lexicon, learn_lexicon
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DataError
 from mtkit.text.vocab import Vocab
 

@@ -7,7 +7,7 @@ import torch
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.loader import Loader, Mixture, Position, eval_batches
+from mtkit.corpus.order.loader import Loader, Mixture, Position, eval_batches
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

@@ -1,4 +1,4 @@
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.text.vocab import Vocab
 
 

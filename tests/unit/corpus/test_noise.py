@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.bart_noise import BartNoiseConfig
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.mask_noise import MaskNoiseConfig
-from mtkit.corpus.noise import NoisePieces
-from mtkit.corpus.ragged import Ragged
-from mtkit.corpus.span_noise import SpanNoiseConfig
+from mtkit.corpus.noise.bart import BartNoiseConfig
+from mtkit.corpus.noise.mlm import MaskNoiseConfig
+from mtkit.corpus.noise.noise import NoisePieces
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.noise.span_corruption import SpanNoiseConfig
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig
 from mtkit.text.train_tokenizer import train_tokenizer
 

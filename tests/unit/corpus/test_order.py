@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mtkit.corpus.order import Order
+from mtkit.corpus.order.order import Order
 
 
 def drawn(window):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.plan import cut_by_budget, padded_tokens, plan
+from mtkit.corpus.order.batching import cut_by_budget, padded_tokens, plan
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=200)
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.ragged import Ragged
 
 ROWS = st.lists(st.lists(st.integers(0, 60_000), max_size=6), max_size=8)
 

@@ -5,8 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.cli import entry
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.describe import cost as cost_module
 from mtkit.describe.cost import measure
 from mtkit.describe.describe import Architecture, describe, find

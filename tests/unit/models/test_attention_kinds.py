@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers import block_attention
 from mtkit.layers.alibi import ALiBiConfig
 from mtkit.layers.attention_config import (

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
 from mtkit.layers.deep_norm import DeepNormConfig
 from mtkit.layers.experts import ExpertsConfig

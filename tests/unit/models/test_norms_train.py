@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.deep_norm import DeepNormConfig
 from mtkit.layers.norm import LayerNormConfig
 from mtkit.layers.residual import PostNormConfig, PreNormConfig

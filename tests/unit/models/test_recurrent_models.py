@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.norm import LayerNormConfig
 from mtkit.layers.readout import TanhConfig
 from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.corpus.batch import Source, Target
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
 from mtkit.layers.learned import LearnedConfig
 from mtkit.layers.no_position import NoPositionConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.collate import collate, collate_source
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.collate import collate, collate_source
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.study.free_running import FreeRunning
 from mtkit.text.vocab import Vocab

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.corpus.batch import Target
+from mtkit.corpus.order.batch import Target
 from mtkit.training.choice import choose_best
 from mtkit.training.confidence_aware import ConfidenceAware, ConfidenceAwareConfig
 from mtkit.training.decoder_input import COINS, TeacherForcing, step_by_step

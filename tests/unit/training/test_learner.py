@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.model import Losses
 from mtkit.training.learner import build_learner
 from mtkit.training.objective import CrossEntropy

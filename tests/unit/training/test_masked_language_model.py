@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.corpus.batch import Batch
+from mtkit.corpus.order.batch import Batch
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.learner import build_learner

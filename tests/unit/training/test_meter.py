@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.corpus.loader import Position, Update
+from mtkit.corpus.order.loader import Position, Update
 from mtkit.models.model import Losses
 from mtkit.training.meter import Meter, Stopwatch, Sums
 

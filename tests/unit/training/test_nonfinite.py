@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mtkit.corpus.loader import Position
+from mtkit.corpus.order.loader import Position
 from mtkit.errors import Interrupted, TrainingError
 from mtkit.models.model import Losses
 from mtkit.training.checkpoint import list_checkpoints, read_state

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from mtkit.corpus.made_up import made_up_batch
+from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.errors import TrainingError
 from mtkit.text.vocab import Vocab
 from mtkit.training import probe

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.corpus.batch import Batch, Source, Target
+from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.decoder_input import TeacherForcing

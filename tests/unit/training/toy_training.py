@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.batch import Batch, Source, Target
-from mtkit.corpus.loader import Position, Update
+from mtkit.corpus.order.batch import Batch, Source, Target
+from mtkit.corpus.order.loader import Position, Update
 from mtkit.models.model import TranslationModel
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.config import TrainingConfig

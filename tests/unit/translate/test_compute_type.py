@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.corpus.batch import Source
+from mtkit.corpus.order.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.screened_linear import ScreenedLinear

@@ -11,7 +11,7 @@ import torch
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.lexicon import Lexicon, learn_lexicon
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import Store
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.transformer_config import TransformerConfig

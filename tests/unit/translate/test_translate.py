@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.corpus.collate import collate
+from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError, UsageError
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.keyed import keyed, permute
+from mtkit.corpus.order.hash_rng import keyed, permute
 
 WINDOW = 1 << 16  # samples at most; larger ones sort better by length, smaller ones mix better and need less memory
+
+
 _SHARE = 1 << 32  # weights are counted in units of 1 / _SHARE of their sum, so that the arithmetic is exact
 
 

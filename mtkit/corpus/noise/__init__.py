@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mtkit.corpus.bart_noise import BartNoiseConfig
-from mtkit.corpus.mask_noise import MaskNoiseConfig
-from mtkit.corpus.span_noise import SpanNoiseConfig
+from mtkit.corpus.noise.bart import BartNoiseConfig
+from mtkit.corpus.noise.mlm import MaskNoiseConfig
+from mtkit.corpus.noise.span_corruption import SpanNoiseConfig
 
 NoiseConfig = Annotated[SpanNoiseConfig | BartNoiseConfig | MaskNoiseConfig, Field(discriminator="kind")]

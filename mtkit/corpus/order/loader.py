@@ -10,20 +10,22 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus import plan
-from mtkit.corpus.ahead import ahead
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.collate import collate
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.keyed import keyed
-from mtkit.corpus.noise import Corpus, Denoising, Noised, store_of
-from mtkit.corpus.order import Order
-from mtkit.corpus.segment import Segmented, Segmenter
+from mtkit.corpus.noise.noise import Corpus, Denoising, Noised, store_of
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.order import batching as plan
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.hash_rng import keyed
+from mtkit.corpus.order.order import Order
+from mtkit.corpus.order.prefetch import ahead
+from mtkit.corpus.order.segment import Segmented, Segmenter
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DataError, RecipeError
 from mtkit.text.tokenizer import TokenizerPair
 
 _UPDATES_AHEAD = 8  # collated updates that wait
+
+
 _WINDOWS_AHEAD = 1  # segmented windows that wait, besides the one in use
 
 

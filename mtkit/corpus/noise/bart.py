@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from mtkit.corpus.draws import Draws, Flags, places
-from mtkit.corpus.noise import Noised, NoisePieces
-from mtkit.corpus.ragged import Ragged, offsets_of
+from mtkit.corpus.noise.noise import Noised, NoisePieces
+from mtkit.corpus.noise.row_rng import Draws, Flags, places
+from mtkit.corpus.order.ragged import Ragged, offsets_of
 
 _ORDER, _LENGTH, _GAP, _DELETED, _MASKED = range(5)  # streams of draws
+
+
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 

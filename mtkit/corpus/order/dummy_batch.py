@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mtkit.corpus.batch import Batch
-from mtkit.corpus.collate import collate
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.collate import collate
 from mtkit.text.vocab import Vocab
 
 

@@ -8,11 +8,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.noise import Noised, NoisePieces
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.noise.noise import Noised, NoisePieces
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.order.ragged import Ragged
 
 _CHOSEN, _FATE, _OTHER = range(3)  # streams of draws
+
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the step of SplitMix64
+
+
 _WORD = (1 << 64) - 1
+
+
 _ROUNDS = 6  # of the Feistel network
+
+
 _MIN_HALF = 3  # bits; in smaller networks not all permutations are equally likely
 
 
@@ -31,8 +37,12 @@ def keyed_array(key: int, numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint6
 
 @overload
 def unit(bits: int) -> float: ...
+
+
 @overload
 def unit(bits: NDArray[np.uint64]) -> NDArray[np.float64]: ...
+
+
 def unit(bits: int | NDArray[np.uint64]) -> float | NDArray[np.float64]:
     """64 random bits as a number from 0 to less than 1."""
     if isinstance(bits, int):

@@ -9,11 +9,11 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.draws import Draws
-from mtkit.corpus.keyed import keyed
-from mtkit.corpus.noise import Corpus, Denoising, Noised, store_of
-from mtkit.corpus.order import Window
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.noise.noise import Corpus, Denoising, Noised, store_of
+from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.order.hash_rng import keyed
+from mtkit.corpus.order.order import Window
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Side, Store
 from mtkit.text.tokenizer import TokenizerPair
 

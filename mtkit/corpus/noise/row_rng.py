@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.keyed import keyed, keyed_array, unit
-from mtkit.corpus.ragged import offsets_of
+from mtkit.corpus.order.hash_rng import keyed, keyed_array, unit
+from mtkit.corpus.order.ragged import offsets_of
 
 Flags = NDArray[np.bool_]
+
+
 Ints = NDArray[np.int64]
 
 

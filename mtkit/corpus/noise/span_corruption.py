@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from mtkit.corpus.draws import Draws, Ints
-from mtkit.corpus.noise import Noised, NoisePieces
-from mtkit.corpus.ragged import Ragged, offsets_of
+from mtkit.corpus.noise.noise import Noised, NoisePieces
+from mtkit.corpus.noise.row_rng import Draws, Ints
+from mtkit.corpus.order.ragged import Ragged, offsets_of
 
 _KEPT, _REMOVED = range(2)  # streams of draws
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.keyed import keyed, keyed_array, shuffled, unit
+from mtkit.corpus.order.hash_rng import keyed, keyed_array, shuffled, unit
 
 # Tokens by which rows are put together that the sort would keep apart: at 1 only equals are mixed, at 0.969 fill on
 # Multi30k; 2 gives 0.959, 4 gives 0.947 (batches of 4,096, 8,000 joint pieces).
 _BLUR = 2.0
+
 
 Update = list[NDArray[np.int64]]  # the micro-batches of one update, each the rows of its sentences
 

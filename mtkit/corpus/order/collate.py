@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mtkit.corpus.batch import Batch, Source, Target
-from mtkit.corpus.ragged import Ragged
+from mtkit.corpus.order.batch import Batch, Source, Target
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DataError
 from mtkit.text.vocab import Vocab
 
