@@ -12,9 +12,9 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.describe.weightless import Weightless, Where
-from mtkit.layers.experts import Experts
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.rows import Rows
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.state import Rows
+from mtkit.layers.feed_forward.mixture_of_experts import Experts
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
 from mtkit.text.vocab import Vocab

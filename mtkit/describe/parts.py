@@ -8,7 +8,7 @@ from itertools import groupby
 from torch import nn
 
 from mtkit.describe.cost import Cost
-from mtkit.layers.position import Position
+from mtkit.layers.positions.base import Position
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import nn
 
 from mtkit.errors import UsageError
 from mtkit.layers.heads import Heads
-from mtkit.layers.position import Position
+from mtkit.layers.positions.base import Position
 from mtkit.model_folder import read_model
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.transformer_config import TransformerConfig

@@ -10,16 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import MissingExtraError
-from mtkit.layers.attention import CrossAttention, SelfAttention
-from mtkit.layers.deep_norm import DeepNorm
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.learned import Learned
-from mtkit.layers.position import Position
-from mtkit.layers.position_config import PositionConfig
-from mtkit.layers.rope import LinearScaling, RoPEConfig
-from mtkit.layers.sandwich import Sandwich
-from mtkit.layers.shaw import Shaw
-from mtkit.layers.t5_bias import T5Bias
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.norms.deepnorm import DeepNorm
+from mtkit.layers.norms.sandwich import Sandwich
+from mtkit.layers.positions import PositionConfig
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.learned import Learned
+from mtkit.layers.positions.rope import LinearScaling, RoPEConfig
+from mtkit.layers.positions.shaw import Shaw
+from mtkit.layers.positions.t5 import T5Bias
 from mtkit.models.transformer import Embedding, Transformer
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair

@@ -18,10 +18,10 @@ from mtkit.errors import MissingExtraError, UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.exported_model import is_exported, write_belongings
 from mtkit.io.files import build_folder, writing
-from mtkit.layers.attention import CrossAttention
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.learned import Learned
-from mtkit.layers.position import Position
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.learned import Learned
 from mtkit.model_folder import read_model
 from mtkit.models.state import State
 from mtkit.models.transformer import DecoderCache, Memory, Transformer

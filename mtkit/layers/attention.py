@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mtkit.layers.attention.kernel import SelfKernel
+from mtkit.layers.attention.multi_head import QueryKeyNorm, query_key_norm
+from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.branch import Branch
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.shared_prefix import KeyTree
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.kernel import SelfKernel
-from mtkit.layers.key_tree import KeyTree
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.linear import linear
-from mtkit.layers.position import Position
-from mtkit.layers.query_key_norm import QueryKeyNorm, query_key_norm
-from mtkit.layers.rows import Rows
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.positions.base import Position
+from mtkit.layers.projections import linear
 
 
 class SelfAttention(Branch):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mtkit.layers.attention_config import (
-    AttentionConfig,
-    LinformerConfig,
-    LongformerConfig,
-    PerformerConfig,
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-)
-from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
+from mtkit.layers.attention import AttentionConfig
+from mtkit.layers.attention.average import AverageAttentionConfig
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.ssru import SSRUConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.position_config import PositionConfig, ScoreBias
-from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.positions import PositionConfig, ScoreBias
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.rope import RoPEConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtkit.layers.branch import Branch
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.linear import linear
+from mtkit.layers.projections import linear
 
 Activation = Literal["relu", "gelu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}

@@ -7,16 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention import SelfAttention
+from mtkit.layers.attention.kernel import with_new
+from mtkit.layers.attention.masks import Pattern, causal, visibility
+from mtkit.layers.attention.multi_head import QueryKeyNorm, SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.shared_prefix import KeyTree, by_row, by_tree
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.heads import Heads, join_heads
-from mtkit.layers.kernel import with_new
-from mtkit.layers.key_tree import KeyTree, by_row, by_tree
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import Pattern, causal
-from mtkit.layers.position import Position
-from mtkit.layers.query_key_norm import QueryKeyNorm
-from mtkit.layers.rows import Rows
-from mtkit.layers.softmax_attention import SoftmaxAttention, visibility
+from mtkit.layers.positions.base import Position
 
 
 class Continued(NamedTuple):

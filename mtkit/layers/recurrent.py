@@ -11,11 +11,11 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.passage import Passing
-from mtkit.layers.recurrent_cell import Cell, CellState
-from mtkit.layers.recurrent_dropout import FreshDropout
-from mtkit.layers.recurrent_gradient import loop_product
-from mtkit.layers.recurrent_joint import Joint
+from mtkit.layers.layer_call import Passing
+from mtkit.layers.recurrent.cells import Cell, CellState
+from mtkit.layers.recurrent.deferred_weight_grad import loop_product
+from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.recurrent.stack import Joint
 
 
 def padded_steps(real: Tensor | None, length: int) -> list[Tensor | None]:

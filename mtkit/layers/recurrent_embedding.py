@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from mtkit.layers.linear import embedding, linear
+from mtkit.layers.projections import embedding, linear
 
 Tying = Literal["all", "target", "none"]
 

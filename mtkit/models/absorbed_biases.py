@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from mtkit.layers.attention import SelfAttention
-from mtkit.layers.feed_forward import FeedForward
-from mtkit.layers.residual import PreNorm, Residual
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.feed_forward.dense import FeedForward
+from mtkit.layers.norms.residual import PreNorm, Residual
 from mtkit.models.model import TranslationModel
 from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
 

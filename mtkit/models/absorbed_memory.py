@@ -17,10 +17,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention import CrossAttention
-from mtkit.layers.key_values import Buffer, KeyValues
-from mtkit.layers.position import Position
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import Buffer, KeyValues
+from mtkit.layers.positions.base import Position
 from mtkit.models.model import TranslationModel
 from mtkit.models.transformer import Transformer
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.layers.linear import linear
-from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention
-from mtkit.layers.recurrent_cell import Cell, CellState
-from mtkit.layers.recurrent_dropout import FreshDropout
+from mtkit.layers.cache.state import Rows
+from mtkit.layers.projections import linear
+from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention
+from mtkit.layers.recurrent.cells import Cell, CellState
+from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.recurrent.stack import RecurrentEncoder
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables
-from mtkit.layers.recurrent_encoder import RecurrentEncoder
-from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
 from mtkit.models.state import State
 

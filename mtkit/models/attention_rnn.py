@@ -8,16 +8,15 @@ from dataclasses import replace
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attending_layer import AttendingLayer
-from mtkit.layers.passage import Passing
-from mtkit.layers.readout import Readout
-from mtkit.layers.recurrent import RecurrentStack
-from mtkit.layers.recurrent_attention import Annotations, RecurrentAttention
-from mtkit.layers.recurrent_cell import CellState
-from mtkit.layers.recurrent_dropout import FreshDropout
+from mtkit.layers.layer_call import Passing
+from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention
+from mtkit.layers.recurrent.bahdanau import AttendingLayer
+from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.deferred_weight_grad import joined
+from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.recurrent.readout import Readout
+from mtkit.layers.recurrent.stack import RecurrentEncoder, RecurrentStack
 from mtkit.layers.recurrent_embedding import Tables
-from mtkit.layers.recurrent_encoder import RecurrentEncoder
-from mtkit.layers.recurrent_gradient import joined
 from mtkit.models.attention_model import AttentionModel, Bridge, DecoderCache
 from mtkit.models.state import State, Step
 

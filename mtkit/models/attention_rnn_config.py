@@ -9,17 +9,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mtkit.layers.attending_layer import AttendingLayer
-from mtkit.layers.feeding_layers import FeedingLayers
-from mtkit.layers.readout import MaxoutConfig, Readout, ReadoutConfig
-from mtkit.layers.recurrent import BidirectionalLayer, RecurrentLayer
-from mtkit.layers.recurrent_attention import RecurrentAttention
-from mtkit.layers.recurrent_attention_config import AdditiveConfig, LocalConfig, RecurrentAttentionConfig
-from mtkit.layers.recurrent_cell import Cell
-from mtkit.layers.recurrent_cell_config import CellConfig, GRUCellConfig
+from mtkit.layers.projections import Layers, Width
+from mtkit.layers.recurrent import CellConfig, RecurrentAttentionConfig
+from mtkit.layers.recurrent.additive_attention import AdditiveConfig
+from mtkit.layers.recurrent.attention import RecurrentAttention
+from mtkit.layers.recurrent.bahdanau import AttendingLayer
+from mtkit.layers.recurrent.cells import Cell, GRUCellConfig
+from mtkit.layers.recurrent.input_feeding import FeedingLayers
+from mtkit.layers.recurrent.local_attention import LocalConfig
+from mtkit.layers.recurrent.readout import MaxoutConfig, Readout, ReadoutConfig
+from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentEncoder, RecurrentLayer
 from mtkit.layers.recurrent_embedding import Tables, tables
-from mtkit.layers.recurrent_encoder import RecurrentEncoder
-from mtkit.layers.sizes import Layers, Width
 from mtkit.models.attention_model import AttentionModel, Bridge
 from mtkit.models.attention_rnn import AttentionRNN
 from mtkit.models.luong_rnn import InputFeedingRNN, LuongRNN

@@ -8,21 +8,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import nn
 
-from mtkit.layers.attention import CrossAttention
-from mtkit.layers.attention_config import AttentionConfig, SelfAttentionParts
-from mtkit.layers.deep_norm import DeepNormConfig
-from mtkit.layers.depth import Depth
-from mtkit.layers.feed_forward import DenseConfig
-from mtkit.layers.feed_forward_config import FeedForwardConfig
+from mtkit.layers.attention import AttentionConfig
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.masks import full
+from mtkit.layers.attention.multi_head import QueryKeyNorm, SelfAttentionParts
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.feed_forward import FeedForwardConfig
+from mtkit.layers.feed_forward.dense import DenseConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.pattern import full
-from mtkit.layers.position import Position, Positions
-from mtkit.layers.position_config import PositionConfig
-from mtkit.layers.query_key_norm import QueryKeyNorm
-from mtkit.layers.residual import PostNormConfig, PreNormConfig, Residual
-from mtkit.layers.sandwich import SandwichConfig
-from mtkit.layers.sizes import Width
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.norms.deepnorm import DeepNormConfig
+from mtkit.layers.norms.residual import Depth, PostNormConfig, PreNormConfig, Residual
+from mtkit.layers.norms.sandwich import SandwichConfig
+from mtkit.layers.positions import PositionConfig
+from mtkit.layers.positions.base import Position, Positions
+from mtkit.layers.projections import Width
 
 NormConfig = Annotated[PreNormConfig | PostNormConfig | SandwichConfig | DeepNormConfig, Field(discriminator="kind")]
 

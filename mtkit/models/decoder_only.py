@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.key_values import KeyValues
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.prefix_attention import Continued, PrefixAttention
-from mtkit.layers.rows import Rows
 from mtkit.models.model import TranslationModel
 from mtkit.models.parallel_layers import ParallelEncoderLayer
 from mtkit.models.stack import Stack

@@ -7,16 +7,16 @@ from typing import Literal
 
 from torch import nn
 
-from mtkit.layers.attention_config import FullAttentionConfig
+from mtkit.layers.attention.masks import causal, full
+from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.attention_rules import Choice
-from mtkit.layers.depth import Depth
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.position import Position
-from mtkit.layers.position_config import PositionConfig
+from mtkit.layers.norms.residual import Depth
+from mtkit.layers.positions import PositionConfig
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.prefix_attention import PrefixAttention
-from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.layers.sizes import Layers
+from mtkit.layers.projections import Layers
 from mtkit.models.block_config import BlockConfig
 from mtkit.models.decoder_only import DecoderOnly
 from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order

@@ -8,14 +8,13 @@ from typing import Literal
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.linear import linear
-from mtkit.layers.recurrent import RecurrentStack
-from mtkit.layers.recurrent_cell import CellState
-from mtkit.layers.recurrent_cell_config import CellConfig, LSTMCellConfig
-from mtkit.layers.recurrent_dropout import FreshDropout
+from mtkit.layers.cache.state import Rows
+from mtkit.layers.projections import Layers, Width, linear
+from mtkit.layers.recurrent import CellConfig
+from mtkit.layers.recurrent.cells import CellState, LSTMCellConfig
+from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.recurrent.stack import RecurrentStack
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
-from mtkit.layers.rows import Rows
-from mtkit.layers.sizes import Layers, Width
 from mtkit.models.model import TranslationModel
 from mtkit.models.recurrent_config import RecurrentConfig
 from mtkit.models.state import State, Step

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
+from mtkit.layers.feed_forward.aux_loss import recording
 from mtkit.layers.int8_linear import Int8Linear
-from mtkit.layers.passage import compile_layers, recompute_layers
+from mtkit.layers.layer_call import compile_layers, recompute_layers
 from mtkit.layers.screened_linear import ScreenedLinear
-from mtkit.layers.tape import recording
 from mtkit.models.state import State, Step
 
 

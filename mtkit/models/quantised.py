@@ -6,7 +6,7 @@ from torch import nn
 
 from mtkit.hardware import cpu_has_byte_products
 from mtkit.layers.int8_linear import Int8Linear
-from mtkit.layers.position import Position
+from mtkit.layers.positions.base import Position
 from mtkit.layers.screened_linear import ScreenedLinear
 from mtkit.models.model import TranslationModel
 

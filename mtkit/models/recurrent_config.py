@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mtkit.layers.recurrent import RecurrentLayer, RecurrentStack
-from mtkit.layers.recurrent_cell import Cell
-from mtkit.layers.recurrent_cell_config import CellConfig
-from mtkit.layers.recurrent_dropout import DropoutMasksConfig, FreshConfig, FreshDropout
-from mtkit.layers.recurrent_joint import Joint, JointConfig, PlainJointConfig
-from mtkit.layers.sizes import Width
+from mtkit.layers.projections import Width
+from mtkit.layers.recurrent import CellConfig
+from mtkit.layers.recurrent.cells import Cell
+from mtkit.layers.recurrent.dropout import DropoutMasksConfig, FreshConfig, FreshDropout
+from mtkit.layers.recurrent.stack import Joint, JointConfig, PlainJointConfig, RecurrentLayer, RecurrentStack
 
 
 @dataclass(frozen=True, kw_only=True)

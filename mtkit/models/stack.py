@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from mtkit.layers.passage import Passing
+from mtkit.layers.layer_call import Passing
 
 
 class Stack(nn.ModuleList, Passing):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from mtkit.layers.rows import Rows
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.screened_linear import ScreenedLinear
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from torch import nn
 
-from mtkit.layers.linear import embedding, linear
+from mtkit.layers.projections import embedding, linear
 
 Tying = Literal["all", "target", "none"]  # all: source, target, softmax; target: the last two
 

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention import CrossAttention
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.masks import additive_mask
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.shared_prefix import by_row
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.key_tree import by_row
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.position import Position
-from mtkit.layers.rows import Rows
+from mtkit.layers.positions.base import Position
 from mtkit.layers.sentence_ends import SentenceEnds
-from mtkit.layers.softmax_attention import additive_mask
 from mtkit.models.model import TranslationModel
 from mtkit.models.stack import Stack
 from mtkit.models.state import State, Step

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from mtkit.layers.attention import CrossAttention
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.residual import Residual
-from mtkit.layers.rows import Rows
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.state import Rows
+from mtkit.layers.norms.residual import Residual
 
 R = TypeVar("R")
 

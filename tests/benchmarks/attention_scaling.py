@@ -20,18 +20,15 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from mtkit.layers.attention_config import (
-    AttentionConfig,
-    FullAttentionConfig,
-    LinformerConfig,
-    LongformerConfig,
-    PerformerConfig,
-    SelfAttentionParts,
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-)
+from mtkit.layers.attention import AttentionConfig
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.positions.rope import RoPEConfig
 
 D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256

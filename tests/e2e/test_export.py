@@ -13,22 +13,23 @@ import torch
 from mtkit import assemble
 from mtkit.cli import entry
 from mtkit.export import agreement
-from mtkit.layers.alibi import ALiBiConfig
-from mtkit.layers.attention_config import LinformerConfig, PerformerConfig
-from mtkit.layers.deberta import DeBERTaConfig
-from mtkit.layers.deep_norm import DeepNormConfig
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.feed_forward import DenseConfig
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.rope import LinearScaling, NTKScaling, RoPEConfig
-from mtkit.layers.sandwich import SandwichConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.feed_forward.dense import DenseConfig
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.norms.deepnorm import DeepNormConfig
+from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.norms.sandwich import SandwichConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.rope import LinearScaling, NTKScaling, RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.sharing import AllSharedConfig
 from mtkit.models.transformer_config import TransformerConfig

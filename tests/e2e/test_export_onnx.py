@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mtkit.cli import entry
-from mtkit.layers.attention_config import WindowAttentionConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.sliding_window import WindowAttentionConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.additive_attention import AdditiveAttention
+from mtkit.layers.recurrent.additive_attention import AdditiveAttention
 
 
 @torch.no_grad()

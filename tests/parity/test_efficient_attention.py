@@ -5,12 +5,14 @@ import math
 import pytest
 import torch
 
-from mtkit.layers import block_attention
-from mtkit.layers.attention_config import LinformerConfig, LongformerConfig, PerformerConfig, SelfAttentionParts
+from mtkit.layers.attention import sliding_window as block_attention
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.performer import PerformerAttention, PerformerConfig, orthogonal_features
+from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.heads import Heads
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.performer import PerformerAttention, orthogonal_features
-from mtkit.layers.position import Position
+from mtkit.layers.positions.base import Position
 from tests.parity.references import relative_error, shake, transformers_module
 
 D, H, K, B = 16, 2, 8, 2

@@ -6,12 +6,11 @@ from transformers import LlamaConfig, SwitchTransformersConfig
 from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.switch_transformers import modeling_switch_transformers as hf
 
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.router import balance_loss, router_z_loss
-from mtkit.layers.tape import recording
+from mtkit.layers.feed_forward.aux_loss import recording
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig, balance_loss, router_z_loss
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
 
 D, F, E, B, T = 8, 12, 4, 3, 7
 

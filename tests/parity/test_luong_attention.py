@@ -7,8 +7,10 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.readout import TanhConfig
-from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig
+from mtkit.layers.recurrent.additive_attention import ConcatConfig
+from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
+from mtkit.layers.recurrent.local_attention import LocalConfig
+from mtkit.layers.recurrent.readout import TanhConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 
 D, E, VOCAB = 5, 4, 9

@@ -6,17 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.layers.alibi import ALiBi
-from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.attention.masks import causal, full
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.position import Position
-from mtkit.layers.rope import LinearScaling, NoScaling, NTKScaling, RoPE, RoPEConfig
-from mtkit.layers.shaw import Shaw
-from mtkit.layers.softmax_attention import SoftmaxAttention
-from mtkit.layers.t5_bias import T5Bias, bucket
-from mtkit.layers.transformer_xl import TransformerXLPosition
+from mtkit.layers.positions.alibi import ALiBi
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.rope import LinearScaling, NoScaling, NTKScaling, RoPE, RoPEConfig
+from mtkit.layers.positions.shaw import Shaw
+from mtkit.layers.positions.t5 import T5Bias, bucket
+from mtkit.layers.positions.transformer_xl import TransformerXLPosition
 from tests.parity.references import relative_error, shake, transformers_module
 
 D, H, K, B, T = 24, 3, 8, 2, 9

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent import BidirectionalLayer, RecurrentLayer
-from mtkit.layers.recurrent_cell import CellState, GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.cells import CellState, GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentLayer
 
 D_IN, D, B, T = 5, 8, 3, 6
 

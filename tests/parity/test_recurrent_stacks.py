@@ -5,12 +5,10 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.recurrent import RecurrentLayer
-from mtkit.layers.recurrent_cell import CellState
-from mtkit.layers.recurrent_cell_config import GRUCellConfig, LSTMCellConfig
-from mtkit.layers.recurrent_joint import PlainJointConfig, ResidualJointConfig
-from mtkit.layers.recurrent_normed_cell import NormedGRUCell, NormedLSTMCell
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.recurrent.cells import CellState, GRUCellConfig, LSTMCellConfig
+from mtkit.layers.recurrent.layer_norm_cells import NormedGRUCell, NormedLSTMCell
+from mtkit.layers.recurrent.stack import PlainJointConfig, RecurrentLayer, ResidualJointConfig
 from mtkit.models.recurrent_config import RecurrentConfig
 
 D_IN, D, B, T = 5, 6, 3, 4

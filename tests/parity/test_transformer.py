@@ -5,12 +5,13 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention import CrossAttention, Heads, SelfAttention
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.position import Position
-from mtkit.layers.residual import PostNorm, PostNormConfig, PreNormConfig
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.masks import causal, full
+from mtkit.layers.attention.multi_head import Heads, SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.norms.residual import PostNorm, PostNormConfig, PreNormConfig
+from mtkit.layers.positions.base import Position
 from mtkit.models.transformer import Transformer
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer

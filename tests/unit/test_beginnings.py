@@ -12,7 +12,7 @@ import torch
 from mtkit.beginnings import begin, take_vectors, take_weights
 from mtkit.corpus.config import CorpusConfig, TrainFiles
 from mtkit.errors import RecipeError
-from mtkit.layers.attention_config import LongformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.model_folder import Description, write_model
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.recipe.recipe import Recipe

@@ -12,15 +12,16 @@ from mtkit.describe.cost import measure
 from mtkit.describe.describe import Architecture, describe, find
 from mtkit.describe.parts import Part, part_of
 from mtkit.describe.table import merged, si
-from mtkit.layers.attention_config import PerformerConfig, WindowAttentionConfig
-from mtkit.layers.constant_state_config import SSRUConfig
-from mtkit.layers.deberta import DeBERTaConfig
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sliding_window import WindowAttentionConfig
+from mtkit.layers.attention.ssru import SSRUConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig

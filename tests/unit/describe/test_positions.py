@@ -6,11 +6,11 @@ import torch
 
 from mtkit.cli import entry
 from mtkit.describe.positions import REACH, by_distance
-from mtkit.layers.alibi import ALiBiConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.t5_bias import T5BiasConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.plot.positions import ByDistance, Encoding, draw_positions
 
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=8)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from mtkit.layers.attention import Heads, SelfAttention
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.position import Position
-from mtkit.layers.softmax_attention import SoftmaxAttention, additive_mask
+from mtkit.layers.attention.masks import additive_mask, causal, full
+from mtkit.layers.attention.multi_head import Heads, SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.positions.base import Position
 
 D, H, B, T = 12, 3, 2, 6
 

@@ -4,10 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.layers.average_attention import AverageAttention
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.scan import linear_recurrence
-from mtkit.layers.ssru import SSRU
+from mtkit.layers.attention.average import AverageAttention
+from mtkit.layers.attention.ssru import SSRU, linear_recurrence
+from mtkit.layers.cache.kv_cache import KeyValues
 
 D, B, T = 6, 3, 7
 MAKE = {"ssru": lambda: SSRU(D), "average": lambda: AverageAttention(D, None), "aan": lambda: AverageAttention(D, 9)}

@@ -6,11 +6,18 @@ import math
 import pytest
 import torch
 
-from mtkit.layers.experts import Experts, ExpertsConfig, group
-from mtkit.layers.feed_forward import DenseConfig
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.router import balance_loss, switch, top2, utilisation
-from mtkit.layers.tape import Note, Tape, open_tape, recording
+from mtkit.layers.feed_forward.aux_loss import Note, Tape, open_tape, recording
+from mtkit.layers.feed_forward.dense import DenseConfig
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.mixture_of_experts import (
+    Experts,
+    ExpertsConfig,
+    balance_loss,
+    group,
+    switch,
+    top2,
+    utilisation,
+)
 
 D, F, E, N = 6, 10, 4, 13
 

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from mtkit.layers.attention import CrossAttention, SelfAttention
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.masks import causal, full
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.heads import Heads
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.position import Position
-from mtkit.layers.rope import RoPE
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.rope import RoPE
 
 D, B, T = 12, 2, 5
 

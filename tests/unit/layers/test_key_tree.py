@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.layers.alibi import ALiBi
-from mtkit.layers.attention import Heads, SelfAttention
-from mtkit.layers.key_tree import KeyTree
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.pattern import causal
-from mtkit.layers.position import Position
-from mtkit.layers.softmax_attention import SoftmaxAttention
+from mtkit.layers.attention.masks import causal
+from mtkit.layers.attention.multi_head import Heads, SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.shared_prefix import KeyTree
+from mtkit.layers.positions.alibi import ALiBi
+from mtkit.layers.positions.base import Position
 
 D, H, N, W = 12, 3, 4, 5
 STEPS = 40  # so many that room is needed, and what is on no path dropped, several times

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.layers.key_values import KeyValues
+from mtkit.layers.cache.kv_cache import KeyValues
 
 ROWS, G, S, K = 6, 2, 3, 4
 

@@ -7,12 +7,11 @@ import torch
 from torch import nn
 
 from mtkit.layers.branch import Branch
-from mtkit.layers.deep_norm import DeepNorm, DeepNormConfig, deep_scales
-from mtkit.layers.depth import Depth
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.sandwich import SandwichConfig
+from mtkit.layers.norms.deepnorm import DeepNorm, DeepNormConfig, deep_scales
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.norms.residual import Depth, PostNormConfig, PreNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.norms.sandwich import SandwichConfig
 from mtkit.models.transformer_config import TransformerConfig
 
 D = 8

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.layers.experts import ExpertsConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.lstm import LSTMConfig

@@ -4,27 +4,23 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers import block_attention
-from mtkit.layers.alibi import ALiBiConfig
-from mtkit.layers.attention_config import (
-    FullAttentionConfig,
-    LinformerConfig,
-    LongformerConfig,
-    PerformerConfig,
-    SelfAttentionParts,
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-)
-from mtkit.layers.block_attention import in_order
-from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.attention import sliding_window as block_attention
+from mtkit.layers.attention.global_tokens import Landmarks, Places
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig, in_order
+from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.heads import Heads
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.landmark import Landmarks, Places
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 
 D, B, T = 8, 2, 19
 HEADS = Heads(num_heads=2, num_kv_heads=1, head_dim=4)
@@ -175,7 +171,7 @@ def test_causal_performer_gradients():
 def test_performer_chunks_change_nothing(monkeypatch):
     layer, (x, pos) = build(PerformerConfig(), causal=True), x_and_pos()
     truth, _ = layer(x, pos)
-    monkeypatch.setattr("mtkit.layers.performer.CHUNK", 4)
+    monkeypatch.setattr("mtkit.layers.attention.performer.CHUNK", 4)
     assert torch.allclose(layer(x, pos)[0], truth)
 
 

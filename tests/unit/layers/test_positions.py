@@ -4,20 +4,20 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.alibi import ALiBiConfig
-from mtkit.layers.attention import SelfAttention
-from mtkit.layers.deberta import DeBERTaConfig
+from mtkit.layers.attention.masks import causal, full
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.heads import Heads
-from mtkit.layers.key_values import KeyValues
-from mtkit.layers.learned import Learned, LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.pattern import causal, full
-from mtkit.layers.rope import KNOWN, LinearScaling, NTKScaling, RoPE, RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.layers.softmax_attention import SoftmaxAttention
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.learned import Learned, LearnedConfig
+from mtkit.layers.positions.rope import KNOWN, LinearScaling, NTKScaling, RoPE, RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 
 D, B, T, S = 16, 2, 5, 7
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=4)

@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent import RecurrentLayer
-from mtkit.layers.recurrent_cell import GRUCell, LSTMCell, ResetBeforeGRUCell
-from mtkit.layers.recurrent_dropout import FreshConfig, FreshDropout, VariationalConfig, VariationalDropout
-from mtkit.layers.recurrent_normed_cell import NormedGRUCell, NormedLSTMCell
+from mtkit.layers.recurrent.cells import GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.dropout import FreshConfig, FreshDropout, VariationalConfig, VariationalDropout
+from mtkit.layers.recurrent.layer_norm_cells import NormedGRUCell, NormedLSTMCell
+from mtkit.layers.recurrent.stack import RecurrentLayer
 
 ONES = torch.ones(40, 5, 30)
 

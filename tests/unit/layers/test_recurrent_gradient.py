@@ -2,10 +2,10 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.additive_attention import AdditiveAttention
-from mtkit.layers.recurrent import RecurrentLayer
-from mtkit.layers.recurrent_cell import GRUCell, LSTMCell, ResetBeforeGRUCell
-from mtkit.layers.recurrent_gradient import loop_product
+from mtkit.layers.recurrent.additive_attention import AdditiveAttention
+from mtkit.layers.recurrent.cells import GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.deferred_weight_grad import loop_product
+from mtkit.layers.recurrent.stack import RecurrentLayer
 
 X = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 

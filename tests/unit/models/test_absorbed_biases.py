@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.models.absorbed_biases import absorb_biases
 from mtkit.models.model import TranslationModel
 from mtkit.models.sharing import AllSharedConfig

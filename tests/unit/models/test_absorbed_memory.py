@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.residual import PostNormConfig
-from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.norms.residual import PostNormConfig
+from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.models import absorbed_memory
 from mtkit.models.absorbed_memory import AbsorbedCrossAttention, absorb_memory
 from mtkit.models.lstm import LSTMConfig

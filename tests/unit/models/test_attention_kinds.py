@@ -4,25 +4,23 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers import block_attention
-from mtkit.layers.alibi import ALiBiConfig
-from mtkit.layers.attention_config import (
-    FullAttentionConfig,
-    LinformerConfig,
-    LongformerConfig,
-    PerformerConfig,
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-)
-from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
-from mtkit.layers.deberta import DeBERTaConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention import sliding_window as block_attention
+from mtkit.layers.attention.average import AverageAttentionConfig
+from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.ssru import SSRUConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.weights import load_weights, weights
 

@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.alibi import ALiBiConfig
-from mtkit.layers.deberta import DeBERTaConfig
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.rope import RoPEConfig
-from mtkit.layers.shaw import ShawConfig
-from mtkit.layers.sinusoidal import SinusoidalConfig
-from mtkit.layers.t5_bias import T5BiasConfig
-from mtkit.layers.transformer_xl import TransformerXLConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.positions.alibi import ALiBiConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.deberta import DeBERTaConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.positions.t5 import T5BiasConfig
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.sharing import AllSharedConfig
 

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.constant_state_config import AverageAttentionConfig, SSRUConfig
-from mtkit.layers.deep_norm import DeepNormConfig
-from mtkit.layers.experts import ExpertsConfig
-from mtkit.layers.gated_feed_forward import GatedConfig
-from mtkit.layers.residual import PostNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.sandwich import SandwichConfig
+from mtkit.layers.attention.average import AverageAttentionConfig
+from mtkit.layers.attention.ssru import SSRUConfig
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.norms.deepnorm import DeepNormConfig
+from mtkit.layers.norms.residual import PostNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.norms.sandwich import SandwichConfig
 from mtkit.models.sharing import (
     AllSharedConfig,
     CycleConfig,

@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.deep_norm import DeepNormConfig
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.rms_norm import RMSNormConfig
-from mtkit.layers.sandwich import SandwichConfig
+from mtkit.layers.norms.deepnorm import DeepNormConfig
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.norms.sandwich import SandwichConfig
 from mtkit.models.transformer_config import TransformerConfig
 
 V, B, L = 12, 8, 3

@@ -5,18 +5,16 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norm import LayerNormConfig
-from mtkit.layers.readout import TanhConfig
-from mtkit.layers.recurrent_attention_config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig
-from mtkit.layers.recurrent_cell_config import (
-    GRUCellConfig,
-    LSTMCellConfig,
-    NormedGRUCellConfig,
-    NormedLSTMCellConfig,
-)
-from mtkit.layers.recurrent_dropout import VariationalConfig
-from mtkit.layers.recurrent_joint import PlainJointConfig, ResidualJointConfig
-from mtkit.layers.rms_norm import RMSNormConfig
+from mtkit.layers.norms.layer_norm import LayerNormConfig
+from mtkit.layers.norms.rms_norm import RMSNormConfig
+from mtkit.layers.recurrent.additive_attention import ConcatConfig
+from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
+from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig
+from mtkit.layers.recurrent.dropout import VariationalConfig
+from mtkit.layers.recurrent.layer_norm_cells import NormedGRUCellConfig, NormedLSTMCellConfig
+from mtkit.layers.recurrent.local_attention import LocalConfig
+from mtkit.layers.recurrent.readout import TanhConfig
+from mtkit.layers.recurrent.stack import PlainJointConfig, ResidualJointConfig
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig
 

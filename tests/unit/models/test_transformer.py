@@ -5,10 +5,10 @@ import torch
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
-from mtkit.layers.learned import LearnedConfig
-from mtkit.layers.no_position import NoPositionConfig
-from mtkit.layers.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.sinusoidal import SinusoidalConfig
+from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
+from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.models.transformer_config import TransformerConfig
 
 V, B, S, T = 23, 3, 7, 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from mtkit.layers.experts import ExpertsConfig
+from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training import heartbeat
 from mtkit.training.distributed import ALONE, Ranks, joined

@@ -7,7 +7,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from mtkit.errors import RecipeError
-from mtkit.layers.passage import compile_layers
+from mtkit.layers.layer_call import compile_layers
 from mtkit.models.decoder_only_config import DecoderOnlyConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe

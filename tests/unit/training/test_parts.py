@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.errors import RecipeError
-from mtkit.layers.residual import PreNormConfig
+from mtkit.layers.norms.residual import PreNormConfig
 from mtkit.models.lstm import LSTMConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.config import TrainingConfig

@@ -2,8 +2,9 @@
 
 import torch
 
-from mtkit.layers.attention_config import LongformerConfig, PerformerConfig
-from mtkit.layers.rope import RoPEConfig
+from mtkit.layers.attention.longformer import LongformerConfig
+from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.shards import Shell
 from mtkit.training.weights import load_weights, weights

@@ -9,8 +9,8 @@ from torch import nn
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import UsageError
 from mtkit.layers.int8_linear import Int8Linear
+from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.layers.screened_linear import ScreenedLinear
-from mtkit.layers.transformer_xl import TransformerXLConfig
 from mtkit.models import quantised as quantised_module
 from mtkit.models.attention_rnn_config import AttentionRNNConfig
 from mtkit.models.lstm import LSTMConfig

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.learned import LearnedConfig
+from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.transformer_config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.search.sampling import SamplingConfig

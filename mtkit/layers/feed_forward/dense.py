@@ -1,0 +1,55 @@
+"""The position-wise feed-forward layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.layers.branch import Branch
+from mtkit.layers.dropout import Dropout
+from mtkit.layers.projections import linear
+
+Activation = Literal["relu", "gelu", "silu"]
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+
+# over its input where that can be done: no gradient needs what was there
+IN_PLACE = {**ACTIVATIONS, "relu": torch.relu_}
+
+
+class FeedForward(Branch):
+    """W2 · act(W1 x + b1) + b2, at every position alone. Vaswani et al. 2017, eq. 2."""
+
+    def __init__(self, d_model: int, d_ff: int, *, activation: Activation, dropout: float) -> None:
+        super().__init__()
+        self.inner = linear(d_model, d_ff)
+        self.outer = linear(d_ff, d_model)
+        self.activation = IN_PLACE[activation]
+        self.dropout = Dropout(dropout)
+
+    def value_weights(self) -> list[Tensor]:
+        """See Branch."""
+        return [self.inner.weight, self.outer.weight]
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """[B, T, D] -> [B, T, D]; what is real [B, T] makes no difference here."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseConfig:
+    """One feed-forward layer for every token (see FeedForward)."""
+
+    kind: Literal["dense"] = "dense"
+    activation: Activation = "relu"  # as in the paper
+
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
+        """The layer; `dropout` applies to the inner activations."""
+        return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)

@@ -1,0 +1,54 @@
+"""Relative position representations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.base import Position, Positions, collect, distance, in_each_layer, pick
+from mtkit.layers.projections import embedding
+
+
+class Shaw(Position):
+    """A learned vector for each clipped distance is added to the key, and another to the value.
+
+    Shaw, Uszkoreit & Vaswani 2018, eq. 3 and 4, computed as in sec. 3.3. https://arxiv.org/abs/1803.02155
+    The vectors are shared by the heads.
+    """
+
+    def __init__(self, head_dim: int, max_distance: int) -> None:
+        super().__init__()
+        self.max_distance = max_distance
+        self.key = embedding(2 * max_distance + 1, head_dim)  # a^K
+        self.value = embedding(2 * max_distance + 1, head_dim)  # a^V
+
+    def _index(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        away = -distance(q_pos, k_pos)  # [B, T, S], j - i as in the paper
+        return away.clamp(-self.max_distance, self.max_distance) + self.max_distance
+
+    def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        """q_i · a^K_(j-i) / sqrt(K), [B, H, T, S]."""
+        scores = (q * self.scale(q.size(-1))) @ self.key.weight.to(q.dtype).T  # [B, H, T, N]
+        return pick(scores, self._index(q_pos, k_pos))
+
+    def values(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        """sum_j weight_ij a^V_(j-i), [B, H, T, K]."""
+        count = self.value.num_embeddings
+        by_distance = collect(weights, self._index(q_pos, k_pos), count)  # [B, H, T, N]
+        return by_distance @ self.value.weight.to(weights.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShawConfig:
+    """Relative position representations on keys and values (see Shaw)."""
+
+    kind: Literal["shaw"] = "shaw"
+    max_distance: Annotated[int, Field(gt=0)] = 16  # clipped beyond; the paper: 16, and no gain above 4
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
+        """Vectors of its own for each layer."""
+        return in_each_layer(lambda: Shaw(heads.head_dim, self.max_distance), layers)
