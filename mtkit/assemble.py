@@ -20,7 +20,7 @@ from mtkit.evaluation.score import score
 from mtkit.evaluation.sentence import likeness
 from mtkit.exported_model import is_exported, read_belongings
 from mtkit.model_folder import LEXICON, Loaded, read_model
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mtkit.errors import RecipeError
 from mtkit.model_folder import Loaded, read_model
-from mtkit.models.model import TranslationModel
-from mtkit.models.transformer import Transformer
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.model import Transformer
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.sentence_ends import sentence_ends
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair

@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.corpus.order.batch import Source
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit
 from mtkit.search.length_penalty import Average

@@ -35,7 +35,7 @@ from mtkit.io.files import (
     write_json,
     write_text,
 )
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import ModelConfig, plain, stated
 from mtkit.search.config import SearchConfig

@@ -12,7 +12,7 @@ import torch
 from mtkit.corpus.noise.noise import Corpus
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
-from mtkit.models.model import Objective, TranslationModel
+from mtkit.models.interface import Objective, TranslationModel
 from mtkit.training.distributed import Ranks
 from mtkit.training.early_stopping import Validation
 from mtkit.training.precision import Precision

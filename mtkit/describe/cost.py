@@ -15,8 +15,8 @@ from mtkit.describe.weightless import Weightless, Where
 from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.cache.state import Rows
 from mtkit.layers.feed_forward.mixture_of_experts import Experts
-from mtkit.models.model import TranslationModel
-from mtkit.models.stack import Stack
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.stack import Stack
 from mtkit.text.vocab import Vocab
 from mtkit.training.loss import label_smoothed_loss
 

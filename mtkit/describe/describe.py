@@ -11,7 +11,7 @@ from mtkit.describe.cost import Cost, measure
 from mtkit.describe.parts import Part, part_of
 from mtkit.errors import RecipeError, UsageError
 from mtkit.model_folder import find_model, read_description, read_tokenizers
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import ModelConfig, load_recipe
 from mtkit.undrawn import META, Undrawn
 

@@ -12,8 +12,8 @@ from mtkit.errors import UsageError
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from mtkit.model_folder import read_model
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.plot.positions import ByDistance, Encoding, Panel, draw_positions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.seeding import seed_everything

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from mtkit.errors import UsageError
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import ModelConfig
 
 # keys whose every value the export knows, or that do not matter once a model is trained

@@ -21,8 +21,8 @@ from mtkit.layers.positions.learned import Learned
 from mtkit.layers.positions.rope import LinearScaling, RoPEConfig
 from mtkit.layers.positions.shaw import Shaw
 from mtkit.layers.positions.t5 import T5Bias
-from mtkit.models.transformer import Embedding, Transformer
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.model import Embedding, Transformer
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}

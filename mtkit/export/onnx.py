@@ -23,9 +23,9 @@ from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
 from mtkit.model_folder import read_model
-from mtkit.models.state import State
-from mtkit.models.transformer import DecoderCache, Memory, Transformer
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.interface import State
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.model import DecoderCache, Memory, Transformer
 from mtkit.recipe.recipe import ModelConfig
 from mtkit.translate.onnx_engine import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
 

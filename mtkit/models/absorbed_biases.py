@@ -15,8 +15,8 @@ from torch import nn
 from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.feed_forward.dense import FeedForward
 from mtkit.layers.norms.residual import PreNorm, Residual
-from mtkit.models.model import TranslationModel
-from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
 
 
 def absorb_biases(model: TranslationModel) -> None:

@@ -21,8 +21,8 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.cache.kv_cache import Buffer, KeyValues
 from mtkit.layers.positions.base import Position
-from mtkit.models.model import TranslationModel
-from mtkit.models.transformer import Transformer
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.model import Transformer
 
 MOST = 2048  # multiplications of a query with a state, by all heads: with more it does not pay
 

@@ -8,7 +8,7 @@ from mtkit.hardware import cpu_has_byte_products
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.positions.base import Position
 from mtkit.layers.screened_linear import ScreenedLinear
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 
 LEAST_WEIGHTS = 1 << 16  # a smaller product of bytes gains less time than turning numbers into bytes and back takes
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from mtkit.assemble import build_training, build_untrained, default_device, with_precision
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import made_up_batch
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.learner import Learner

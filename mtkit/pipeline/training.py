@@ -11,7 +11,7 @@ from mtkit.assemble import build_loader, build_model, build_training, build_untr
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.model_folder import Description, change_search, find_model, verify_model, write_model
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.measure import measure
 from mtkit.pipeline.model_card import model_card

@@ -16,10 +16,10 @@ from mtkit.corpus.config import CorpusConfig, Text
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.io.files import write_text
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.overrides import apply_overrides, merge
 from mtkit.recipe.shipped import find

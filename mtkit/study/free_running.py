@@ -14,7 +14,7 @@ from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.io.files import hash_file, write_json
 from mtkit.model_folder import WEIGHTS, read_model
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.records import read_json
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.training.choice import choose_best

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mtkit.errors import RecipeError
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 
 
 def compile_model(model: TranslationModel) -> None:

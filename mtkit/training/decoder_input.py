@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.training.aside import aside
 from mtkit.training.choice import Choice, ChoiceName, Temperature, make_choice
 from mtkit.training.pieces import TargetPieces

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.model import Losses, TranslationModel
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.average import AfterUpdate, MovingAverage
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed import ALONE, Ranks

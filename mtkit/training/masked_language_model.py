@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.model import Losses, TranslationModel
-from mtkit.models.transformer import Transformer
+from mtkit.models.interface import Losses, TranslationModel
+from mtkit.models.transformer.model import Transformer
 from mtkit.training.loss import label_smoothed_loss
 from mtkit.training.objective import Parts
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.loader import Update
-from mtkit.models.model import Losses
+from mtkit.models.interface import Losses
 
 
 class Stopwatch:

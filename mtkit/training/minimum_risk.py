@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
-from mtkit.models.model import Losses, TranslationModel
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.aside import aside
 from mtkit.training.in_chunks import in_chunks, log_probs
 from mtkit.training.objective import CrossEntropy, Generation, Parts, RewardName

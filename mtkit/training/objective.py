@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from mtkit.corpus.order.batch import Batch, Source
-from mtkit.models.model import Losses, TranslationModel
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.decoder_input import DecoderInput
 from mtkit.training.loss import label_smoothed_loss
 from mtkit.training.pieces import TargetPieces

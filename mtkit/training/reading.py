@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.training.loss import CHUNK
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from mtkit.models.model import TranslationModel
-from mtkit.models.stack import Stack
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.stack import Stack
 
 if TYPE_CHECKING:  # its import takes seconds, and most trainings need none of it
     from torch.distributed.tensor import DTensor

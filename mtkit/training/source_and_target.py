@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.decoder_only import DecoderOnly
-from mtkit.models.model import Losses, TranslationModel
+from mtkit.models.decoder_only.model import DecoderOnly
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.loss import label_smoothed_loss
 from mtkit.training.objective import Parts
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.model import Losses, TranslationModel
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.decoder_input import DecoderInput
 from mtkit.training.in_chunks import in_chunks, log_probs
 from mtkit.training.objective import Parts

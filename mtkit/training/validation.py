@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol, TypeVar
 
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.training.distributed import Ranks
 from mtkit.training.early_stopping import Validation
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.training.pieces import TargetPieces
 from mtkit.training.reading import Places, states
 

@@ -24,7 +24,7 @@ from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
 from mtkit.models.absorbed_biases import absorb_biases
 from mtkit.models.absorbed_memory import absorb_memory
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.models.quantised import quantise_projections, screen_output
 
 ComputeType = Literal["auto", "float32", "bf16", "int8"]

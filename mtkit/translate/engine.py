@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from mtkit.hardware import find_device, keep_memory
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
 from mtkit.search.hypothesis import Hypothesis

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.model_folder import read_model, write_model
-from mtkit.models.lstm import LSTMConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.pipeline import average
 from mtkit.recipe.recipe import ModelConfig
 from mtkit.text.tokenizer import TokenizerPair

@@ -17,8 +17,8 @@ from mtkit.bench.table import bench_table, refusals
 from mtkit.cli import entry
 from mtkit.evaluation.score import score
 from mtkit.model_folder import read_model, write_model
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 
 pytestmark = pytest.mark.usefixtures("_own_signals")

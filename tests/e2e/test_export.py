@@ -30,9 +30,9 @@ from mtkit.layers.positions.rope import LinearScaling, NTKScaling, RoPEConfig
 from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.sharing import AllSharedConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import AllSharedConfig
 
 pytest.importorskip("ctranslate2")
 pytestmark = pytest.mark.usefixtures("_own_signals")

@@ -16,8 +16,8 @@ from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 
 pytestmark = pytest.mark.usefixtures("_own_signals")
 Make = Callable[[Any], Path]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
 from mtkit.training.decoder_input import ScheduledSamplingConfig

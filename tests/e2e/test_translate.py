@@ -17,8 +17,8 @@ import torch
 
 from mtkit.cli import entry
 from mtkit.model_folder import Description, write_model
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

@@ -7,7 +7,7 @@ from torch import nn
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
 from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
 
 D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5
 

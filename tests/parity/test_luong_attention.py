@@ -11,7 +11,7 @@ from mtkit.layers.recurrent.additive_attention import ConcatConfig
 from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
 from mtkit.layers.recurrent.local_attention import LocalConfig
 from mtkit.layers.recurrent.readout import TanhConfig
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
 
 D, E, VOCAB = 5, 4, 9
 KINDS = {

@@ -9,7 +9,7 @@ from mtkit.layers.norms.layer_norm import LayerNormConfig
 from mtkit.layers.recurrent.cells import CellState, GRUCellConfig, LSTMCellConfig
 from mtkit.layers.recurrent.layer_norm_cells import NormedGRUCell, NormedLSTMCell
 from mtkit.layers.recurrent.stack import PlainJointConfig, RecurrentLayer, ResidualJointConfig
-from mtkit.models.recurrent_config import RecurrentConfig
+from mtkit.models.rnn.config import RecurrentConfig
 
 D_IN, D, B, T = 5, 6, 3, 4
 LSTM_ORDER = torch.cat([torch.arange(D) + D * gate for gate in (0, 1, 3, 2)])  # torch's i, f, g, o to ours

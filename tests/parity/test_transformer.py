@@ -12,9 +12,9 @@ from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.norms.residual import PostNorm, PostNormConfig, PreNormConfig
 from mtkit.layers.positions.base import Position
-from mtkit.models.transformer import Transformer
-from mtkit.models.transformer_config import TransformerConfig
-from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
+from mtkit.models.transformer.model import Transformer
 
 D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5
 

@@ -14,7 +14,7 @@ from mtkit.corpus.config import CorpusConfig, TrainFiles
 from mtkit.errors import RecipeError
 from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.model_folder import Description, write_model
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

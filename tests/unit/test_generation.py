@@ -6,7 +6,7 @@ from sacrebleu import sentence_bleu
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.generation import SampledTranslations, target_pieces
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

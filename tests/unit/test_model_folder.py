@@ -13,9 +13,9 @@ from safetensors import safe_open
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.model_folder import Description, find_model, read_model, verify_model, write_model
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import ModelConfig
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

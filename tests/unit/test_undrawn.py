@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.undrawn import META, Undrawn
 
 CONFIGS = [

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
+from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.decoder_input import TeacherForcing

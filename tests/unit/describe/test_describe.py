@@ -22,10 +22,10 @@ from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
 from mtkit.training.loss import label_smoothed_loss
 from mtkit.undrawn import META, Undrawn

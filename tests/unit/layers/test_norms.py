@@ -12,7 +12,7 @@ from mtkit.layers.norms.layer_norm import LayerNormConfig
 from mtkit.layers.norms.residual import Depth, PostNormConfig, PreNormConfig
 from mtkit.layers.norms.rms_norm import RMSNormConfig
 from mtkit.layers.norms.sandwich import SandwichConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 
 D = 8
 DEPTH = Depth("encoder", 6, 6)

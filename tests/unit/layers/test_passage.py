@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_input import ScheduledSampling, TeacherForcing, token_coins
 from mtkit.training.objective import CrossEntropy
 from mtkit.training.seeding import seed_everything

@@ -15,9 +15,9 @@ from mtkit.layers.norms.rms_norm import RMSNormConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.models.absorbed_biases import absorb_biases
-from mtkit.models.model import TranslationModel
-from mtkit.models.sharing import AllSharedConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import AllSharedConfig
 from tests.unit.models.test_layouts import V, source, target
 
 SIZES = {"d_model": 12, "num_heads": 3, "d_ff": 20, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}

@@ -13,10 +13,10 @@ from mtkit.layers.norms.residual import PostNormConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.models import absorbed_memory
 from mtkit.models.absorbed_memory import AbsorbedCrossAttention, absorb_memory
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.model import TranslationModel
-from mtkit.models.sharing import AllSharedConfig, CycleConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.interface import TranslationModel
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig
 from tests.unit.models.test_layouts import V, source, target
 
 SIZES = {"d_model": 12, "num_heads": 3, "d_ff": 20, "encoder_layers": 2, "decoder_layers": 3, "dropout": 0.0}

@@ -21,7 +21,7 @@ from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import load_weights, weights
 
 V, B, S, T, W = 23, 3, 9, 7, 2

@@ -14,8 +14,8 @@ from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.sharing import AllSharedConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.transformer.sharing import AllSharedConfig
 
 V, B, S, T = 23, 3, 7, 5
 POSITIONS = [

@@ -12,7 +12,8 @@ from mtkit.layers.norms.deepnorm import DeepNormConfig
 from mtkit.layers.norms.residual import PostNormConfig
 from mtkit.layers.norms.rms_norm import RMSNormConfig
 from mtkit.layers.norms.sandwich import SandwichConfig
-from mtkit.models.sharing import (
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import (
     AllSharedConfig,
     CycleConfig,
     NoSharingConfig,
@@ -20,7 +21,6 @@ from mtkit.models.sharing import (
     SandwichSharingConfig,
     SequenceConfig,
 )
-from mtkit.models.transformer_config import TransformerConfig
 from mtkit.training.decoder_input import TeacherForcing
 from mtkit.training.objective import CrossEntropy
 

@@ -10,7 +10,7 @@ from mtkit.layers.norms.layer_norm import LayerNormConfig
 from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
 from mtkit.layers.norms.rms_norm import RMSNormConfig
 from mtkit.layers.norms.sandwich import SandwichConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 
 V, B, L = 12, 8, 3
 

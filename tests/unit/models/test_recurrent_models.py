@@ -15,8 +15,8 @@ from mtkit.layers.recurrent.layer_norm_cells import NormedGRUCellConfig, NormedL
 from mtkit.layers.recurrent.local_attention import LocalConfig
 from mtkit.layers.recurrent.readout import TanhConfig
 from mtkit.layers.recurrent.stack import PlainJointConfig, ResidualJointConfig
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
 
 VOCAB, PAD, BOS = 11, 0, 2
 TINY = {"d_model": 6, "d_embedding": 4, "dropout": 0.0}

@@ -9,7 +9,7 @@ from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
 from mtkit.layers.positions.base import NoPositionConfig
 from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 
 V, B, S, T = 23, 3, 7, 5
 POSITIONS = [SinusoidalConfig(), LearnedConfig(max_length=16), NoPositionConfig()]
@@ -48,7 +48,7 @@ def test_steps_equal_the_whole_sentence(positions, norm):
 @pytest.mark.usefixtures("forgotten_memory_is_nan")
 @pytest.mark.parametrize("places", [1, 2 * S, 1000])
 def test_what_is_beyond_the_keys_does_not_count(places, monkeypatch):
-    monkeypatch.setattr("mtkit.models.transformer.PLACES_AT_ONCE", places)  # sources are encoded in parts
+    monkeypatch.setattr("mtkit.models.transformer.model.PLACES_AT_ONCE", places)  # sources are encoded in parts
     model, length = small(), 20
     ids = torch.randint(V, (B, length), generator=torch.Generator().manual_seed(3))
     pos = torch.arange(length).expand(B, -1)

@@ -6,7 +6,7 @@ import torch
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate, collate_source
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.study.free_running import FreeRunning
 from mtkit.text.vocab import Vocab
 from mtkit.training.objective import CrossEntropy

@@ -11,7 +11,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training import heartbeat
 from mtkit.training.distributed import ALONE, Ranks, joined
 from mtkit.training.early_stopping import Validation

@@ -8,8 +8,8 @@ from torch._dynamo.utils import counters
 
 from mtkit.errors import RecipeError
 from mtkit.layers.layer_call import compile_layers
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoint import checkpoint_path, read_checkpoint
 from mtkit.training.compiler import compile_model

@@ -5,9 +5,9 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.choice import CHOICES, make_choice
 from mtkit.training.decoder_input import (
     COINS,

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.models.model import Losses
+from mtkit.models.interface import Losses
 from mtkit.training.learner import build_learner
 from mtkit.training.objective import CrossEntropy
 from mtkit.training.optimiser import SGDConfig

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
 from tests.unit.training.toy_training import VOCAB, parts_of, toy_batch, toy_config, toy_train

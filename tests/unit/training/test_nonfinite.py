@@ -9,7 +9,7 @@ import torch
 
 from mtkit.corpus.order.loader import Position
 from mtkit.errors import Interrupted, TrainingError
-from mtkit.models.model import Losses
+from mtkit.models.interface import Losses
 from mtkit.training.checkpoint import list_checkpoints, read_state
 from mtkit.training.learner import build_learner
 from mtkit.training.nonfinite import read_evidence

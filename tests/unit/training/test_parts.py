@@ -5,8 +5,8 @@ import torch
 
 from mtkit.errors import RecipeError
 from mtkit.layers.norms.residual import PreNormConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimiser import AdamWConfig

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.models.decoder_only_config import DecoderOnlyConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_input import TeacherForcing
 from mtkit.training.objective import CrossEntropy
 from mtkit.training.source_and_target import SourceAndTarget

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.loader import Position, Update
-from mtkit.models.model import TranslationModel
+from mtkit.models.interface import TranslationModel
 from mtkit.training.average import MovingAverageConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.early_stopping import Validation

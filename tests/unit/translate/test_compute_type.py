@@ -12,9 +12,9 @@ from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.layers.screened_linear import ScreenedLinear
 from mtkit.models import quantised as quantised_module
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.compute_type import prepare, resolve_compute_type
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ import torch
 
 from mtkit.errors import DataError
 from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

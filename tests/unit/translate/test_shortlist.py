@@ -13,8 +13,8 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.lexicon import Lexicon, learn_lexicon
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import Store
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

@@ -11,9 +11,9 @@ import torch
 
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError, UsageError
-from mtkit.models.attention_rnn_config import AttentionRNNConfig
-from mtkit.models.lstm import LSTMConfig
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.diverse import DiverseConfig
 from mtkit.search.hypothesis import Hypothesis

@@ -13,7 +13,7 @@ import torch
 
 from mtkit.cli.memory import is_used_up
 from mtkit.errors import DataError, ReadWriteError
-from mtkit.models.transformer_config import TransformerConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

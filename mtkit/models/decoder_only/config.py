@@ -9,21 +9,21 @@ from torch import nn
 
 from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.attention_rules import Choice
 from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.prefix_attention import PrefixAttention
 from mtkit.layers.projections import Layers
-from mtkit.models.block_config import BlockConfig
-from mtkit.models.decoder_only import DecoderOnly
-from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
-from mtkit.models.stack import Stack
+from mtkit.models.decoder_only.model import DecoderOnly
+from mtkit.models.decoder_only.prefix_attention import PrefixAttention
 from mtkit.models.tables import Tying, tied_tables
-from mtkit.models.transformer import Embedding
-from mtkit.models.transformer_config import ENCODER_LAYERS
+from mtkit.models.transformer.attention_compatibility import Choice
+from mtkit.models.transformer.config import ENCODER_LAYERS
+from mtkit.models.transformer.layer_config import BlockConfig
+from mtkit.models.transformer.model import Embedding
+from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
+from mtkit.models.transformer.stack import Stack
 
 PATTERNS = {"causal": causal, "bidirectional": full}
 

@@ -17,8 +17,8 @@ from mtkit.layers.recurrent.dropout import FreshDropout
 from mtkit.layers.recurrent.readout import Readout
 from mtkit.layers.recurrent.stack import RecurrentEncoder, RecurrentStack
 from mtkit.layers.recurrent_embedding import Tables
-from mtkit.models.attention_model import AttentionModel, Bridge, DecoderCache
-from mtkit.models.state import State, Step
+from mtkit.models.interface import State, Step
+from mtkit.models.rnn.base import AttentionModel, Bridge, DecoderCache
 
 
 class AttentionRNN(AttentionModel, Passing):

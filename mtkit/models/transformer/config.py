@@ -11,7 +11,6 @@ from mtkit.layers.attention import AttentionConfig
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.attention_rules import Choice
 from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position
@@ -19,18 +18,21 @@ from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.projections import Layers
 from mtkit.layers.sentence_ends import SentenceEnds
-from mtkit.models.block_config import BlockConfig
-from mtkit.models.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
-from mtkit.models.sharing import NoSharingConfig, SharingConfig, sharing_order
-from mtkit.models.stack import Stack
 from mtkit.models.tables import Tying, tied_tables
-from mtkit.models.transformer import Embedding, Transformer
-from mtkit.models.transformer_layers import DecoderLayer, EncoderLayer
+from mtkit.models.transformer.attention_compatibility import Choice
+from mtkit.models.transformer.layer_config import BlockConfig
+from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
+from mtkit.models.transformer.model import Embedding, Transformer
+from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
+from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
+from mtkit.models.transformer.stack import Stack
 
 ENCODER_LAYERS: dict[str, type[EncoderLayer | ParallelEncoderLayer]] = {
     "sequential": EncoderLayer,
     "parallel": ParallelEncoderLayer,
 }
+
+
 DECODER_LAYERS: dict[str, type[DecoderLayer | ParallelDecoderLayer]] = {
     "sequential": DecoderLayer,
     "parallel": ParallelDecoderLayer,

@@ -20,10 +20,10 @@ from mtkit.layers.recurrent.local_attention import LocalConfig
 from mtkit.layers.recurrent.readout import MaxoutConfig, Readout, ReadoutConfig
 from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentEncoder, RecurrentLayer
 from mtkit.layers.recurrent_embedding import Tables, tables
-from mtkit.models.attention_model import AttentionModel, Bridge
-from mtkit.models.attention_rnn import AttentionRNN
-from mtkit.models.luong_rnn import InputFeedingRNN, LuongRNN
-from mtkit.models.recurrent_config import RecurrentConfig
+from mtkit.models.rnn.bahdanau import AttentionRNN
+from mtkit.models.rnn.base import AttentionModel, Bridge
+from mtkit.models.rnn.config import RecurrentConfig
+from mtkit.models.rnn.luong import InputFeedingRNN, LuongRNN
 
 
 @dataclass(frozen=True, kw_only=True)

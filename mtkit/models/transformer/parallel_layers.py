@@ -11,7 +11,7 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.cache.state import Rows
 from mtkit.layers.norms.residual import Residual
-from mtkit.models.transformer_layers import R, attend_to_source
+from mtkit.models.transformer.layers import R, attend_to_source
 
 
 class ParallelEncoderLayer(nn.Module):

@@ -15,9 +15,8 @@ from mtkit.layers.recurrent.cells import CellState, LSTMCellConfig
 from mtkit.layers.recurrent.dropout import FreshDropout
 from mtkit.layers.recurrent.stack import RecurrentStack
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
-from mtkit.models.model import TranslationModel
-from mtkit.models.recurrent_config import RecurrentConfig
-from mtkit.models.state import State, Step
+from mtkit.models.interface import State, Step, TranslationModel
+from mtkit.models.rnn.config import RecurrentConfig
 
 
 @dataclass(frozen=True)

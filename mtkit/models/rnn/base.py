@@ -16,8 +16,7 @@ from mtkit.layers.recurrent.cells import Cell, CellState
 from mtkit.layers.recurrent.dropout import FreshDropout
 from mtkit.layers.recurrent.stack import RecurrentEncoder
 from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables
-from mtkit.models.model import TranslationModel
-from mtkit.models.state import State
+from mtkit.models.interface import State, TranslationModel
 
 
 @dataclass(frozen=True)

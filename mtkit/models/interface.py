@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
+from mtkit.layers.cache.state import Rows
 from mtkit.layers.feed_forward.aux_loss import recording
 from mtkit.layers.int8_linear import Int8Linear
 from mtkit.layers.layer_call import compile_layers, recompute_layers
 from mtkit.layers.screened_linear import ScreenedLinear
-from mtkit.models.state import State, Step
 
 
 @dataclass(frozen=True)
@@ -98,3 +98,54 @@ class TranslationModel(nn.Module, ABC):
             return losses
         figures = {name: value * losses.tokens for name, value in spoken.figures.items()}
         return Losses(losses.sum + losses.tokens * spoken.loss, losses.tokens, {**losses.extra, **figures})
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that decoding needs besides the model.
+
+    Attributes:
+        memory: what the decoder attends to, one row per sentence.
+        cache: what it has computed so far, one row per hypothesis.
+        num_sentences: B.
+        num_rows: B·W.
+        logits: the output projection, [rows, D] -> [rows, V or C]; narrowed if there is a shortlist.
+    """
+
+    memory: Rows
+    cache: Rows
+    num_sentences: int
+    num_rows: int
+    logits: Callable[[Tensor], Tensor]
+
+    def select_rows(self, rows: Tensor) -> State:
+        """Reorder, repeat or drop hypotheses; `rows` [B·W'] keeps them grouped by sentence."""
+        return replace(self, cache=self.cache.select(rows), num_rows=rows.numel())
+
+    def keep_sentences(self, sentences: Tensor) -> State:
+        """Keep the sentences [N] and all their hypotheses; the others leave the batch, and `self` is used up."""
+        width = self.num_rows // self.num_sentences
+        return replace(
+            self,
+            memory=self.memory.keep(sentences, self.num_sentences),
+            cache=self.cache.keep(sentences, self.num_sentences),
+            num_sentences=sentences.numel(),
+            num_rows=width * sentences.numel(),
+        )
+
+
+class Step(NamedTuple):
+    """One decoder position."""
+
+    hidden: Tensor  # [rows, D]
+    state: State
+    attention: Tensor | None  # [rows, H, S], weights over the source
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """Of the next piece for n rows [n, V], or [n, C] if `start` was given columns; computed here."""
+        return self.state.logits(self.hidden[rows])
+
+    def argmax(self, banned: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
+        projection = self.state.logits
+        return projection.argmax(self.hidden, banned) if isinstance(projection, ScreenedLinear) else None

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.cache.state import Rows
-from mtkit.layers.prefix_attention import Continued, PrefixAttention
-from mtkit.models.model import TranslationModel
-from mtkit.models.parallel_layers import ParallelEncoderLayer
-from mtkit.models.stack import Stack
-from mtkit.models.state import State, Step
-from mtkit.models.transformer import DecoderCache, Embedding
-from mtkit.models.transformer_layers import EncoderLayer
+from mtkit.models.decoder_only.prefix_attention import Continued, PrefixAttention
+from mtkit.models.interface import State, Step, TranslationModel
+from mtkit.models.transformer.layers import EncoderLayer
+from mtkit.models.transformer.model import DecoderCache, Embedding
+from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+from mtkit.models.transformer.stack import Stack
 
 
 @dataclass(frozen=True)
