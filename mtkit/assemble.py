@@ -24,13 +24,14 @@ from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe, load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.decoder_input import TeacherForcing
-from mtkit.training.distributed import ALONE, Ranks
+from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.distributed.process_group import ALONE, Ranks
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.masked_language_model import MaskedLanguageModel
-from mtkit.training.objective import CrossEntropy, Generation, Parts
-from mtkit.training.parts import freeze
-from mtkit.training.pieces import TargetPieces
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.interface import Generation, Parts
+from mtkit.training.objectives.masked_lm import MaskedLanguageModel
+from mtkit.training.parameter_selection import freeze
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.translate.compute_type import ComputeType

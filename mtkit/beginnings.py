@@ -18,8 +18,8 @@ from mtkit.recipe.recipe import Recipe
 from mtkit.text.sentence_ends import sentence_ends
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_piece_vectors
-from mtkit.training.beginning import InitFromConfig, WordVectorsConfig
-from mtkit.training.parts import select, tensor_names, within
+from mtkit.training.init_config import InitFromConfig, WordVectorsConfig
+from mtkit.training.parameter_selection import select, tensor_names, within
 from mtkit.training.weights import weights
 
 Say = Callable[[str, str], None]  # is told what became of a stage

@@ -18,8 +18,8 @@ from mtkit.search.request import Request, Symbols
 from mtkit.search.sampling import Draw
 from mtkit.search.walk import Walk
 from mtkit.text.tokenizer import Tokenizer
-from mtkit.training.objective import RewardName
-from mtkit.training.pieces import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.objectives.interface import RewardName
 
 
 def target_pieces(tokenizer: Tokenizer) -> TargetPieces:

@@ -40,7 +40,7 @@ from mtkit.recipe import schema
 from mtkit.recipe.recipe import ModelConfig, plain, stated
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, model_names
-from mtkit.training.tensor_file import write_tensors
+from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import mismatches
 
 FORMAT = 1  # raised when older programs could not read a model any more

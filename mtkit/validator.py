@@ -13,10 +13,9 @@ from mtkit.corpus.noise.noise import Corpus
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.models.interface import Objective, TranslationModel
-from mtkit.training.distributed import Ranks
-from mtkit.training.early_stopping import Validation
+from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.monitoring.validation import Share, Validation, interleaved
 from mtkit.training.precision import Precision
-from mtkit.training.validation import Share, interleaved
 
 Translate = Callable[[TranslationModel, Sequence[str]], list[str]]
 Bleu = Callable[[Sequence[str], Sequence[str]], float]

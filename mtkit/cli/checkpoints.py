@@ -12,7 +12,7 @@ def checkpoints(run: Annotated[Path, typer.Argument(metavar="RUN", help="A run f
     """List the checkpoints of a run and compare every byte with what was written; exits 65 if one is damaged."""
     from mtkit.cli.printing import print_lines
     from mtkit.errors import DamagedError
-    from mtkit.training.survey import survey
+    from mtkit.training.checkpoints.listing import survey
 
     found = survey(run)
     print_lines([one.line() for one in found])

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from mtkit.training.log import Display, PlainDisplay
+from mtkit.training.monitoring.log import Display, PlainDisplay
 
 SIDES = ("src", "hyp", "ref")
 

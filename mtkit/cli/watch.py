@@ -11,7 +11,7 @@ import typer
 def watch(run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
     """Show a running or finished training from its log; Ctrl-C ends the watching, not the training."""
     from mtkit.cli.display import display
-    from mtkit.training.watch import watch as follow
+    from mtkit.training.monitoring.follow import watch as follow
 
     with display() as shown:
         follow(run, shown)

@@ -24,7 +24,7 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.training import describe
 from mtkit.recipe.recipe import load_saved
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.average import average_checkpoints
+from mtkit.training.checkpoints.averaging import average_checkpoints
 
 
 def average(checkpoints: Sequence[Path], folder: Path) -> None:

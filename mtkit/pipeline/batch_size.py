@@ -14,7 +14,7 @@ from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import save_recipe
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.probe import largest_batch
+from mtkit.training.robustness.batch_size_search import largest_batch
 
 
 def settle_batch_tokens(run: Run, tokenizers: TokenizerPair, stores: Stores) -> Run:

@@ -16,10 +16,10 @@ from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
+from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.learner import Learner
-from mtkit.training.objective import RewardName
-from mtkit.training.pieces import TargetPieces
-from mtkit.training.probe import largest_batch, learn_once
+from mtkit.training.objectives.interface import RewardName
+from mtkit.training.robustness.batch_size_search import largest_batch, learn_once
 from mtkit.undrawn import Undrawn
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k

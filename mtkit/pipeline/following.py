@@ -12,8 +12,8 @@ from mtkit.pipeline.run_folder import Run, RunFolder, run_folder_path
 from mtkit.pipeline.training import train_model
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.distributed import Ranks
-from mtkit.training.log import Log, Silent
+from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.monitoring.log import Log, Silent
 
 
 def follow(recipe: Recipe, run_dir: Path | None, ranks: Ranks) -> Path:

@@ -16,9 +16,9 @@ from mtkit.io.lock import RunLock
 from mtkit.pipeline.changes import changes
 from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
-from mtkit.training.checkpoint import list_checkpoints
-from mtkit.training.log import Display, Log, Silent
-from mtkit.training.meter import Stopwatch
+from mtkit.training.checkpoints.checkpoint import list_checkpoints
+from mtkit.training.monitoring.log import Display, Log, Silent
+from mtkit.training.monitoring.meter import Stopwatch
 
 BESIDE = ("hyps", "nonfinite", "tensorboard")  # folders that go with a training
 

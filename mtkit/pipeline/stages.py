@@ -20,8 +20,8 @@ from mtkit.pipeline.run_folder import Run, RunFolder, open_run
 from mtkit.pipeline.testing import evaluate_tests, summary_lines
 from mtkit.pipeline.training import Trained, check_beginnings, train_model
 from mtkit.recipe.recipe import Recipe, load_saved
-from mtkit.training.distributed import Ranks, joined
-from mtkit.training.log import Display
+from mtkit.training.distributed.process_group import Ranks, joined
+from mtkit.training.monitoring.log import Display
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mtkit.pipeline.records import Json
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import plain
 from mtkit.text.lines import read_lines
-from mtkit.training.tensor_file import read_tensors
+from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.translator import Translator
 
 SAMPLES = 6

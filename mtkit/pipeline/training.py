@@ -18,11 +18,11 @@ from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.checkpoint import list_checkpoints
-from mtkit.training.compiler import compile_model
-from mtkit.training.distributed import Ranks
+from mtkit.training.checkpoints.checkpoint import list_checkpoints
+from mtkit.training.compile import compile_model
+from mtkit.training.distributed.process_group import Ranks
 from mtkit.training.loop import TrainingResult, train
-from mtkit.training.session import Surroundings
+from mtkit.training.run import Surroundings
 
 
 @dataclass(frozen=True)

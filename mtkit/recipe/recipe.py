@@ -27,7 +27,7 @@ from mtkit.recipe.yaml_reader import Origin, Stated, StrictLoader, read_yaml_fil
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig
 from mtkit.training.config import TrainingConfig
-from mtkit.training.source_and_target import SourceAndTargetConfig
+from mtkit.training.objectives.joint_lm import SourceAndTargetConfig
 
 ModelConfig = Annotated[
     TransformerConfig | DecoderOnlyConfig | LSTMConfig | AttentionRNNConfig, Field(discriminator="kind")

@@ -17,9 +17,9 @@ from mtkit.model_folder import WEIGHTS, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.records import read_json
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.training.choice import choose_best
-from mtkit.training.decoder_input import step_by_step
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
+from mtkit.training.decoder_inputs.token_sampler import choose_best
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 FILE = "free_running.json"
 BATCH_TOKENS = 4096  # sentences × longest side; the loss does not depend on it

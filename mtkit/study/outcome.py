@@ -14,7 +14,7 @@ from mtkit.study.config import StudyConfig
 from mtkit.study.free_running import free_running_loss
 from mtkit.study.runs import StudyRun
 from mtkit.text.lines import read_lines
-from mtkit.training.log import parse_line
+from mtkit.training.monitoring.log import parse_line
 
 
 class State(StrEnum):

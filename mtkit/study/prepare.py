@@ -13,7 +13,7 @@ from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import RunFolder, open_run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.study.runs import StudyRun
-from mtkit.training.log import Display
+from mtkit.training.monitoring.log import Display
 
 
 def prepare(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> None:

@@ -15,8 +15,8 @@ from mtkit.errors import Interrupted, MtkitError, TrainingError
 from mtkit.io.files import reading, writing
 from mtkit.study.places import Place
 from mtkit.study.runs import StudyRun
-from mtkit.training.log import Display
-from mtkit.training.signals import Signals
+from mtkit.training.monitoring.log import Display
+from mtkit.training.robustness.signals import Signals
 
 SECONDS = 0.2  # between two looks at the processes
 _ERROR = "mtkit: error: "  # how a command begins its last words

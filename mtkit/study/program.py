@@ -14,7 +14,7 @@ from mtkit.study.read import Study
 from mtkit.study.report import write_results
 from mtkit.study.results import Results, collect
 from mtkit.study.runs import runs_of
-from mtkit.training.log import Display
+from mtkit.training.monitoring.log import Display
 
 
 @dataclass(frozen=True)

@@ -8,52 +8,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mtkit.training.adafactor import AdafactorConfig
-from mtkit.training.average import CheckpointAverageConfig, MovingAverageConfig
-from mtkit.training.beginning import InitFromConfig, Part, WordVectorsConfig
-from mtkit.training.checkpoint_writer import KeepConfig
-from mtkit.training.confidence_aware import ConfidenceAwareConfig
-from mtkit.training.decoder_input import ScheduledSamplingConfig, TeacherForcingConfig
-from mtkit.training.divergence import DivergenceConfig
-from mtkit.training.early_stopping import Metric
-from mtkit.training.lion import LionConfig
-from mtkit.training.masked_language_model import MaskedLanguageModelConfig
-from mtkit.training.minimum_risk import MinimumRiskConfig
-from mtkit.training.muon import MuonConfig
-from mtkit.training.nonfinite import OnNonFinite
-from mtkit.training.objective import CrossEntropyConfig
-from mtkit.training.optimiser import AdamConfig, AdamWConfig, SGDConfig
-from mtkit.training.parallel_sampling import ParallelSamplingConfig
+from mtkit.training.checkpoints.averaging import CheckpointAverageConfig
+from mtkit.training.checkpoints.ema import MovingAverageConfig
+from mtkit.training.checkpoints.writer import KeepConfig
+from mtkit.training.decoder_inputs import DecoderInputConfig
+from mtkit.training.decoder_inputs.parallel_sampling import ParallelSamplingConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcingConfig
+from mtkit.training.init_config import InitFromConfig, Part, WordVectorsConfig
+from mtkit.training.monitoring.validation import Metric
+from mtkit.training.objectives import ObjectiveConfig
+from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
+from mtkit.training.optimisers import OptimiserConfig
+from mtkit.training.optimisers.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
+from mtkit.training.optimisers.torch_optimisers import AdamConfig
 from mtkit.training.precision import PrecisionName
-from mtkit.training.r_drop import RDropConfig
-from mtkit.training.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
-from mtkit.training.source_and_target import SourceAndTargetConfig
-from mtkit.training.switch_out import SwitchOutConfig
-from mtkit.training.unlikelihood import UnlikelihoodConfig
-from mtkit.training.word_dropout import WordDropoutConfig
+from mtkit.training.robustness.divergence import DivergenceConfig
+from mtkit.training.robustness.nonfinite import OnNonFinite
 
-OptimiserConfig = Annotated[
-    AdamConfig | AdamWConfig | AdafactorConfig | LionConfig | MuonConfig | SGDConfig, Field(discriminator="kind")
-]
 Positive = Annotated[int, Field(gt=0)]
-DecoderInputConfig = Annotated[
-    TeacherForcingConfig
-    | ScheduledSamplingConfig
-    | ParallelSamplingConfig
-    | ConfidenceAwareConfig
-    | WordDropoutConfig
-    | SwitchOutConfig,
-    Field(discriminator="kind"),
-]
-ObjectiveConfig = Annotated[
-    CrossEntropyConfig
-    | RDropConfig
-    | UnlikelihoodConfig
-    | MinimumRiskConfig
-    | SourceAndTargetConfig
-    | MaskedLanguageModelConfig,
-    Field(discriminator="kind"),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +43,8 @@ class ValidationConfig:
 
 
 NEED_WHOLE = frozenset({"adafactor", "muon"})  # optimisers that look at rows and columns, or at a matrix as such
+
+
 # objectives and decoder inputs that go on as long as their sentences ask
 VARYING = frozenset({"scheduled_sampling", "parallel_sampling", "confidence_aware", "minimum_risk"})
 

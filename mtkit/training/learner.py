@@ -13,17 +13,17 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.average import AfterUpdate, MovingAverage
+from mtkit.training.checkpoints.ema import AfterUpdate, MovingAverage
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed import ALONE, Ranks
-from mtkit.training.objective import TrainingObjective
-from mtkit.training.optimiser import load_optimiser, optimiser_tensors, set_rate, trainable
+from mtkit.training.distributed.fsdp import Shell, own_part, shard, total_norm, whole
+from mtkit.training.distributed.process_group import ALONE, Ranks
+from mtkit.training.monitoring.gradient_stats import Proportions
+from mtkit.training.objectives.interface import TrainingObjective
+from mtkit.training.optimisers.schedule import Schedule
+from mtkit.training.optimisers.torch_optimisers import load_optimiser, optimiser_tensors, set_rate, trainable
 from mtkit.training.precision import Precision, resolve_precision
-from mtkit.training.proportions import Proportions
-from mtkit.training.room import Room, stand_in
-from mtkit.training.schedule import Schedule
+from mtkit.training.robustness.oom import Room, stand_in
 from mtkit.training.seeding import seed_everything
-from mtkit.training.shards import Shell, own_part, shard, total_norm, whole
 from mtkit.training.weights import load_weights, weights
 
 

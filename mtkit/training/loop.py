@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.errors import DamagedError
-from mtkit.training.average import average_checkpoints
-from mtkit.training.checkpoint import (
+from mtkit.training.checkpoints.averaging import average_checkpoints
+from mtkit.training.checkpoints.checkpoint import (
     Checkpoint,
     Damage,
     checkpoint_path,
@@ -22,17 +22,17 @@ from mtkit.training.checkpoint import (
     read_checkpoint,
     verify_checkpoint,
 )
-from mtkit.training.determinism import determinism
-from mtkit.training.distributed import Ranks
-from mtkit.training.early_stopping import Scored
+from mtkit.training.distributed.process_group import Ranks
 from mtkit.training.learner import Learner
-from mtkit.training.meter import Sums
-from mtkit.training.primitive_cache import bound_primitive_cache
+from mtkit.training.monitoring.early_stopping import Scored
+from mtkit.training.monitoring.meter import Sums
+from mtkit.training.monitoring.tensorboard import curves
 from mtkit.training.progress import Progress
-from mtkit.training.room import is_out_of_memory, remedied
-from mtkit.training.session import Draws, Session, Surroundings
-from mtkit.training.signals import Signals
-from mtkit.training.tensorboard import curves
+from mtkit.training.robustness.deterministic import determinism
+from mtkit.training.robustness.onednn_cache import bound_primitive_cache
+from mtkit.training.robustness.oom import is_out_of_memory, remedied
+from mtkit.training.robustness.signals import Signals
+from mtkit.training.run import Draws, Session, Surroundings
 from mtkit.training.weights import weights
 
 

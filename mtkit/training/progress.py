@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mtkit.corpus.order.loader import Position, Update
-from mtkit.training.divergence import Course
-from mtkit.training.early_stopping import Ranking, Scored
+from mtkit.training.monitoring.early_stopping import Ranking, Scored
+from mtkit.training.robustness.divergence import Course
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from mtkit.training.shards import fill
+from mtkit.training.distributed.fsdp import fill
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

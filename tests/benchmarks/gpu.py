@@ -29,9 +29,9 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.vocab import Vocab
-from mtkit.training.compiler import compile_model
+from mtkit.training.compile import compile_model
+from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.learner import Learner
-from mtkit.training.pieces import TargetPieces
 
 SIDE = 8192  # of the matrices: large enough that the card is busy, small enough for any
 LENGTHS = range(20, 41)  # tokens of a sentence

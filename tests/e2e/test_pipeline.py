@@ -19,7 +19,7 @@ from mtkit.pipeline.corpus import Stores, make_corpus
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.meter import Stopwatch
+from mtkit.training.monitoring.meter import Stopwatch
 
 WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
 RECIPE = """\

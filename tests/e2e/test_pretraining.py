@@ -8,7 +8,7 @@ import torch
 from mtkit import pipeline
 from mtkit.errors import MissingInputError
 from mtkit.recipe.recipe import load_recipe
-from mtkit.training.tensor_file import read_tensors
+from mtkit.training.checkpoints.tensor_file import read_tensors
 from tests.e2e.test_pipeline import WORDS, Heard, sentences, write_pair
 
 RECIPE = """\

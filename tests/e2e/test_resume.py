@@ -11,13 +11,13 @@ import torch
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.average import MovingAverageConfig
-from mtkit.training.checkpoint import list_checkpoints, read_checkpoint
-from mtkit.training.decoder_input import ScheduledSamplingConfig
-from mtkit.training.divergence import DivergenceConfig
+from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_checkpoint
+from mtkit.training.checkpoints.ema import MovingAverageConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
 from mtkit.training.learner import build_learner
-from mtkit.training.optimiser import AdamConfig, AdamWConfig
-from mtkit.training.schedule import PlateauConfig
+from mtkit.training.optimisers.schedule import PlateauConfig
+from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig
+from mtkit.training.robustness.divergence import DivergenceConfig
 from tests.e2e.crash_harness import config as crash_config
 from tests.unit.training.toy_training import VOCAB, parts_of, toy_config, toy_train
 

@@ -16,10 +16,10 @@ from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.training.decoder_input import TeacherForcing
-from mtkit.training.distributed import Ranks
-from mtkit.training.early_stopping import Validation
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.monitoring.validation import Validation
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.precision import Precision
 from mtkit.validator import Part, Validator, spread
 

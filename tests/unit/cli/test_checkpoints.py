@@ -1,6 +1,6 @@
 from mtkit.cli.entry import execute
-from mtkit.training import survey
-from mtkit.training.checkpoint import checkpoint_path, remove_checkpoint, verify_checkpoint
+from mtkit.training.checkpoints import listing as survey
+from mtkit.training.checkpoints.checkpoint import checkpoint_path, remove_checkpoint, verify_checkpoint
 from tests.unit.training.toy_training import toy_config, toy_train
 
 

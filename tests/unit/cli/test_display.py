@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mtkit.cli.display import LiveDisplay, clock, display
-from mtkit.training.log import PlainDisplay
+from mtkit.training.monitoring.log import PlainDisplay
 
 EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
     ("tokenizer", None, {"result": "unchanged, kept"}),

@@ -27,7 +27,7 @@ from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
-from mtkit.training.loss import label_smoothed_loss
+from mtkit.training.objectives.cross_entropy import label_smoothed_loss
 from mtkit.undrawn import META, Undrawn
 
 VOCAB, LENGTH = 20, 7

@@ -8,8 +8,9 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_input import ScheduledSampling, TeacherForcing, token_coins
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, token_coins
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.seeding import seed_everything
 from tests.unit.training.toy_training import VOCAB, toy_batch
 

@@ -21,8 +21,8 @@ from mtkit.models.transformer.sharing import (
     SandwichSharingConfig,
     SequenceConfig,
 )
-from mtkit.training.decoder_input import TeacherForcing
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 V, B, S, T = 23, 3, 7, 5
 VARIANTS = {

@@ -9,7 +9,7 @@ from mtkit.corpus.order.collate import collate, collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.study.free_running import FreeRunning
 from mtkit.text.vocab import Vocab
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 VOCAB = Vocab(size=12, pad=0, unk=1, bos=2, eos=3)
 SRC = [[5, 6, 7], [8, 9], [4, 4, 10, 11, 5]]

@@ -13,7 +13,7 @@ from mtkit.pipeline.run_folder import open_run
 from mtkit.recipe.recipe import load_saved
 from mtkit.study.prepare import prepare
 from mtkit.study.runs import StudyRun, runs_of
-from mtkit.training.log import Silent
+from mtkit.training.monitoring.log import Silent
 from tests.unit.study.made_up import finish, toy_corpus, toy_study
 
 

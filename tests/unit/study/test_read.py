@@ -11,7 +11,7 @@ from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.shipped import shipped
 from mtkit.study.read import read_study
 from mtkit.study.runs import runs_of
-from mtkit.training.pieces import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetPieces
 from tests.unit.study.made_up import STUDY, toy_corpus, toy_study
 
 

@@ -12,13 +12,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training import heartbeat
-from mtkit.training.distributed import ALONE, Ranks, joined
-from mtkit.training.early_stopping import Validation
+from mtkit.training.distributed import heartbeat
+from mtkit.training.distributed.process_group import ALONE, Ranks, joined
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy
-from mtkit.training.optimiser import SGDConfig
-from mtkit.training.validation import Share, interleaved
+from mtkit.training.monitoring.validation import Share, Validation, interleaved
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.optimisers.torch_optimisers import SGDConfig
 from tests.unit.training.toy_training import VOCAB, TeacherForced, ToyLoader, toy_batch, toy_config, toy_train
 
 MICRO_BATCHES = 3  # of an update: of two ranks one is idle at the end

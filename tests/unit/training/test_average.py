@@ -4,8 +4,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from mtkit.errors import DataError, MissingInputError
-from mtkit.training.average import MovingAverage, average_checkpoints
-from mtkit.training.checkpoint import Checkpoint, write_checkpoint
+from mtkit.training.checkpoints.averaging import average_checkpoints
+from mtkit.training.checkpoints.checkpoint import Checkpoint, write_checkpoint
+from mtkit.training.checkpoints.ema import MovingAverage
 
 
 @pytest.mark.parametrize("every", [1, 3])

@@ -6,10 +6,10 @@ import torch
 from safetensors.torch import load_file
 
 from mtkit.errors import DamagedError, DataError, ReadWriteError
-from mtkit.training import checkpoint as checkpoints
-from mtkit.training.checkpoint import Checkpoint, newest_good, read_checkpoint, write_checkpoint
-from mtkit.training.checkpoint_writer import CheckpointWriter
-from mtkit.training.tensor_file import read_tensors, write_tensors
+from mtkit.training.checkpoints import checkpoint as checkpoints
+from mtkit.training.checkpoints.checkpoint import Checkpoint, newest_good, read_checkpoint, write_checkpoint
+from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
+from mtkit.training.checkpoints.writer import CheckpointWriter
 
 FILES = ["model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"]
 

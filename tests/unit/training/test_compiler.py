@@ -11,11 +11,11 @@ from mtkit.layers.layer_call import compile_layers
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe
-from mtkit.training.checkpoint import checkpoint_path, read_checkpoint
-from mtkit.training.compiler import compile_model
-from mtkit.training.decoder_input import TeacherForcing
+from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
+from mtkit.training.compile import compile_model
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.objectives.cross_entropy import CrossEntropy
 from tests.unit.training.toy_training import VOCAB, toy_batch, toy_config, toy_train
 
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 12, "dropout": 0.0}

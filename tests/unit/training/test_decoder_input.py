@@ -8,17 +8,20 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.choice import CHOICES, make_choice
-from mtkit.training.decoder_input import (
+from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.scheduled_sampling import (
     COINS,
     ScheduledSampling,
     ScheduledSamplingConfig,
-    TeacherForcing,
-    TeacherForcingConfig,
     step_by_step,
 )
-from mtkit.training.pieces import TargetPieces
-from mtkit.training.truth_rate import ExponentialDecayConfig, InverseSigmoidDecayConfig, LinearDecayConfig
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing, TeacherForcingConfig
+from mtkit.training.decoder_inputs.teacher_forcing_ratio import (
+    ExponentialDecayConfig,
+    InverseSigmoidDecayConfig,
+    LinearDecayConfig,
+)
+from mtkit.training.decoder_inputs.token_sampler import CHOICES, make_choice
 
 VOCAB = 9
 PIECES = TargetPieces(size=VOCAB, first=4, pad=0, unk=1, bos=2, eos=3)

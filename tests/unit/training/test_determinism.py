@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.errors import TrainingError
-from mtkit.training.determinism import determinism
+from mtkit.training.robustness.deterministic import determinism
 from tests.unit.training.toy_training import toy_config, toy_train, toy_validate
 
 SAID = (

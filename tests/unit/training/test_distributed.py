@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.training.adafactor import AdafactorConfig
-from mtkit.training.checkpoint import checkpoint_path, read_checkpoint
+from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed import ALONE, joined
-from mtkit.training.log import parse_line
-from mtkit.training.muon import MuonConfig
+from mtkit.training.distributed.process_group import ALONE, joined
+from mtkit.training.monitoring.log import parse_line
+from mtkit.training.optimisers.adafactor import AdafactorConfig
+from mtkit.training.optimisers.muon import MuonConfig
 from tests.unit.training.ranked_training import LEFT_OUT, ranked_config, ranked_train
 
 ROOT = Path(__file__).parents[3]

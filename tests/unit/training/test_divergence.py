@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from mtkit.errors import Interrupted, TrainingError
-from mtkit.training.average import CheckpointAverageConfig, average_checkpoints, translation_weights
-from mtkit.training.checkpoint import list_checkpoints, read_state
-from mtkit.training.checkpoint_writer import KeepConfig
-from mtkit.training.divergence import Course, DivergenceConfig
-from mtkit.training.early_stopping import Validation
+from mtkit.training.checkpoints.averaging import CheckpointAverageConfig, average_checkpoints, translation_weights
+from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_state
+from mtkit.training.checkpoints.writer import KeepConfig
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.monitoring.validation import Validation
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.robustness.divergence import Course, DivergenceConfig
 from tests.unit.training.test_nonfinite import poisoned
 from tests.unit.training.test_training import equal, events, signal_at
 from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_config, toy_train

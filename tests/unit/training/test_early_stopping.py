@@ -1,6 +1,7 @@
 import pytest
 
-from mtkit.training.early_stopping import Ranking, Scored, Validation
+from mtkit.training.monitoring.early_stopping import Ranking, Scored
+from mtkit.training.monitoring.validation import Validation
 
 
 def ranking_of(values, keep=2):

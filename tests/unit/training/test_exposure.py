@@ -7,16 +7,17 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Target
-from mtkit.training.choice import choose_best
-from mtkit.training.confidence_aware import ConfidenceAware, ConfidenceAwareConfig
-from mtkit.training.decoder_input import COINS, TeacherForcing, step_by_step
-from mtkit.training.objective import CrossEntropy
-from mtkit.training.parallel_sampling import ParallelSampling, ParallelSamplingConfig
-from mtkit.training.r_drop import RDrop
-from mtkit.training.reading import Places
-from mtkit.training.switch_out import SwitchOut, SwitchOutConfig
-from mtkit.training.truth_rate import LinearDecayConfig
-from mtkit.training.word_dropout import WordDropoutConfig
+from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware, ConfidenceAwareConfig
+from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut, SwitchOutConfig
+from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropoutConfig
+from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling, ParallelSamplingConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import COINS, step_by_step
+from mtkit.training.decoder_inputs.target_tokens import Places
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
+from mtkit.training.decoder_inputs.token_sampler import choose_best
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.r_drop import RDrop
 from tests.unit.training.test_decoder_input import MODELS, PIECES, VOCAB, gradients, make, make_batch
 
 NEVER = LinearDecayConfig(updates=1, end=0.0)

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.interface import Losses
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy
-from mtkit.training.optimiser import SGDConfig
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.optimisers.torch_optimisers import SGDConfig
 from mtkit.training.seeding import derive, seed_everything
 from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_batch, toy_config
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mtkit.errors import ReadWriteError
-from mtkit.training.log import Log, PlainDisplay, Silent, parse_line
+from mtkit.training.monitoring.log import Log, PlainDisplay, Silent, parse_line
 
 
 def lines(path):

@@ -8,7 +8,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.learner import build_learner
-from mtkit.training.masked_language_model import MaskedLanguageModel, MaskedLanguageModelConfig
+from mtkit.training.objectives.masked_lm import MaskedLanguageModel, MaskedLanguageModelConfig
 from tests.unit.training.toy_training import VOCAB, parts_of, toy_batch, toy_config, toy_train
 
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "dropout": 0.2, "encoder_layers": 1, "decoder_layers": 1}

@@ -5,7 +5,7 @@ import torch
 
 from mtkit.corpus.order.loader import Position, Update
 from mtkit.models.interface import Losses
-from mtkit.training.meter import Meter, Stopwatch, Sums
+from mtkit.training.monitoring.meter import Meter, Stopwatch, Sums
 
 DRAWN = Update([], Position(0, 1), sentences=2, src_tokens=10, tgt_tokens=40, padded_tokens=100)
 

@@ -10,10 +10,10 @@ import torch
 from mtkit.corpus.order.loader import Position
 from mtkit.errors import Interrupted, TrainingError
 from mtkit.models.interface import Losses
-from mtkit.training.checkpoint import list_checkpoints, read_state
+from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_state
 from mtkit.training.learner import build_learner
-from mtkit.training.nonfinite import read_evidence
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.robustness.nonfinite import read_evidence
 from tests.unit.training.test_training import equal, events, signal_at
 from tests.unit.training.toy_training import TeacherForced, ToyLoader, ToyModel, toy_config, toy_train
 

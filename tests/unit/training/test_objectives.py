@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from mtkit.training import in_chunks as chunks
-from mtkit.training.decoder_input import TeacherForcing
-from mtkit.training.minimum_risk import Candidates, MinimumRiskConfig, expected_risk
-from mtkit.training.objective import CrossEntropy, Parts
-from mtkit.training.r_drop import RDropConfig
-from mtkit.training.unlikelihood import UnlikelihoodConfig
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives import chunked as chunks
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.minimum_risk import Candidates, MinimumRiskConfig, expected_risk
+from mtkit.training.objectives.r_drop import RDropConfig
+from mtkit.training.objectives.unlikelihood import UnlikelihoodConfig
 from tests.unit.training.test_decoder_input import MODELS, PIECES, make, make_batch
 from tests.unit.training.toy_training import ToyGeneration
 

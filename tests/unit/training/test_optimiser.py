@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.training.adafactor import AdafactorConfig
-from mtkit.training.lion import LionConfig
-from mtkit.training.muon import MuonConfig, inner_matrices
-from mtkit.training.optimiser import (
+from mtkit.training.optimisers.adafactor import AdafactorConfig
+from mtkit.training.optimisers.lion import LionConfig
+from mtkit.training.optimisers.muon import MuonConfig, inner_matrices
+from mtkit.training.optimisers.torch_optimisers import (
     AdamConfig,
     AdamWConfig,
     SGDConfig,

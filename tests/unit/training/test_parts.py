@@ -9,8 +9,8 @@ from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import build_learner
-from mtkit.training.optimiser import AdamWConfig
-from mtkit.training.parts import freeze, select
+from mtkit.training.optimisers.torch_optimisers import AdamWConfig
+from mtkit.training.parameter_selection import freeze, select
 from tests.unit.training.toy_training import VOCAB, parts_of, toy_batch, toy_config, toy_train
 
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 1}

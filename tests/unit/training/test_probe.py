@@ -9,9 +9,9 @@ import torch
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.errors import TrainingError
 from mtkit.text.vocab import Vocab
-from mtkit.training import probe
 from mtkit.training.learner import build_learner
-from mtkit.training.objective import CrossEntropy
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.robustness import batch_size_search as probe
 from tests.unit.training.toy_training import VOCAB, TeacherForced, ToyModel, toy_config
 
 PIECES = Vocab(size=VOCAB, pad=0, unk=1, bos=2, eos=3)

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from mtkit.training.proportions import Proportions
+from mtkit.training.monitoring.gradient_stats import Proportions
 from tests.unit.training.toy_training import toy_config, toy_learner, toy_train
 
 

@@ -10,8 +10,8 @@ import torch
 from mtkit.errors import Interrupted, TrainingError
 from mtkit.training.learner import build_learner
 from mtkit.training.loop import gradients
-from mtkit.training.objective import CrossEntropy
-from mtkit.training.room import Room
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.robustness.oom import Room
 from tests.unit.training.test_training import equal, events, signal_at
 from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_batch, toy_config, toy_train
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from mtkit.training.schedule import (
+from mtkit.training.optimisers.schedule import (
     ConstantConfig,
     CosineConfig,
     InverseSqrtConfig,

@@ -6,7 +6,7 @@ from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.shards import Shell
+from mtkit.training.distributed.fsdp import Shell
 from mtkit.training.weights import load_weights, weights
 from tests.unit.training.toy_training import VOCAB, toy_batch
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mtkit.errors import Interrupted
-from mtkit.training.signals import HANDLED, Signals
+from mtkit.training.robustness.signals import HANDLED, Signals
 
 
 @pytest.mark.parametrize("number", HANDLED)

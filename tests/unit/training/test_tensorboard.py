@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from mtkit.errors import Interrupted, MissingExtraError
-from mtkit.training.tensorboard import TensorBoard, numbers
+from mtkit.training.monitoring.tensorboard import TensorBoard, numbers
 from tests.unit.training.test_training import signal_at
 from tests.unit.training.toy_training import toy_config, toy_train
 

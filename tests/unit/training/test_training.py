@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from mtkit.errors import Interrupted, ReadWriteError
-from mtkit.training import checkpoint as checkpoints
-from mtkit.training.average import CheckpointAverageConfig, average_checkpoints, translation_weights
-from mtkit.training.checkpoint import list_checkpoints
-from mtkit.training.checkpoint_writer import KeepConfig
+from mtkit.training.checkpoints import checkpoint as checkpoints
+from mtkit.training.checkpoints.averaging import CheckpointAverageConfig, average_checkpoints, translation_weights
+from mtkit.training.checkpoints.checkpoint import list_checkpoints
+from mtkit.training.checkpoints.writer import KeepConfig
 from mtkit.training.config import ValidationConfig, harmless_keys
-from mtkit.training.decoder_input import ScheduledSamplingConfig
-from mtkit.training.early_stopping import Validation
-from mtkit.training.optimiser import AdamConfig
-from mtkit.training.schedule import ConstantConfig, PlateauConfig
-from mtkit.training.truth_rate import LinearDecayConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
+from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
+from mtkit.training.monitoring.validation import Validation
+from mtkit.training.optimisers.schedule import ConstantConfig, PlateauConfig
+from mtkit.training.optimisers.torch_optimisers import AdamConfig
 from tests.unit.training.toy_training import (
     ToyLoader,
     toy_config,

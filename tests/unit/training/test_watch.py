@@ -4,11 +4,11 @@ import pytest
 
 from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock, is_held
-from mtkit.training import watch as module
-from mtkit.training.checkpoint import checkpoint_path
-from mtkit.training.log import Log, Silent
-from mtkit.training.survey import survey
-from mtkit.training.watch import watch
+from mtkit.training.checkpoints.checkpoint import checkpoint_path
+from mtkit.training.checkpoints.listing import survey
+from mtkit.training.monitoring import follow as module
+from mtkit.training.monitoring.follow import watch
+from mtkit.training.monitoring.log import Log, Silent
 from tests.unit.training.toy_training import toy_config, toy_train
 
 

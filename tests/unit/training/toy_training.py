@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.loader import Position, Update
 from mtkit.models.interface import TranslationModel
-from mtkit.training.average import MovingAverageConfig
+from mtkit.training.checkpoints.ema import MovingAverageConfig
 from mtkit.training.config import TrainingConfig
-from mtkit.training.early_stopping import Validation
+from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.log import Log, Silent
 from mtkit.training.loop import TrainingResult, train
-from mtkit.training.objective import CrossEntropy, Parts
-from mtkit.training.pieces import TargetPieces
+from mtkit.training.monitoring.log import Log, Silent
+from mtkit.training.monitoring.validation import Share, Validation
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.interface import Parts
+from mtkit.training.run import Surroundings
 from mtkit.training.seeding import derive
-from mtkit.training.session import Surroundings
-from mtkit.training.validation import Share
 
 VOCAB, WIDTH = 13, 8
 

@@ -1,0 +1,81 @@
+"""Files of tensors in the safetensors format, written in one pass that hashes as it goes.
+
+The library's writer copies every tensor and holds the interpreter's lock while it writes, which stops a training loop
+for as long as its checkpoint takes; this one streams from the tensors' memory. Reading is the library's.
+https://huggingface.co/docs/safetensors: 8 bytes of header length, a JSON header, the bytes of the tensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mtkit.errors import DataError
+from mtkit.io.files import reading
+
+CHUNK = 1 << 22  # bytes written and hashed at a time
+
+
+DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write the tensors (on the CPU) to a new file, not yet flushed to the disk, and give its SHA-256.
+
+    Equal tensors under equal names give equal bytes.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))  # keeps them aligned
+    header: dict[str, object] = {}
+    end = 0
+    for name, tensor in ordered:
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for piece in (memoryview(len(text).to_bytes(8, "little") + text), *(_memory(tensor) for _, tensor in ordered)):
+            for begin in range(0, len(piece), CHUNK):
+                digest.update(piece[begin : begin + CHUNK])
+                file.write(piece[begin : begin + CHUNK])
+    return digest.hexdigest()
+
+
+def _memory(tensor: Tensor) -> memoryview:
+    flat = tensor.detach().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().data if flat.numel() else memoryview(b"")
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a file of tensors into memory of our own.
+
+    Raises:
+        MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
+        DataError: it is not in the safetensors format.
+    """
+    with reading(path):
+        try:
+            return {name: tensor.clone() for name, tensor in load_file(path).items()}
+        except SafetensorError as error:
+            raise DataError(f"{path}: not a readable safetensors file ({error})") from error

@@ -1,0 +1,67 @@
+"""Regularised dropout: two passes with other dropout masks must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from mtkit.corpus.order.batch import Batch
+from mtkit.models.interface import Losses, TranslationModel
+from mtkit.training.decoder_inputs.interface import DecoderInput
+from mtkit.training.objectives.chunked import in_chunks, log_probs
+from mtkit.training.objectives.interface import Parts
+
+
+class RDrop:
+    """Half the loss of Liang et al. 2021, eq. 4: the mean cross-entropy of two passes, and what divides them.
+
+    ½ (CE1 + CE2) + weight/4 (KL(P1 || P2) + KL(P2 || P1)), where the paper has the sums; half of it, so that the loss
+    of a token compares with that of other objectives. https://arxiv.org/abs/2106.14448
+
+    Args:
+        decoder_input: what the decoder reads, in each pass anew.
+        smoothing: label smoothing of the cross-entropy.
+        weight: the paper's alpha.
+    """
+
+    def __init__(self, decoder_input: DecoderInput, smoothing: float, weight: float) -> None:
+        self.decoder_input = decoder_input
+        self.smoothing = smoothing
+        self.weight = weight
+
+    def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
+        """The loss summed over the scored positions, and the weighted divergence in it as `kl`."""
+        target = batch.labels[batch.scored]  # [N]
+        first, second = (self.decoder_input(model, batch) for _ in range(2))  # [N, D]
+        both = torch.stack(in_chunks(partial(self._terms, model), first, second, target)).sum(0)  # [2]
+        return Losses(both.sum(), target.numel(), {"kl": both[1].detach()})
+
+    def set_update(self, update: int) -> None:
+        """Tell the decoder input."""
+        self.decoder_input.set_update(update)
+
+    def _terms(self, model: TranslationModel, first: Tensor, second: Tensor, target: Tensor) -> Tensor:
+        """Cross-entropy and weighted divergence of n positions, [2]."""
+        p, q = log_probs(model.output, first), log_probs(model.output, second)  # [n, V]
+        mean = (p + q) / 2
+        right = mean.gather(1, target.unsqueeze(1)).sum()
+        cross_entropy = -(1 - self.smoothing) * right - self.smoothing / mean.size(1) * mean.sum()
+        both_ways = ((p.exp() - q.exp()) * (p - q)).sum()  # KL(P1 || P2) + KL(P2 || P1)
+        return torch.stack([cross_entropy, self.weight / 4 * both_ways])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RDropConfig:
+    """Two passes with other dropout masks must agree (see RDrop); takes twice the time of cross-entropy."""
+
+    kind: Literal["r_drop"] = "r_drop"
+    weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
+
+    def build(self, parts: Parts) -> RDrop:
+        """The objective."""
+        return RDrop(parts.decoder_input, parts.smoothing, self.weight)
