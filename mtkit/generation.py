@@ -13,10 +13,10 @@ from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit
+from mtkit.search.interface import Request, Symbols
 from mtkit.search.length_penalty import Average
-from mtkit.search.request import Request, Symbols
 from mtkit.search.sampling import Draw
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.objectives.interface import RewardName

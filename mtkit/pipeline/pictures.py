@@ -13,7 +13,7 @@ from mtkit.pipeline.run_folder import Run
 from mtkit.plot import attention as attention_map
 from mtkit.plot.curves import plot_curves
 from mtkit.plot.picture import is_installed
-from mtkit.search.request import Request
+from mtkit.search.interface import Request
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import symbols_of
 

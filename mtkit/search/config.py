@@ -8,18 +8,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.constraint import Constraint
-from mtkit.search.coverage import Coverage
-from mtkit.search.diverse import Diverse, DiverseConfig
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.beam.coverage import Coverage
+from mtkit.search.beam.diverse import Diverse, DiverseConfig
+from mtkit.search.beam.selection import Best, Selection
+from mtkit.search.constraints.constraint import Constraint
+from mtkit.search.constraints.repeats import NoRepeatNgram, RepetitionPenalty
+from mtkit.search.interface import Hypothesis, Request, Stepper, Symbols
 from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyConfig
-from mtkit.search.repeats import NoRepeatNgram, RepetitionPenalty
-from mtkit.search.request import Request, Symbols
 from mtkit.search.sampling import SamplingConfig
-from mtkit.search.selection import Best, Selection
-from mtkit.search.stepper import Stepper
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 
 Search = Callable[[Stepper, Request], list[list[Hypothesis]]]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.stepper import State, Step, Stepper
+from mtkit.search.interface import State, Step, Stepper
 
 
 @dataclass(frozen=True)

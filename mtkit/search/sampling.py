@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.search.walk import Place
+from mtkit.search.single_path import Place
 
 _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # the constants of splitmix64, as signed
 

@@ -14,9 +14,8 @@ import torch
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import BeamConfig, SearchConfig
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.interface import Hypothesis, Request, Symbols
 from mtkit.search.length_penalty import Average, LengthPenalty
-from mtkit.search.request import Request, Symbols
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.compute_type import ComputeType

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import torch
 
 from mtkit.errors import DataError
-from mtkit.search.constraint import Constraint
-from mtkit.search.forbidden import ForbiddenTexts, Spellings
-from mtkit.search.forced_prefix import ForcedPrefix
-from mtkit.search.request import Request, Symbols
-from mtkit.search.required import RequiredPhrases
+from mtkit.search.constraints.constraint import Constraint
+from mtkit.search.constraints.forbidden import ForbiddenTexts, Spellings
+from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints.required import RequiredPhrases
+from mtkit.search.interface import Request, Symbols
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer
 

@@ -12,9 +12,7 @@ from mtkit.hardware import find_device, keep_memory
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
-from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.request import Request, Symbols
-from mtkit.search.stepper import Stepper
+from mtkit.search.interface import Hypothesis, Request, Stepper, Symbols
 from mtkit.translate.compute_type import NAMES, ComputeType, prepare, resolve_compute_type
 
 Find = Callable[[Request], list[list[Hypothesis]]]  # the n best of each sentence

@@ -13,7 +13,7 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import SearchConfig
-from mtkit.search.request import Symbols
+from mtkit.search.interface import Symbols
 from mtkit.translate.compute_type import ComputeType
 from mtkit.translate.engine import Find
 

@@ -17,7 +17,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
 from mtkit.models.interface import TranslationModel
-from mtkit.search.top import log_normaliser
+from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.demands import Asked

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from mtkit.search.forbidden import Spellings
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.constraints.forbidden import Spellings
+from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import SPACE_MARK, links_of, word_pairs

@@ -13,8 +13,8 @@ import torch
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.search.config import SearchConfig
-from mtkit.search.forbidden import Spellings
-from mtkit.search.request import Request, Symbols
+from mtkit.search.constraints.forbidden import Spellings
+from mtkit.search.interface import Request, Symbols
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.demands import Asked, Line, constrain, in_pieces, text_of
 from mtkit.translate.engine import Engine

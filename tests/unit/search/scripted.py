@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.request import Symbols
+from mtkit.search.interface import Symbols
 
 EOS, BOS, PAD = 0, 1, 2  # the ordinary pieces follow
 

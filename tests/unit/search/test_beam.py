@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.coverage import Coverage
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.beam.coverage import Coverage
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import GNMT, Average, WordReward
-from mtkit.search.request import Request
 from tests.unit.search.scripted import ScriptedModel
 
 MAX = 4

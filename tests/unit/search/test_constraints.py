@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.forbidden import ForbiddenTexts, Spellings
-from mtkit.search.forced_prefix import ForcedPrefix
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.constraints.forbidden import ForbiddenTexts, Spellings
+from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints.repeats import NoRepeatNgram, RepetitionPenalty
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import Average
-from mtkit.search.repeats import NoRepeatNgram, RepetitionPenalty
-from mtkit.search.request import Request
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 from tests.unit.search.scripted import ScriptedModel
 
 MAX, SENTENCES = 4, 6

@@ -8,12 +8,12 @@ import math
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.diverse import Diverse
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.beam.diverse import Diverse
 from mtkit.search.ensemble import Ensemble
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import Average
-from mtkit.search.request import Request
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 from tests.unit.search.scripted import ScriptedModel
 
 MAX = 5

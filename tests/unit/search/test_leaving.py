@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.search.leaving import closed_up, many, members
+from mtkit.search.compaction import closed_up, many, members
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=70))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.diverse import Diverse
-from mtkit.search.forced_prefix import ForcedPrefix
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.beam.diverse import Diverse
+from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints.repeats import NoRepeatNgram
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import Average
-from mtkit.search.repeats import NoRepeatNgram
-from mtkit.search.request import Request
 from mtkit.search.sampling import Draw
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 from tests.unit.search.scripted import ScriptedModel
 
 MODEL = ScriptedModel(vocab=9, seed=11)
@@ -35,7 +35,7 @@ def test_rows_are_chosen_for_alone(search, prefixes, monkeypatch):
     asked = Request(**{**vars(asked), "constraints": (ForcedPrefix(prefixes),) if prefixes else ()})
     found = []
     for rows in (1, 3, 64):
-        monkeypatch.setattr("mtkit.search.top.ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("mtkit.search.fast_topk.ROWS_AT_ONCE", rows)
         found.append([[(h.tokens, h.finished, str(h.score)) for h in best] for best in search(MODEL, asked)])
     assert found[0] == found[1] == found[2]
     assert len({str(best) for best in found[0]}) == 4

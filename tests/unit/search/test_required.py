@@ -8,17 +8,17 @@ import random
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
-from mtkit.search.constraint import Prefixes
-from mtkit.search.forbidden import ForbiddenTexts, Spellings
-from mtkit.search.forced_prefix import ForcedPrefix
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.constraints.constraint import Prefixes
+from mtkit.search.constraints.forbidden import ForbiddenTexts, Spellings
+from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints.repeats import NoRepeatNgram
+from mtkit.search.constraints.required import RequiredPhrases
+from mtkit.search.fast_topk import Top, with_columns
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import Average
-from mtkit.search.repeats import NoRepeatNgram
-from mtkit.search.request import Request
-from mtkit.search.required import RequiredPhrases
 from mtkit.search.sampling import Draw
-from mtkit.search.top import Top, with_columns
-from mtkit.search.walk import Walk
+from mtkit.search.single_path import Walk
 from tests.unit.search.scripted import ScriptedModel
 
 MAX, SENTENCES = 4, 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.search.top import log_normaliser, top_columns
+from mtkit.search.fast_topk import log_normaliser, top_columns
 
 
 @pytest.mark.parametrize("vocab", [3, 100, 511, 512, 513, 1000, 8000, 8191])

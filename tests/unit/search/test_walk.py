@@ -8,12 +8,12 @@ import math
 import pytest
 import torch
 
-from mtkit.search.beam import BeamSearch
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.constraints.repeats import NoRepeatNgram
+from mtkit.search.interface import Request
 from mtkit.search.length_penalty import Average
-from mtkit.search.repeats import NoRepeatNgram
-from mtkit.search.request import Request
 from mtkit.search.sampling import Draw
-from mtkit.search.walk import Place, Walk
+from mtkit.search.single_path import Place, Walk
 from tests.unit.search.scripted import ScriptedModel
 
 

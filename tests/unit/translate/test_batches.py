@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mtkit.search.config import SearchConfig
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.interface import Hypothesis
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.translator import TranslationOptions, Translator

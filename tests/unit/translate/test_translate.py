@@ -14,9 +14,9 @@ from mtkit.errors import DataError, UsageError
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.beam.diverse import DiverseConfig
 from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
-from mtkit.search.diverse import DiverseConfig
-from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.interface import Hypothesis
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

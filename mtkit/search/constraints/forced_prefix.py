@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import COST, Prefixes
+from mtkit.search.constraints.constraint import COST, Prefixes
 
 
 class ForcedPrefix:

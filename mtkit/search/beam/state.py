@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.leaving import members
+from mtkit.search.compaction import members
 
 
 class Choice(NamedTuple):
@@ -83,3 +83,19 @@ class Live:
         rows = members(beams, self.width)  # [M·W]
         history = (each[rows] for each in (self.tokens, self.piece_log_probs, self.origin))
         return Live(self.beam[beams], self.log_prob[beams], *history)
+
+
+class Candidates(NamedTuple):
+    """M extensions of the W hypotheses of each of N beams, the end of sentence apart."""
+
+    log_prob: Tensor  # [N, M] of hypothesis and piece together, after constraints
+    token: Tensor  # [N, M] ids
+    piece_log_prob: Tensor  # [N, M] the model's own, of the piece alone
+    parent: Tensor  # [N, M] which hypothesis of its beam it extends
+    end_log_prob: Tensor  # [N, W] of hypothesis and end of sentence, after constraints
+    end_piece_log_prob: Tensor  # [N, W] the model's own, of the end alone
+
+    def take(self, place: Tensor) -> tuple[Choice, Tensor]:
+        """The candidates at `place` [N, W'], and which hypothesis [N, W'] each extends."""
+        fields = (self.log_prob, self.token, self.piece_log_prob)
+        return Choice(*(f.gather(1, place) for f in fields)), self.parent.gather(1, place)

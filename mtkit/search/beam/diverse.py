@@ -9,8 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.search.live import Live
-from mtkit.search.selection import Candidates, rank
+from mtkit.search.beam.selection import rank
+from mtkit.search.beam.state import Candidates, Live
 
 
 @dataclass(frozen=True)

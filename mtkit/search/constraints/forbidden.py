@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Prefixes
+from mtkit.search.constraints.constraint import Prefixes
 
 KEPT = 1024  # results of `completing` that are remembered, of up to 8 V bytes each
 

@@ -1,15 +1,64 @@
-"""What is asked of a search: the sentences, their limits, and the ids with a meaning."""
+"""How search sees a model: `start` and `step`, and a state of which it may only choose rows and sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Constraint
-from mtkit.search.selection import Selection
+from mtkit.search.beam.selection import Selection
+from mtkit.search.constraints.constraint import Constraint
+
+
+class State(Protocol):
+    """What a decoder carries; the W hypotheses of sentence b are the rows b·W ... b·W + W - 1."""
+
+    @property
+    def num_sentences(self) -> int:
+        """B."""
+
+    @property
+    def num_rows(self) -> int:
+        """B·W."""
+
+    def select_rows(self, rows: Tensor) -> Self:
+        """Reorder, repeat or drop hypotheses; `rows` [B·W'] keeps them grouped by sentence."""
+
+    def keep_sentences(self, sentences: Tensor) -> Self:
+        """Keep the sentences [N] with all their hypotheses; the others leave."""
+
+
+class Step(Protocol):
+    """One decoder position of every hypothesis."""
+
+    @property
+    def state(self) -> State:
+        """The next state."""
+
+    @property
+    def attention(self) -> Tensor | None:
+        """[rows, H, S], weights over the source."""
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """Those of n rows [n, V], or [n, C] if there is a shortlist; any float type.
+
+        They may be computed when they are asked for, which is once for each row, and search may write into them.
+        """
+
+    def argmax(self, banned: Tensor) -> Tensor | None:
+        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
+
+
+class Stepper(Protocol):
+    """A model, an ensemble, or a scripted table of a test."""
+
+    def start(self, source: Any, columns: Tensor | None = None) -> Any:
+        """Encode B sentences; the state has one row for each. `columns` [C] narrows the logits to these ids."""
+
+    def step(self, token: Tensor, state: Any) -> Step:
+        """Feed one token [rows] to each hypothesis (`bos` first) and give the logits of the next."""
 
 
 @dataclass(frozen=True)
@@ -91,3 +140,24 @@ class Columns:
     def to_ids(self, column: Tensor) -> Tensor:
         """Ids of columns, any shape."""
         return column if self.ids is None else self.ids[column]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One ended translation of one sentence.
+
+    Attributes:
+        tokens: ids without `bos` and `eos`.
+        log_prob: the model's own log-probability of the tokens and the end of sentence, nats.
+        score: what it was ranked by (after length penalty, coverage and constraints).
+        piece_log_probs: of each token and, last, of the end of sentence; they sum to `log_prob`.
+        finished: False if a limit or a constraint forced the end.
+        attention: [T, S] weights over the source for each token, mean of heads, if they were asked for.
+    """
+
+    tokens: list[int]
+    log_prob: float
+    score: float
+    piece_log_probs: list[float]
+    finished: bool = True
+    attention: Tensor | None = None

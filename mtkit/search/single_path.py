@@ -9,13 +9,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Constraint, Prefixes, apply
-from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.leaving import closed_up, many, members
+from mtkit.search.compaction import closed_up, many, members
+from mtkit.search.constraints.constraint import Constraint, Prefixes, apply
+from mtkit.search.fast_topk import log_normaliser, parts, top_columns
+from mtkit.search.interface import Columns, Hypothesis, Request, State, Step, Stepper, Symbols
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.search.request import Columns, Request, Symbols
-from mtkit.search.stepper import State, Step, Stepper
-from mtkit.search.top import log_normaliser, parts, top_columns
 
 
 class Place(NamedTuple):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.live import Live
+from mtkit.search.beam.state import Live
+from mtkit.search.interface import Hypothesis
 
 
 @dataclass(order=True)

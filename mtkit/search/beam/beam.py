@@ -8,17 +8,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Constraint, Prefixes, apply
-from mtkit.search.coverage import Coverage
-from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.leaving import closed_up, many, members
+from mtkit.search.beam.coverage import Coverage
+from mtkit.search.beam.finished import Ended, Pool
+from mtkit.search.beam.selection import Best, Selection
+from mtkit.search.beam.state import Candidates, Choice, Live
+from mtkit.search.compaction import closed_up, many, members
+from mtkit.search.constraints.constraint import Constraint, Prefixes, apply
+from mtkit.search.fast_topk import log_normaliser, parts, top_columns, with_columns
+from mtkit.search.interface import Columns, Hypothesis, Request, State, Step, Stepper, Symbols
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.search.live import Choice, Live
-from mtkit.search.pool import Ended, Pool
-from mtkit.search.request import Columns, Request, Symbols
-from mtkit.search.selection import Best, Candidates, Selection
-from mtkit.search.stepper import State, Step, Stepper
-from mtkit.search.top import log_normaliser, parts, top_columns, with_columns
 
 
 class _Seen(NamedTuple):

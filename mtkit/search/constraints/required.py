@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import COST, Prefixes
-from mtkit.search.live import Live
-from mtkit.search.request import Symbols
-from mtkit.search.selection import Candidates
+from mtkit.search.beam.state import Candidates, Live
+from mtkit.search.constraints.constraint import COST, Prefixes
+from mtkit.search.interface import Symbols
 
 NONE = -1  # fills up phrases to the longest
 

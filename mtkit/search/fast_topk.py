@@ -15,9 +15,17 @@ from torch import Tensor
 # So many groups of neighbouring columns. Of 64 rows of 10,000, on one thread of an Intel Xeon, the largest of each of
 # 100 groups took 123 µs, compared as whole numbers 68; with 200 groups it was 420 and 120.
 GROUPS = range(96, 128)
+
+
 MOST_WANTED = 12  # columns of a row for which so many groups are enough; for more there are more groups
+
+
 ROWS_AT_ONCE = 128  # 4 MB of logits over 8,000 pieces; with 64 a beam of 5 took 3% more, with 80 to 240 as much
+
+
 EXPONENTIALS_AT_ONCE = 16  # rows; what is written beside the logits stays in the nearest cache
+
+
 LEAST_MASS = 1e-30  # sum of exponentials below which too many of them are no numbers of full precision any more
 
 

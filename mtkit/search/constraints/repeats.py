@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtkit.search.constraint import Prefixes
+from mtkit.search.constraints.constraint import Prefixes
 
 
 @dataclass(frozen=True)
