@@ -35,10 +35,10 @@ from mtkit.training.parameter_selection import freeze
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads
-from mtkit.translate.engine import Engine, OwnEngine
+from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
+from mtkit.translate.engines.interface import Engine, OwnEngine
+from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
 from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
-from mtkit.translate.onnx_engine import ENCODER, OnnxEngine
 from mtkit.translate.score import ForcedScore, Given, score_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translator import Rerank, TranslationOptions, Translator

@@ -26,7 +26,7 @@ from mtkit.evaluation.score import score
 from mtkit.exported_model import is_exported, read_belongings
 from mtkit.model_folder import find_model, read_description
 from mtkit.text.lines import read_lines
-from mtkit.translate.ctranslate2_engine import Threads
+from mtkit.translate.engines.ctranslate2 import Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import translating

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mtkit.errors import DataError
 from mtkit.text.lines import decode_lines, read_lines
-from mtkit.translate.demands import Line
+from mtkit.translate.constraints import Line
 
 PROMPT = "> "
 

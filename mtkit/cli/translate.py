@@ -22,7 +22,7 @@ from mtkit.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.translate.demands import Line
+    from mtkit.translate.constraints import Line
 
 
 def translate(
@@ -56,7 +56,7 @@ def translate(
     from mtkit.cli.output import lines_done
     from mtkit.cli.output import output as open_output
     from mtkit.errors import UsageError
-    from mtkit.translate.demands import with_constraints
+    from mtkit.translate.constraints import with_constraints
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import translating, workers_for
 

@@ -13,7 +13,7 @@ from mtkit.errors import DataError
 from mtkit.model_folder import Loaded
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import read_lines
-from mtkit.translate.engine import Engine, OwnEngine
+from mtkit.translate.engines.interface import Engine, OwnEngine
 from mtkit.translate.translator import Translator
 
 LINES = 100

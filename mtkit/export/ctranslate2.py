@@ -12,7 +12,7 @@ from mtkit.exported_model import is_exported, write_belongings
 from mtkit.io.files import build_folder, writing
 from mtkit.model_folder import read_model
 from mtkit.models.transformer.model import Transformer
-from mtkit.translate.ctranslate2_engine import CTranslate2Engine, Threads
+from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 
 LEAST_POSITIONS = 1024  # tabulated for a model whose own positions have no end
 

@@ -27,7 +27,7 @@ from mtkit.models.interface import State
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import DecoderCache, Memory, Transformer
 from mtkit.recipe.recipe import ModelConfig
-from mtkit.translate.onnx_engine import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
+from mtkit.translate.engines.onnx import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
 
 REFUSED = {
     "feed_forward": {"experts"},

@@ -20,7 +20,7 @@ from mtkit.models.interface import TranslationModel
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.demands import Asked
+from mtkit.translate.constraints import Asked
 from mtkit.translate.segment import cut
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length

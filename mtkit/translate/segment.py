@@ -13,7 +13,7 @@ from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import SPACE_MARK, links_of, word_pairs
-from mtkit.translate.demands import Asked, PieceDemands
+from mtkit.translate.constraints import Asked, PieceDemands
 from mtkit.translate.long_lines import split_line
 from mtkit.translate.translation import Alternative, Translation
 

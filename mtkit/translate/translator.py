@@ -16,8 +16,8 @@ from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import Spellings
 from mtkit.search.interface import Request, Symbols
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.demands import Asked, Line, constrain, in_pieces, text_of
-from mtkit.translate.engine import Engine
+from mtkit.translate.constraints import Asked, Line, constrain, in_pieces, text_of
+from mtkit.translate.engines.interface import Engine
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.segment import Segment, cut, join, one_line
 from mtkit.translate.shortlist import Shortlist

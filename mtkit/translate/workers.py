@@ -18,7 +18,7 @@ from typing import NamedTuple, Self, TypeVar
 import torch
 
 from mtkit.errors import MtkitError, ReadWriteError
-from mtkit.translate.demands import Line
+from mtkit.translate.constraints import Line
 from mtkit.translate.translator import Translation, TranslationOptions, Translator, windows
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.demands import ConstrainedLine, with_constraints
-from mtkit.translate.engine import OwnEngine
+from mtkit.translate.constraints import ConstrainedLine, with_constraints
+from mtkit.translate.engines.interface import OwnEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = ["the", "a", "dog", "cat", "man", "woman", "sees", "finds", "big", "red", "house", "and"]

@@ -19,7 +19,7 @@ from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.engine import OwnEngine
+from mtkit.translate.engines.interface import OwnEngine
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translator import TranslationOptions, Translator
 

@@ -20,7 +20,7 @@ from mtkit.search.interface import Hypothesis
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.engine import OwnEngine
+from mtkit.translate.engines.interface import OwnEngine
 from mtkit.translate.score import forced_log_probs, score_lines
 from mtkit.translate.translator import TranslationOptions, Translator
 

@@ -17,8 +17,8 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.demands import ConstrainedLine
-from mtkit.translate.engine import OwnEngine
+from mtkit.translate.constraints import ConstrainedLine
+from mtkit.translate.engines.interface import OwnEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
 from mtkit.translate.workers import BYTES_EACH, WorkerPool, workers_for

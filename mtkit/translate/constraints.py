@@ -38,6 +38,8 @@ class ConstrainedLine:
 
 
 Line = str | ConstrainedLine
+
+
 KEYS = ("prefix", "include", "exclude")
 
 

@@ -19,7 +19,7 @@ from mtkit.search.length_penalty import Average, LengthPenalty
 from mtkit.search.sampling import SamplingConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.engine import Find
+from mtkit.translate.engines.interface import Find
 
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 

@@ -15,10 +15,14 @@ from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.interface import Symbols
 from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.engine import Find
+from mtkit.translate.engines.interface import Find
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+
+
 MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
+
+
 PAST = ("past_keys", "past_values")  # [L, B, W, G, T, K]
 
 
