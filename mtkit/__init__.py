@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mtkit.assemble import load_translator as load_model
+    from mtkit.build.translator import load_translator as load_model
     from mtkit.errors import MtkitError
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
@@ -28,7 +28,7 @@ _HOMES = {
     "Translator": "mtkit.translate.translator:Translator",
     "evaluate": "mtkit.evaluation.score:score",
     "evaluate_run": "mtkit.pipeline:evaluate_run",
-    "load_model": "mtkit.assemble:load_translator",
+    "load_model": "mtkit.build.training:load_translator",
     "load_recipe": "mtkit.recipe.recipe:load_recipe",
     "run": "mtkit.pipeline:run",
     "train": "mtkit.pipeline:train",

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.assemble import load_exported, load_translator
 from mtkit.bench.grid import EngineName, Figures, Grid, Setting
+from mtkit.build.translator import load_exported, load_translator
 from mtkit.corpus.binarise import check_partners
 from mtkit.errors import DataError, MissingInputError, TrainingError, UsageError
 from mtkit.evaluation.score import score
-from mtkit.exported_model import is_exported, read_belongings
-from mtkit.model_folder import find_model, read_description
+from mtkit.model_folder.exported import is_exported, read_belongings
+from mtkit.model_folder.folder import find_model, read_description
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.ctranslate2 import Threads
 from mtkit.translate.translation import Translation

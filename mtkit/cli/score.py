@@ -25,7 +25,7 @@ def score(
     threads: Threads = None,
 ) -> None:
     """Print the log-probability of each given translation, in nats, the end of sentence included; one line each."""
-    from mtkit.assemble import load_scorer
+    from mtkit.build.translator import load_scorer
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
     from mtkit.translate.score import read_pairs

@@ -51,7 +51,7 @@ def translate(
     """Translate text; one line out for each line in, in order. On a terminal it asks for lines."""
     from functools import partial
 
-    from mtkit.assemble import load_translator
+    from mtkit.build.translator import load_translator
     from mtkit.cli.input import is_person, lines_of, without_first
     from mtkit.cli.output import lines_done
     from mtkit.cli.output import output as open_output

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.build.skip_init import META, Undrawn
 from mtkit.describe.cost import Cost, measure
 from mtkit.describe.parts import Part, part_of
 from mtkit.errors import RecipeError, UsageError
-from mtkit.model_folder import find_model, read_description, read_tokenizers
+from mtkit.model_folder.folder import find_model, read_description, read_tokenizers
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import ModelConfig, load_recipe
-from mtkit.undrawn import META, Undrawn
 
 LENGTH = 30  # tokens of either side, the end included: about what a sentence of news has
 

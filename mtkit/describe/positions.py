@@ -11,7 +11,7 @@ from torch import nn
 from mtkit.errors import UsageError
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
-from mtkit.model_folder import read_model
+from mtkit.model_folder.folder import read_model
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.plot.positions import ByDistance, Encoding, Panel, draw_positions

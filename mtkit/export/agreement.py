@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DataError
-from mtkit.model_folder import Loaded
+from mtkit.model_folder.folder import Loaded
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.interface import Engine, OwnEngine

@@ -8,9 +8,9 @@ from mtkit.errors import UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
 from mtkit.export.ctranslate2_rules import check
 from mtkit.export.ctranslate2_spec import specification
-from mtkit.exported_model import is_exported, write_belongings
 from mtkit.io.files import build_folder, writing
-from mtkit.model_folder import read_model
+from mtkit.model_folder.exported import is_exported, write_belongings
+from mtkit.model_folder.folder import read_model
 from mtkit.models.transformer.model import Transformer
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import MissingExtraError, UsageError
 from mtkit.export.agreement import check_agreement, sample_lines
-from mtkit.exported_model import is_exported, write_belongings
 from mtkit.io.files import build_folder, writing
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KeyValues
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
-from mtkit.model_folder import read_model
+from mtkit.model_folder.exported import is_exported, write_belongings
+from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import State
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import DecoderCache, Memory, Transformer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError, UsageError
-from mtkit.model_folder import (
+from mtkit.model_folder.folder import (
     CONFIG,
     LEXICON,
     WEIGHTS,

@@ -16,7 +16,7 @@ from mtkit.corpus.lexicon import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.io.files import build_folder, changed_files, check_plain, hash_file, hash_files, write_json, writing
-from mtkit.model_folder import find_model, read_description, read_tokenizers
+from mtkit.model_folder.folder import find_model, read_description, read_tokenizers
 from mtkit.pipeline.records import Json, read_json
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, plain

@@ -10,7 +10,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mtkit.assemble import build_training, build_untrained, default_device, with_precision
+from mtkit.build.skip_init import Undrawn
+from mtkit.build.training import build_training, build_untrained, default_device, with_precision
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.models.interface import TranslationModel
@@ -20,7 +21,6 @@ from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.learner import Learner
 from mtkit.training.objectives.interface import RewardName
 from mtkit.training.robustness.batch_size_search import largest_batch, learn_once
-from mtkit.undrawn import Undrawn
 
 SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
 PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mtkit import __version__
-from mtkit.model_folder import Description
+from mtkit.model_folder.folder import Description
 
 
 def model_card(description: Description, report: Mapping[str, Any], *, parameters: int) -> str:

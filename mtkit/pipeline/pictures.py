@@ -8,7 +8,7 @@ import torch
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
-from mtkit.model_folder import read_model
+from mtkit.model_folder.folder import read_model
 from mtkit.pipeline.run_folder import Run
 from mtkit.plot import attention as attention_map
 from mtkit.plot.curves import plot_curves

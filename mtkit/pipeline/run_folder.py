@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mtkit.assemble import with_precision
+from mtkit.build.training import with_precision
 from mtkit.errors import RecipeError
 from mtkit.io.files import hash_file, write_json, writing
 from mtkit.io.lock import RunLock

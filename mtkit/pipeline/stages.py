@@ -11,7 +11,7 @@ from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
-from mtkit.model_folder import find_model
+from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.batch_size import settle_batch_tokens
 from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.following import follow

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.assemble import load_translator
+from mtkit.build.translator import load_translator
 from mtkit.evaluation.score import Scores, evaluate
 from mtkit.io.files import hash_file, write_text
-from mtkit.model_folder import CARD, WEIGHTS, read_description
+from mtkit.model_folder.folder import CARD, WEIGHTS, read_description
 from mtkit.pipeline.model_card import model_card
 from mtkit.pipeline.records import Json
 from mtkit.pipeline.run_folder import Run

@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.assemble import build_loader, build_model, build_training, build_untrained, build_validator
+from mtkit.build.training import build_loader, build_model, build_training, build_untrained, build_validator
+from mtkit.build.training_sampler import SampledTranslations, target_pieces
 from mtkit.errors import DamagedError, MissingInputError
-from mtkit.generation import SampledTranslations, target_pieces
-from mtkit.model_folder import Description, change_search, find_model, verify_model, write_model
+from mtkit.model_folder.folder import Description, change_search, find_model, verify_model, write_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.measure import measure

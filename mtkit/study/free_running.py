@@ -8,12 +8,12 @@ import torch
 from pydantic import FiniteFloat
 from torch import Tensor
 
-from mtkit.assemble import default_device
+from mtkit.build.training import default_device
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.io.files import hash_file, write_json
-from mtkit.model_folder import WEIGHTS, read_model
+from mtkit.model_folder.folder import WEIGHTS, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.records import read_json
 from mtkit.pipeline.run_folder import RunFolder

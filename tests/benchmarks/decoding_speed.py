@@ -21,7 +21,7 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from mtkit.assemble import load_translator
+from mtkit.build.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.text.lines import read_lines
 from mtkit.translate.compute_type import ComputeType

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.assemble import build_training, build_untrained
+from mtkit.build.training import build_training, build_untrained
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.recipe.recipe import Recipe, load_recipe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.model_folder import Description, write_model
+from mtkit.model_folder.folder import Description, write_model
 from mtkit.recipe.recipe import ModelConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

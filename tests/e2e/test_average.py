@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.model_folder import read_model, write_model
+from mtkit.model_folder.folder import read_model, write_model
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.pipeline import average
 from mtkit.recipe.recipe import ModelConfig

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mtkit.assemble import load_translator
 from mtkit.bench import measure
 from mtkit.bench.grid import Figures, Grid, Setting
 from mtkit.bench.table import bench_table, refusals
+from mtkit.build.translator import load_translator
 from mtkit.cli import entry
 from mtkit.evaluation.score import score
-from mtkit.model_folder import read_model, write_model
+from mtkit.model_folder.folder import read_model, write_model
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit import assemble
+from mtkit.build import training as assemble
 from mtkit.cli import entry
 from mtkit.export import agreement
 from mtkit.layers.attention.linformer import LinformerConfig

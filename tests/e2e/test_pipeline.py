@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mtkit import pipeline
-from mtkit.assemble import load_translator
+from mtkit.build.translator import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.pipeline import Report, stages

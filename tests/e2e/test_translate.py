@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from mtkit.cli import entry
-from mtkit.model_folder import Description, write_model
+from mtkit.model_folder.folder import Description, write_model
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig

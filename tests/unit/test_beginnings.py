@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.beginnings import begin, take_vectors, take_weights
+from mtkit.build.initial_weights import begin, take_vectors, take_weights
 from mtkit.corpus.config import CorpusConfig, TrainFiles
 from mtkit.errors import RecipeError
 from mtkit.layers.attention.longformer import LongformerConfig
-from mtkit.model_folder import Description, write_model
+from mtkit.model_folder.folder import Description, write_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import SearchConfig

@@ -4,8 +4,8 @@ import pytest
 import torch
 from sacrebleu import sentence_bleu
 
+from mtkit.build.training_sampler import SampledTranslations, target_pieces
 from mtkit.corpus.order.collate import collate_source
-from mtkit.generation import SampledTranslations, target_pieces
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DamagedError, DataError, MissingInputError
-from mtkit.model_folder import Description, find_model, read_model, verify_model, write_model
+from mtkit.model_folder.folder import Description, find_model, read_model, verify_model, write_model
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig

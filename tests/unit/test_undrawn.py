@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from mtkit.build.skip_init import META, Undrawn
 from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.undrawn import META, Undrawn
 
 CONFIGS = [
     TransformerConfig(d_model=8, d_ff=12, num_heads=2, encoder_layers=1, decoder_layers=1),

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.build.validator import Part, Validator, spread
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store
@@ -21,7 +22,6 @@ from mtkit.training.distributed.process_group import Ranks
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.precision import Precision
-from mtkit.validator import Part, Validator, spread
 
 
 @pytest.fixture

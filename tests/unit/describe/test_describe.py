@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from mtkit.build.skip_init import META, Undrawn
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import made_up_batch
@@ -28,7 +29,6 @@ from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
 from mtkit.training.objectives.cross_entropy import label_smoothed_loss
-from mtkit.undrawn import META, Undrawn
 
 VOCAB, LENGTH = 20, 7
 TINY = {"d_model": 8, "d_ff": 12, "num_heads": 2, "dropout": 0.0}

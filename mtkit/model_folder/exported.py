@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.model_folder import (
+from mtkit.model_folder.folder import (
     EXPORTED,
     Description,
     read_description,

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 META = torch.device("meta")
+
+
 DRAWS = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
 
 

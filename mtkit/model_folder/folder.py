@@ -44,7 +44,11 @@ from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import mismatches
 
 FORMAT = 1  # raised when older programs could not read a model any more
+
+
 WEIGHTS, CONFIG, CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
+
+
 EXPORTED = "mtkit.json"  # what an exported model has in place of CONFIG (see exported_model.py)
 
 

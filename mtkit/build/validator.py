@@ -18,6 +18,8 @@ from mtkit.training.monitoring.validation import Share, Validation, interleaved
 from mtkit.training.precision import Precision
 
 Translate = Callable[[TranslationModel, Sequence[str]], list[str]]
+
+
 Bleu = Callable[[Sequence[str], Sequence[str]], float]
 
 

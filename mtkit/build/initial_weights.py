@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import RecipeError
-from mtkit.model_folder import Loaded, read_model
+from mtkit.model_folder.folder import Loaded, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.recipe.recipe import Recipe
@@ -23,6 +23,7 @@ from mtkit.training.parameter_selection import select, tensor_names, within
 from mtkit.training.weights import weights
 
 Say = Callable[[str, str], None]  # is told what became of a stage
+
 
 # weights that have a row for each piece, and whose pieces these are
 _ROWS = {
