@@ -2,7 +2,7 @@
 
 from mtkit.pipeline.average import average
 from mtkit.pipeline.dry_run import dry_run
-from mtkit.pipeline.pictures import plot_attention
+from mtkit.pipeline.plots import plot_attention
 from mtkit.pipeline.stages import Report, evaluate_run, preprocess, run, train, train_tokenizer
 
 __all__ = [

@@ -18,10 +18,10 @@ from mtkit.model_folder.folder import (
     verify_model,
     write_model,
 )
-from mtkit.pipeline.corpus import Stores
 from mtkit.pipeline.model_card import model_card
+from mtkit.pipeline.prepare_corpus import Stores
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.pipeline.training import describe
+from mtkit.pipeline.train_stage import describe
 from mtkit.recipe.recipe import load_saved
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.averaging import average_checkpoints

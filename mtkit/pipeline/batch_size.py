@@ -10,7 +10,7 @@ from mtkit.build.training import build_training, build_untrained
 from mtkit.build.training_sampler import SampledTranslations, target_pieces
 from mtkit.corpus.order.dummy_batch import made_up_batch
 from mtkit.corpus.store import SIDES
-from mtkit.pipeline.corpus import Stores
+from mtkit.pipeline.prepare_corpus import Stores
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import save_recipe
 from mtkit.text.tokenizer import TokenizerPair

@@ -13,7 +13,7 @@ from mtkit.build.training import with_precision
 from mtkit.errors import RecipeError
 from mtkit.io.files import hash_file, write_json, writing
 from mtkit.io.lock import RunLock
-from mtkit.pipeline.changes import changes
+from mtkit.pipeline.reconcile import changes
 from mtkit.pipeline.records import Json, Report, Stamps, read_json
 from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
 from mtkit.training.checkpoints.checkpoint import list_checkpoints

@@ -13,12 +13,11 @@ from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.batch_size import settle_batch_tokens
-from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
-from mtkit.pipeline.following import follow
-from mtkit.pipeline.pictures import draw_pictures
+from mtkit.pipeline.plots import draw_pictures
+from mtkit.pipeline.prepare_corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import Run, RunFolder, open_run
-from mtkit.pipeline.testing import evaluate_tests, summary_lines
-from mtkit.pipeline.training import Trained, check_beginnings, train_model
+from mtkit.pipeline.score_test_sets import evaluate_tests, summary_lines
+from mtkit.pipeline.train_stage import Trained, check_beginnings, follow, train_model
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.training.distributed.process_group import Ranks, joined
 from mtkit.training.monitoring.log import Display

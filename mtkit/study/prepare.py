@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.io.files import build_folder
-from mtkit.pipeline.corpus import check_inputs, make_corpus, make_tokenizer
+from mtkit.pipeline.prepare_corpus import check_inputs, make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import RunFolder, open_run
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.study.runs import StudyRun

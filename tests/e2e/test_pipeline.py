@@ -15,7 +15,7 @@ from mtkit.build.translator import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.pipeline import Report, stages
-from mtkit.pipeline.corpus import Stores, make_corpus
+from mtkit.pipeline.prepare_corpus import Stores, make_corpus
 from mtkit.pipeline.run_folder import Run
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.tokenizer import TokenizerPair

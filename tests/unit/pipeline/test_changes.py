@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.pipeline.changes import Changes, changes
+from mtkit.pipeline.reconcile import Changes, changes
 from mtkit.recipe.recipe import Recipe, load_recipe
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.errors import BusyError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
-from mtkit.pipeline.corpus import make_corpus, make_tokenizer
+from mtkit.pipeline.prepare_corpus import make_corpus, make_tokenizer
 from mtkit.pipeline.run_folder import open_run
 from mtkit.recipe.recipe import load_saved
 from mtkit.study.prepare import prepare

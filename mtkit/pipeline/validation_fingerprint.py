@@ -12,7 +12,11 @@ from mtkit.recipe.recipe import Recipe, plain
 from mtkit.search.config import SearchConfig
 
 _OWN = {"beam_size", "n_best", "method", "rerank"}  # of a search; validation has its own, see build_validator
+
+
 _SEARCH = [each.name for each in dataclasses.fields(SearchConfig) if each.name not in _OWN]
+
+
 OF_BLEU = frozenset({"evaluation.tokenize", *(f"search.{name}" for name in _SEARCH)})  # what its BLEU depends on
 
 

@@ -23,6 +23,8 @@ from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.translator import Translator
 
 SAMPLES = 6
+
+
 HOW = {"beam_size", "compute_type", "seconds"}  # a test set was translated, in report.json
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mtkit.pipeline.measure import OF_BLEU
+from mtkit.pipeline.validation_fingerprint import OF_BLEU
 from mtkit.recipe.recipe import Recipe, plain
 from mtkit.training.config import harmless_keys
 

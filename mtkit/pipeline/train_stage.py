@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mtkit.build.training import build_loader, build_model, build_training, build_untrained, build_validator
 from mtkit.build.training_sampler import SampledTranslations, target_pieces
+from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.model_folder.folder import Description, change_search, find_model, verify_model, write_model
 from mtkit.models.interface import TranslationModel
-from mtkit.pipeline.corpus import Stores
-from mtkit.pipeline.measure import measure
 from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.run_folder import Run
-from mtkit.recipe.recipe import Recipe, plain
+from mtkit.pipeline.prepare_corpus import Stores
+from mtkit.pipeline.run_folder import Run, RunFolder, run_folder_path
+from mtkit.pipeline.validation_fingerprint import measure
+from mtkit.recipe.recipe import Recipe, load_saved, plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.compile import compile_model
 from mtkit.training.distributed.process_group import Ranks
 from mtkit.training.loop import TrainingResult, train
+from mtkit.training.monitoring.log import Log, Silent
 from mtkit.training.run import Surroundings
 
 
@@ -160,3 +164,21 @@ def _summary(result: TrainingResult, recipe: Recipe) -> dict[str, Any]:
         "best_update": result.best.update if result.best else None,
         "precision": recipe.training.precision,
     }
+
+
+def follow(recipe: Recipe, run_dir: Path | None, ranks: Ranks) -> Path:
+    """Train beside the first process, in the same run folder; gives that folder.
+
+    Raises:
+        MtkitError: as `training.loop.train`.
+    """
+    ranks.wait()
+    folder = RunFolder(run_folder_path(recipe, run_dir))
+    with TemporaryDirectory() as own, Log(Path(own) / "log.jsonl", Silent()) as log:
+        run = Run(load_saved(folder.recipe), folder, log)
+        pair = TokenizerPair.load(folder.tokenizer)
+        tokenizers = replace(pair, config=replace(pair.config, sampling=run.recipe.tokenizer.sampling))
+        train = [Store(folder.train(number)) for number in range(len(run.recipe.corpus.train))]
+        valid = None if run.recipe.corpus.valid is None else Store(folder.valid)
+        train_model(run, tokenizers, Stores(train, valid, folder.lexicon), ranks)
+    return folder.path
