@@ -26,8 +26,9 @@ from mtkit.training.monitoring.log import Log
 from mtkit.training.monitoring.meter import Meter, Stopwatch, Sums
 from mtkit.training.monitoring.validation import Share, Validate, Validation
 from mtkit.training.progress import Progress
-from mtkit.training.robustness.divergence import DivergenceConfig, go_back
+from mtkit.training.robustness.divergence import DivergenceConfig
 from mtkit.training.robustness.nonfinite import Evidence, some, write_evidence
+from mtkit.training.robustness.rollback import go_back
 from mtkit.training.robustness.signals import Signals
 
 
