@@ -34,10 +34,10 @@ def study(
     from mtkit.cli.display import display
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.errors import UsageError
-    from mtkit.study.places import gpus, share_of_cpu
+    from mtkit.study.jobs import gpus, share_of_cpu
+    from mtkit.study.load import read_study
     from mtkit.study.plan import plan
-    from mtkit.study.program import carry_out, report
-    from mtkit.study.read import read_study
+    from mtkit.study.run import carry_out, report
     from mtkit.study.runs import runs_of, study_folder
     from mtkit.study.table import notes, study_table
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from mtkit.pipeline.dry_run import duration, forecast
-from mtkit.study.outcome import State
-from mtkit.study.read import Study
-from mtkit.study.runs import StudyRun
+from mtkit.study.load import Study
+from mtkit.study.runs import State, StudyRun
 
 
 def plan(study: Study, runs: Sequence[StudyRun], *, at_a_time: int) -> tuple[Table, list[str]]:

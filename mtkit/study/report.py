@@ -6,11 +6,14 @@ from pathlib import Path
 
 from mtkit.io.files import write_json, write_text, writing
 from mtkit.plot.picture import is_installed
-from mtkit.study import curves, length_picture
+from mtkit.study import curves
+from mtkit.study import length_plot as length_picture
 from mtkit.study.results import Results
 from mtkit.study.table import as_csv, as_json, markdown
 
 MARKDOWN, CSV, JSON = "results.md", "results.csv", "results.json"
+
+
 PICTURES = {"curves.png": curves.draw, "by_length.png": length_picture.draw}
 
 

@@ -10,9 +10,8 @@ from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import Significance, paired_bootstrap
 from mtkit.study.by_length import lines_by_length, names
 from mtkit.study.config import StudyConfig
-from mtkit.study.outcome import Outcome, State, outcome
-from mtkit.study.read import Study
-from mtkit.study.runs import StudyRun
+from mtkit.study.load import Study
+from mtkit.study.runs import Outcome, State, StudyRun, outcome
 from mtkit.text.lines import read_lines
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from mtkit.study.outcome import State
 from mtkit.study.results import Results, Row, Spread, figures_of
+from mtkit.study.runs import State
 
 LEFT = ("variant", "runs", "p")  # columns of text; the others hold numbers
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from mtkit.recipe.recipe import save_recipe
-from mtkit.study.read import Study, read_study
+from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
 
 RECIPE = """\

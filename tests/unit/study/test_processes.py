@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from mtkit.errors import Interrupted, MtkitError, UsageError
-from mtkit.study.places import Place, gpus, share_of_cpu
-from mtkit.study.processes import execute, mtkit_run
+from mtkit.study.jobs import Place, execute, gpus, mtkit_run, share_of_cpu
 from mtkit.study.runs import StudyRun, runs_of
 from tests.unit.study.made_up import finish, toy_corpus, toy_study
 

@@ -9,7 +9,7 @@ import pytest
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.shipped import shipped
-from mtkit.study.read import read_study
+from mtkit.study.load import read_study
 from mtkit.study.runs import runs_of
 from mtkit.training.decoder_inputs.interface import TargetPieces
 from tests.unit.study.made_up import STUDY, toy_corpus, toy_study

@@ -15,14 +15,13 @@ from sacrebleu.metrics.bleu import BLEU
 from mtkit.evaluation.significance import paired_bootstrap
 from mtkit.plot.by_length import ByLength, Group
 from mtkit.plot.curves import Curves
-from mtkit.study import length_picture
+from mtkit.study import length_plot as length_picture
 from mtkit.study.by_length import bleu_by_length, names
 from mtkit.study.curves import mean_curves
-from mtkit.study.outcome import State
-from mtkit.study.program import report
-from mtkit.study.read import Study
+from mtkit.study.load import Study
 from mtkit.study.results import Results, collect
-from mtkit.study.runs import runs_of
+from mtkit.study.run import report
+from mtkit.study.runs import State, runs_of
 from mtkit.study.table import as_csv, as_json, markdown, rows, study_table
 from tests.unit.study.made_up import finish, sentences, toy_corpus, toy_study, translated
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,8 +15,7 @@ from mtkit.recipe.recipe import Recipe, build_recipe, read_tree
 from mtkit.recipe.schema import build, close, shorten
 from mtkit.recipe.shipped import find, shipped
 from mtkit.recipe.yaml_reader import Stated, read_yaml_file
-from mtkit.study.cells import cells, nest
-from mtkit.study.config import StudyConfig
+from mtkit.study.config import StudyConfig, nothing
 
 # what a study decides by itself, with the reason
 _DECIDED = {
@@ -165,3 +166,50 @@ def _check_test(recipes: Mapping[str, Recipe], tree: Stated, *, baseline: str, t
             raise RecipeError(f"{place}: test: {test}: {name} has other files of that name than {baseline}, or none")
         if "bleu" not in recipe.evaluation.metrics:
             raise RecipeError(f"{place}: {name}: evaluation.metrics: a study compares by bleu; name it there")
+
+
+Grid = Mapping[str, Sequence[Stated]]
+
+
+def cells(variants: Mapping[str, Stated], grid: Grid) -> dict[str, Stated]:
+    """What each variant states, by its name: `rope`, `warmup=400`, or `rope+warmup=400` where there is both.
+
+    Raises:
+        RecipeError: two would have the same name.
+    """
+    found: dict[str, Stated] = {}
+    for name, stated in (variants or {"": nothing()}).items():
+        for labels, cell in _combinations(grid):
+            full = "+".join([name, *labels] if name else labels)
+            if full in found:
+                raise RecipeError(
+                    f"{cell.origin.place}: grid: two combinations are called {full}; name them as variants"
+                )
+            found[full] = merge(stated, cell)
+    return found
+
+
+def _combinations(grid: Grid) -> Iterator[tuple[list[str], Stated]]:
+    axes = [[(path, number, value) for number, value in enumerate(values)] for path, values in grid.items()]
+    for chosen in itertools.product(*axes):
+        cell = nothing()
+        for path, _, value in chosen:
+            cell = merge(cell, nest(path, value))
+        yield [_label(path, number, value) for path, number, value in chosen], cell
+
+
+def nest(path: str, value: Stated) -> Stated:
+    """The part of a recipe that states a value at a path."""
+    for key in reversed(path.split(".")):
+        value = Stated({key: value}, value.origin)
+    return value
+
+
+def _label(path: str, number: int, value: Stated) -> str:
+    """`warmup=400`, `norm=post`; of a mapping its kind, and of what has none its number in the grid, from 0."""
+    key = path.removesuffix(".kind").rpartition(".")[2]
+    plain = value.plain()
+    if isinstance(plain, dict):
+        plain = plain.get("kind", number)
+    text = str(number) if isinstance(plain, list) else "none" if plain is None else str(plain).lower()
+    return f"{key}=" + re.sub(r"[^\w.-]", "-", text)

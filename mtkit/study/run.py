@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.io.lock import RunLock
-from mtkit.study.places import Place
+from mtkit.study.jobs import Place, execute
+from mtkit.study.load import Study
 from mtkit.study.prepare import prepare
-from mtkit.study.processes import execute
-from mtkit.study.read import Study
 from mtkit.study.report import write_results
 from mtkit.study.results import Results, collect
 from mtkit.study.runs import runs_of

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from os import environ
 from pathlib import Path
 
-from mtkit.errors import Interrupted, MtkitError, TrainingError
+import torch
+
+from mtkit.errors import Interrupted, MtkitError, TrainingError, UsageError
+from mtkit.hardware import find_device
 from mtkit.io.files import reading, writing
-from mtkit.study.places import Place
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.robustness.signals import Signals
 
 SECONDS = 0.2  # between two looks at the processes
+
+
 _ERROR = "mtkit: error: "  # how a command begins its last words
 
 
@@ -156,3 +161,39 @@ def _may_begin(run: StudyRun) -> bool:
         return True
     run.note_failure(f"not begun: {run.source.label} has no model to begin from")
     return False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Room for one run: a share of the processor, or a GPU; `environment` confines a process to it."""
+
+    name: str
+    environment: Mapping[str, str]
+
+
+def share_of_cpu(count: int) -> list[Place]:
+    """So many places with equally many threads."""
+    threads = max(1, torch.get_num_threads() // count)
+    return [Place(f"{threads} threads", {"OMP_NUM_THREADS": str(threads)})] * count
+
+
+def gpus(names: Sequence[str]) -> list[Place]:
+    """A place on each GPU, such as cuda:0.
+
+    Raises:
+        UsageError: a name is not that of a GPU, or not of one that is here.
+    """
+    places = []
+    for name in names:
+        device = find_device(name)
+        if device.type != "cuda":
+            raise UsageError(f"device {name}: not a GPU such as cuda:0; --parallel N divides the processor")
+        seen = _visible(torch.cuda.device_count())
+        places.append(Place(name, {"CUDA_VISIBLE_DEVICES": seen[device.index or 0]}))
+    return places
+
+
+def _visible(count: int) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES must say for each of the GPUs that this process sees."""
+    stated = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return stated.split(",") if stated else [str(number) for number in range(count)]
