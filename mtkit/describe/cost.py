@@ -18,7 +18,7 @@ from mtkit.layers.feed_forward.mixture_of_experts import Experts
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.stack import Stack
 from mtkit.text.vocab import Vocab
-from mtkit.training.objectives.cross_entropy import label_smoothed_loss
+from mtkit.training.chunked_loss import label_smoothed_loss
 
 BATCH = 4096  # tokens of a side; what is computed once for a batch (such as a table of positions) is spread over them
 FIRST_STEPS, LAST_STEPS = 2, 4  # decoder steps after which the cache is looked at

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.objectives import cross_entropy as loss
-from mtkit.training.objectives.cross_entropy import label_smoothed_loss
 
 N, D, V = 37, 8, 19
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.objectives.cross_entropy import CHUNK
+from mtkit.training.chunked_loss import CHUNK
 
 
 @dataclass(frozen=True)

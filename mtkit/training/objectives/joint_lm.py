@@ -10,7 +10,7 @@ from pydantic import Field
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.objectives.cross_entropy import label_smoothed_loss
+from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.objectives.interface import Parts
 
 

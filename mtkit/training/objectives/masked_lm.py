@@ -8,7 +8,7 @@ from typing import Literal
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
-from mtkit.training.objectives.cross_entropy import label_smoothed_loss
+from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.objectives.interface import Parts
 
 

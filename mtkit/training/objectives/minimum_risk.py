@@ -13,9 +13,9 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import Losses, TranslationModel
+from mtkit.training.chunked_loss import in_chunks, log_probs
 from mtkit.training.decoder_inputs.interface import TargetPieces
 from mtkit.training.decoder_inputs.no_grad import aside
-from mtkit.training.objectives.chunked import in_chunks, log_probs
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.interface import Generation, Parts, RewardName
 

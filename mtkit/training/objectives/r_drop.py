@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
+from mtkit.training.chunked_loss import in_chunks, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.chunked import in_chunks, log_probs
 from mtkit.training.objectives.interface import Parts
 
 

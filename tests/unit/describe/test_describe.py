@@ -28,7 +28,7 @@ from mtkit.models.rnn.attention_config import AttentionRNNConfig
 from mtkit.models.rnn.seq2seq import LSTMConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
-from mtkit.training.objectives.cross_entropy import label_smoothed_loss
+from mtkit.training.chunked_loss import label_smoothed_loss
 
 VOCAB, LENGTH = 20, 7
 TINY = {"d_model": 8, "d_ff": 12, "num_heads": 2, "dropout": 0.0}
