@@ -1,6 +1,34 @@
-"""mtkit: machine translation from two text files to a measured, deployable system.
+"""mtkit: machine translation, from two text files to a measured, deployable system.
 
-These names are what programs may rely on; they are loaded when first used, so that `import mtkit` is quick.
+The public Python API; everything else may change between versions. Names are imported on first use, so `import mtkit`
+is fast and does not import torch.
+
+Translating:
+    load_model      load a model folder, a finished run, an exported model or an ensemble as a Translator
+    Translator      its methods `translate` and `translate_lines` translate lines of text
+    Translation     the translation of a line, with scores and alternatives if requested
+Training:
+    load_recipe     read and check a recipe, with overrides
+    Recipe          everything about a run: corpus, tokenizer, model, training, search and evaluation
+    train           train the model of a recipe
+    run             run all stages of a recipe, from text files to scores
+    Report          the result of `train`, `run` and `evaluate_run`
+Evaluating:
+    evaluate        BLEU, chrF and TER of translations
+    Scores          its result
+    evaluate_run    translate and score the test sets of a finished run
+Errors:
+    MtkitError      base class of all errors that a user can cause; see errors.py
+
+Example:
+    >>> import mtkit
+    >>> report = mtkit.run(mtkit.load_recipe("quickstart", ["training.max_updates=500"]))
+    >>> report.content["test"]["embedded"]["bleu"]
+    >>> translator = mtkit.load_model(report.run_dir)
+    >>> hyps = translator.translate_lines(["The dog runs .", "A cat sleeps ."])
+    >>> mtkit.evaluate(hyps, [["Der Hund rennt .", "Eine Katze schläft ."]]).bleu.value
+
+Recipes can also be built in Python from the configuration classes; see `train`.
 """
 
 from __future__ import annotations
@@ -13,25 +41,25 @@ if TYPE_CHECKING:
     from mtkit.errors import MtkitError
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
-    from mtkit.pipeline import Report, evaluate_run, run, train
+    from mtkit.pipeline.stages import Report, evaluate_run, run, train
     from mtkit.recipe.recipe import Recipe, load_recipe
     from mtkit.translate.translator import Translation, Translator
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_HOMES = {
+_LOCATIONS = {
     "MtkitError": "mtkit.errors:MtkitError",
     "Recipe": "mtkit.recipe.recipe:Recipe",
-    "Report": "mtkit.pipeline:Report",
+    "Report": "mtkit.pipeline.stages:Report",
     "Scores": "mtkit.evaluation.score:Scores",
     "Translation": "mtkit.translate.translator:Translation",
     "Translator": "mtkit.translate.translator:Translator",
     "evaluate": "mtkit.evaluation.score:score",
-    "evaluate_run": "mtkit.pipeline:evaluate_run",
-    "load_model": "mtkit.build.training:load_translator",
+    "evaluate_run": "mtkit.pipeline.stages:evaluate_run",
+    "load_model": "mtkit.build.translator:load_translator",
     "load_recipe": "mtkit.recipe.recipe:load_recipe",
-    "run": "mtkit.pipeline:run",
-    "train": "mtkit.pipeline:train",
+    "run": "mtkit.pipeline.stages:run",
+    "train": "mtkit.pipeline.stages:train",
 }
 
 __all__ = [
@@ -52,10 +80,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for (PEP 562)."""
-    if name not in _HOMES:
+    """Import a public name on first access (PEP 562)."""
+    if name not in _LOCATIONS:
         raise AttributeError(f"module mtkit has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
+    module, _, attribute = _LOCATIONS[name].partition(":")
     return vars(importlib.import_module(module))[attribute]
 
 

@@ -1,4 +1,4 @@
-"""`python -m mtkit`, which is also how torchrun starts it."""
+"""Entry point of `python -m mtkit`, also used by torchrun."""
 
 from mtkit.cli.entry import main
 

@@ -1,38 +1,57 @@
-"""The error tree: one class for each exit code. What a user can cause is raised as one of these."""
+"""Errors that a user, the machine or the data can cause: one class per exit code."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 
 class MtkitError(Exception):
-    """Something that a user can cause and mend; the message says what, where, and the remedy.
+    """Base class of all errors that a user can cause and fix; the message names the place, the value and the remedy.
 
-    A command prints the message without a traceback and exits with `exit_code`. What is raised as anything else is a
-    fault of mtkit: the command says so and exits with 1.
+    A command prints the message without a traceback and exits with `exit_code`. Any other exception is a bug in mtkit:
+    the command reports it as such and exits with 1.
     """
 
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """From process to process as it is, and not, as exceptions otherwise are, made anew from its message."""
+        """Pickle all attributes; by default exceptions are rebuilt from `args`, which subclasses do not accept."""
         return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class UsageError(MtkitError):
-    """The command was called wrongly."""
+    """Wrong arguments or options of a command."""
 
     exit_code = 2
 
 
 class DataError(MtkitError):
-    """The content of an input file cannot be used."""
+    """Unusable content of an input file."""
 
     exit_code = 65
 
 
+class FormatError(DataError):
+    """A folder written by another version of mtkit in a format that this version does not read.
+
+    Args:
+        path: the file or folder.
+        written_by: the version that wrote it.
+        reason: the difference, such as "in model format 1, but mtkit 0.2.0 reads format 2".
+        remedy: what to do; "or use" that version is appended.
+    """
+
+    def __init__(self, path: Path, written_by: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{path}: written by mtkit {written_by} {reason}; {remedy}, or use mtkit {written_by}")
+
+
 class DamagedError(DataError):
-    """What mtkit wrote is no longer as it was written; `what` says so without the remedy."""
+    """A file written by mtkit that was changed or truncated.
+
+    Attributes:
+        what: the message without the remedy.
+    """
 
     def __init__(self, what: str, remedy: str | None = None) -> None:
         super().__init__(what if remedy is None else f"{what}; {remedy}")
@@ -40,13 +59,13 @@ class DamagedError(DataError):
 
 
 class MissingInputError(MtkitError):
-    """An input file or folder is not there."""
+    """An input file or folder that does not exist."""
 
     exit_code = 66
 
 
 class MissingExtraError(MtkitError):
-    """A command needs an optional dependency that is not installed."""
+    """An optional dependency that a command needs and that is not installed."""
 
     exit_code = 69
 
@@ -54,39 +73,39 @@ class MissingExtraError(MtkitError):
         super().__init__(f"this needs the package {package}: pip install 'mtkit[{extra}]'")
 
 
-class TrainingError(MtkitError):
-    """Training cannot go on, since a loss is not finite; or memory is used up, in training or another command."""
+class ComputeError(MtkitError):
+    """A computation that cannot continue: a non-finite loss in training, or out of memory in any command."""
 
     exit_code = 70
 
 
 class ReadWriteError(MtkitError):
-    """The operating system refused to read or to write."""
+    """A read or write that the operating system rejected."""
 
     exit_code = 74
 
 
 class BusyError(MtkitError):
-    """Another process holds the run folder."""
+    """A run folder that is locked by another process."""
 
     exit_code = 75
 
 
 class RecipeError(MtkitError):
-    """The recipe, or an override of it, is wrong or has changed."""
+    """A recipe or override that is invalid, or that changed since the training was started."""
 
     exit_code = 78
 
 
 class Interrupted(MtkitError):
-    """A signal asked the program to end; what there was to save has been saved."""
+    """A signal that ended the program after its state was saved; the exit code is 128 + the signal number."""
 
     def __init__(self, signal_number: int, message: str = "interrupted; the state is saved") -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
 
 
-class ReaderGoneError(MtkitError):
-    """Whoever read our output closed it."""
+class OutputClosedError(MtkitError):
+    """An output pipe that was closed by its reader."""
 
     exit_code = 141

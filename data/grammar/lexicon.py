@@ -67,7 +67,7 @@ class Complement:
 class VerbEntry:
     """One line of the verb table, not yet inflected."""
 
-    english: tuple[str, ...]                # base, past, -ing: as many as are irregular
+    english: tuple[str, ...]                # base, past, -ing: the irregular ones
     infinitive: str
     third_person: str
     auxiliary: str

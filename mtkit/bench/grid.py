@@ -1,4 +1,4 @@
-"""The settings of a benchmark, and what is measured for each."""
+"""Settings and results of a benchmark of translation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from mtkit.translate.compute_type import ComputeType
+from mtkit.inference.prepare import ComputeType
 
 EngineName = Literal["mtkit", "ctranslate2"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One cell of the grid.
+class BenchSetting:
+    """One combination of settings.
 
     Attributes:
-        threads: of all workers together; 0: as many as there are processors.
         batch_tokens: (sentences + hypotheses) × longest source of a batch; None: the default.
+        threads: CPU threads of all workers together; 0: one for each available CPU.
+        rewrite: see TranslationOptions; without effect on another engine.
     """
 
     engine: EngineName = "mtkit"
@@ -29,16 +30,21 @@ class Setting:
     workers: int = 1
     shortlist: bool = False
     threads: int = 0
+    rewrite: bool = True
 
     @property
-    def threads_each(self) -> int:
-        """Threads of one worker."""
+    def threads_per_worker(self) -> int:
+        """CPU threads of one worker."""
         return max(1, (self.threads or len(os.sched_getaffinity(0))) // self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
-    """Which settings are measured: every combination."""
+class BenchGrid:
+    """Values of each setting; every combination is measured.
+
+    Attributes:
+        peer: another engine to measure with the same settings; None: mtkit only.
+    """
 
     compute_types: Sequence[ComputeType] = ("auto",)
     beam_sizes: Sequence[int] = (1, 5)
@@ -47,20 +53,22 @@ class Grid:
     shortlist: Sequence[bool] = (False,)
     peer: EngineName | None = None
     threads: int = 0
+    rewrite: bool = True
 
-    def settings(self) -> Iterator[Setting]:
-        """The other engine's figures come right after ours, which has a shortlist of its own or none."""
-        cells = itertools.product(
+    def settings(self) -> Iterator[BenchSetting]:
+        """All combinations; the peer follows mtkit, except with a shortlist, which only mtkit supports."""
+        combinations = itertools.product(
             self.beam_sizes, self.compute_types, self.batch_tokens, self.workers, sorted(self.shortlist)
         )
-        for beam_size, compute_type, batch_tokens, workers, shortlist in cells:
-            setting = Setting(
+        for beam_size, compute_type, batch_tokens, workers, shortlist in combinations:
+            setting = BenchSetting(
                 compute_type=compute_type,
                 beam_size=beam_size,
                 batch_tokens=batch_tokens,
                 workers=workers,
                 shortlist=shortlist,
                 threads=self.threads,
+                rewrite=self.rewrite,
             )
             yield setting
             if self.peer is not None and not shortlist:
@@ -68,31 +76,31 @@ class Grid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What was measured for a setting.
+class BenchResult:
+    """Measurements of one setting.
 
     Attributes:
-        computed_with: the numbers that `auto` came to.
-        seconds: for the whole text, the best of the repetitions, loading and warming up apart.
-        tokens_per_second: pieces of the translations and ends of sentence.
-        latency_p50, latency_p95: milliseconds for one line alone.
-        memory: MiB at its peak, of all processes together (each worker counted as the largest of them).
+        actual_compute_type: compute type that `auto` was resolved to.
+        seconds: for the whole text, the fastest repetition, without loading and warm-up.
+        tokens_per_second: output tokens, ends of sentence included.
+        latency_p50, latency_p95: milliseconds to translate a single line.
+        peak_memory: MiB of all processes together; each worker counts as the largest worker.
         bleu: None without a reference.
-        refused: why the engine cannot work in this setting; the figures are then 0.
+        error: reason why the engine does not support the setting; the measurements are then 0.
     """
 
-    setting: Setting
-    computed_with: str = ""
+    setting: BenchSetting
+    actual_compute_type: str = ""
     seconds: float = 0.0
     sentences_per_second: float = 0.0
     tokens_per_second: float = 0.0
     latency_p50: float = 0.0
     latency_p95: float = 0.0
-    memory: float = 0.0
+    peak_memory: float = 0.0
     bleu: float | None = None
-    refused: str | None = None
+    error: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, those of the setting among them."""
+        """Measurements and settings in one mapping."""
         values = asdict(self)
         return {**values.pop("setting"), **values}

@@ -1,4 +1,4 @@
-"""How fast a model translates, how well, and in how much memory: over a grid of settings, beside another engine."""
+"""Benchmark of translation: speed, latency, memory and BLEU over a grid of settings, optionally of two engines."""
 
 from __future__ import annotations
 
@@ -18,168 +18,175 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.bench.grid import EngineName, Figures, Grid, Setting
+from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
 from mtkit.build.translator import load_exported, load_translator
-from mtkit.corpus.binarise import check_partners
-from mtkit.errors import DataError, MissingInputError, TrainingError, UsageError
+from mtkit.corpus.binarise import check_line_counts
+from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
-from mtkit.model_folder.exported import is_exported, read_belongings
-from mtkit.model_folder.folder import find_model, read_description
+from mtkit.model_folder.exported import is_exported, read_exported_model
+from mtkit.model_folder.folder import find_model, read_metadata
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.ctranslate2 import Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
-from mtkit.translate.workers import translating
+from mtkit.translate.workers import translator_pool
 
-WARM_UP = 32  # lines translated before the clock starts
-SINGLE = 50  # lines translated one by one for the latency
+NUM_WARMUP_LINES = 32  # lines translated before time is taken
+NUM_LATENCY_LINES = 50  # lines translated one by one to measure latency
 MEBIBYTE = 1 << 20
-PEER_TOKENS = 1_024  # of a batch of CTranslate2, whose best were of 32 to 64 captions
+CTRANSLATE2_BATCH_TOKENS = 1_024  # measured: its fastest batches held 32 to 64 captions
 
-Export = Callable[[Path, Path], object]  # (model, folder to write) for the other engine
+Export = Callable[[Path, Path], object]  # (model folder, output folder)
 
 
-def read_input(src: Path, ref: Path | None, most: int) -> tuple[list[str], list[str] | None]:
-    """At most so many lines of a source text and of its translation.
+def read_input(src: Path, ref: Path | None, max_lines: int) -> tuple[list[str], list[str] | None]:
+    """Read the first `max_lines` lines of a source text and of its reference translation.
 
     Raises:
-        DataError: unequal numbers of lines, or none.
+        DataError: the files have different numbers of lines, or no lines.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     if ref is not None:
-        check_partners(src, ref)
-    lines, refs = (None if path is None else list(itertools.islice(read_lines(path), most)) for path in (src, ref))
+        check_line_counts(src, ref)
+    lines, refs = (None if path is None else list(itertools.islice(read_lines(path), max_lines)) for path in (src, ref))
     if not lines:
-        raise DataError(f"{src}: has no lines; there is nothing to translate")
+        raise DataError(f"{src}: has no lines; nothing to translate")
     return lines, refs
 
 
 def bench(
     model: Path,
     lines: Sequence[str],
-    grid: Grid,
+    grid: BenchGrid,
     *,
     export: Export | None = None,
     ref: Sequence[str] | None = None,
     repeat: int = 1,
-) -> Iterator[Figures]:
-    """Measure every setting of the grid, each in a process of its own.
+) -> Iterator[BenchResult]:
+    """Measure every setting of the grid, each in its own process.
 
     Args:
         model: a model folder or a finished run.
-        lines: what is translated.
+        lines: source text.
         grid: the settings.
-        export: makes the model of the grid's peer.
-        ref: references, as many as lines, for BLEU.
-        repeat: how often the text is translated; the fastest counts.
+        export: writes the model for the grid's peer.
+        ref: references for BLEU, one for each line.
+        repeat: number of translations of the text; the fastest counts.
 
     Raises:
-        MtkitError: as loading and exporting; what a single setting is refused for is in its figures.
-        TrainingError: a process ended, for lack of memory.
+        MtkitError: loading or exporting failed. A setting that an engine does not support is no error but a result.
+        ComputeError: a process was killed, probably for lack of memory.
     """
     lang = _target_language(model)
     with tempfile.TemporaryDirectory() as temporary:
         folders: dict[EngineName, Path] = {"mtkit": model, "ctranslate2": Path(temporary) / "exported"}
         if grid.peer is not None:
             if export is None:
-                raise ValueError(f"{grid.peer} without a function that exports to it")
+                raise ValueError(f"peer {grid.peer} needs an export function")
             export(model, folders["ctranslate2"])
         for setting in grid.settings():
             work = partial(_measure, setting, folders[setting.engine], lines, repeat=repeat)
-            figures, hyps = _apart(work, setting)
-            found = score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu if ref is not None and hyps else None
-            yield figures if found is None else replace(figures, bleu=found.value)
+            result, hyps = _in_subprocess(work, setting)
+            bleu = score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu if ref is not None and hyps else None
+            yield result if bleu is None else replace(result, bleu=bleu.value)
 
 
 def _target_language(model: Path) -> str:
-    """Of a model folder, a finished run or an exported model; BLEU cuts its words as the language needs."""
-    description = read_belongings(model).description if is_exported(model) else read_description(find_model(model))
-    return description.tgt_lang
+    """Target language of a model folder, a finished run or an exported model; it selects BLEU's tokenizer."""
+    metadata = read_exported_model(model).metadata if is_exported(model) else read_metadata(find_model(model))
+    return metadata.tgt_lang
 
 
-def _apart(work: Callable[[], tuple[Figures, list[str]]], setting: Setting) -> tuple[Figures, list[str]]:
-    """Do it in a new process, whose memory is then that of the setting alone."""
+def _in_subprocess(
+    work: Callable[[], tuple[BenchResult, list[str]]], setting: BenchSetting
+) -> tuple[BenchResult, list[str]]:
+    """Call `work` in a new process, so that its peak memory is that of one setting."""
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             return pool.submit(work).result()
     except BrokenProcessPool as error:
-        raise TrainingError(f"the process that measured {setting} ended; was there enough memory?") from error
+        raise ComputeError(f"the process that measured {setting} was killed; is there enough memory?") from error
 
 
-def _measure(setting: Setting, folder: Path, lines: Sequence[str], *, repeat: int) -> tuple[Figures, list[str]]:
-    """Runs in the process of a setting."""
+def _measure(
+    setting: BenchSetting, folder: Path, lines: Sequence[str], *, repeat: int
+) -> tuple[BenchResult, list[str]]:
+    """Measure one setting in this process; returns the result and the translations."""
     try:
-        with _translating(setting, folder) as (translate, computed_with):
-            list(translate(lines[:WARM_UP]))
+        with _make_translate(setting, folder) as (translate, compute_type):
+            list(translate(lines[:NUM_WARMUP_LINES]))
             seconds, translations = float("inf"), []
             for _ in range(repeat):
-                began = time.perf_counter()
+                start = time.perf_counter()
                 translations = list(translate(lines))
-                seconds = min(seconds, time.perf_counter() - began)
+                seconds = min(seconds, time.perf_counter() - start)
             latencies = _latencies(translate, lines)
     except (UsageError, MissingInputError) as error:
-        return Figures(setting=setting, refused=str(error)), []
-    tokens = sum(len(each.pieces) + 1 for each in translations if each.hyp)
+        return BenchResult(setting=setting, error=str(error)), []
+    tokens = sum(len(each.tokens) + 1 for each in translations if each.hyp)
     p50, p95 = np.percentile(latencies, [50, 95]).tolist() if latencies else (0.0, 0.0)
-    figures = Figures(
+    result = BenchResult(
         setting=setting,
-        computed_with=computed_with,
+        actual_compute_type=compute_type,
         seconds=seconds,
         sentences_per_second=len(lines) / seconds,
         tokens_per_second=tokens / seconds,
         latency_p50=1000 * p50,
         latency_p95=1000 * p95,
-        memory=_peak(setting) / MEBIBYTE,
+        peak_memory=_peak_bytes(setting) / MEBIBYTE,
     )
-    return figures, [each.hyp for each in translations]
+    return result, [each.hyp for each in translations]
 
 
 def _latencies(translate: Callable[..., Iterator[Translation]], lines: Sequence[str]) -> list[float]:
-    """Seconds for each of some lines alone."""
-    found = []
-    for line in itertools.islice((line for line in lines if line.strip()), SINGLE):
-        began = time.perf_counter()
+    """Seconds for each of the first lines, translated one at a time."""
+    latencies = []
+    for line in itertools.islice((line for line in lines if line.strip()), NUM_LATENCY_LINES):
+        start = time.perf_counter()
         list(translate([line]))
-        found.append(time.perf_counter() - began)
-    return found
+        latencies.append(time.perf_counter() - start)
+    return latencies
 
 
 @contextmanager
-def _translating(setting: Setting, folder: Path) -> Iterator[tuple[Callable[..., Iterator[Translation]], str]]:
-    """What translates lines in a setting, and the numbers that it computes with."""
+def _make_translate(setting: BenchSetting, folder: Path) -> Iterator[tuple[Callable[..., Iterator[Translation]], str]]:
+    """Translation function of a setting, and its compute type."""
     make = partial(_load, setting, folder)
     if setting.engine == "ctranslate2" or setting.workers == 1:
         translator = make()
         yield translator.translate, translator.compute_type
         return
-    computed_with = make().compute_type  # also refuses here what the workers would refuse
-    with translating(make, setting.workers) as translate:
-        yield translate, computed_with
+    compute_type = make().compute_type  # raises here the errors that the workers would raise
+    with translator_pool(make, setting.workers) as translate:
+        yield translate, compute_type
 
 
-def _load(setting: Setting, folder: Path) -> Translator:
+def _load(setting: BenchSetting, folder: Path) -> Translator:
     overrides = [f"search.beam_size={setting.beam_size}"]
-    options = TranslationOptions(batch_tokens=setting.batch_tokens)
+    options = TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite)
     if setting.engine == "mtkit":
         return load_translator(
             [folder],
             search_overrides=overrides,
             compute_type=setting.compute_type,
-            threads=setting.threads_each,
+            threads=setting.threads_per_worker,
             options=options,
             shortlist=setting.shortlist,
         )
-    tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else PEER_TOKENS
-    threads = Threads(workers=setting.workers, each=setting.threads_each, batch_tokens=tokens)
-    all_at_once = replace(options, batch_tokens=sys.maxsize)  # it sorts and cuts by itself
+    # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
+    tokens = CTRANSLATE2_BATCH_TOKENS
+    if setting.batch_tokens:
+        tokens = max(1, setting.batch_tokens // (1 + setting.beam_size))
+    threads = Threads(inter_threads=setting.workers, intra_threads=setting.threads_per_worker, batch_tokens=tokens)
+    one_batch = replace(options, batch_tokens=sys.maxsize)  # CTranslate2 sorts and splits by itself
     return load_exported(
-        folder, search_overrides=overrides, compute_type=setting.compute_type, threads=threads, options=all_at_once
+        folder, search_overrides=overrides, compute_type=setting.compute_type, threads=threads, options=one_batch
     )
 
 
-def _peak(setting: Setting) -> float:
-    """Bytes of this process and of its workers."""
+def _peak_bytes(setting: BenchSetting) -> float:
+    """Peak memory of this process and its workers in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss if setting.workers > 1 else 0

@@ -1,4 +1,4 @@
-"""The figures of a benchmark for people."""
+"""Results of a benchmark as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from mtkit.bench.grid import Figures
+from mtkit.bench.grid import BenchResult
 
-_SETTING = ("engine", "numbers", "beam", "batch", "workers", "shortlist")
-_MEASURED = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
+_SETTING_COLUMNS = ("engine", "compute type", "beam", "batch", "workers", "shortlist")
+_RESULT_COLUMNS = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
 
 
-def bench_table(rows: Sequence[Figures]) -> Table:
-    """One row for each setting; one that an engine refused has no figures."""
+def bench_table(rows: Sequence[BenchResult]) -> Table:
+    """Table with one row for each setting; a setting that the engine does not support has dashes."""
     table = Table()
-    for name in _SETTING:
+    for name in _SETTING_COLUMNS:
         table.add_column(name, no_wrap=True)
-    for name in _MEASURED:
+    for name in _RESULT_COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         setting = row.setting
         cells = (
             setting.engine,
-            row.computed_with or setting.compute_type,
+            row.actual_compute_type or setting.compute_type,
             str(setting.beam_size),
             "default" if setting.batch_tokens is None else f"{setting.batch_tokens:,}",
-            f"{setting.workers} × {setting.threads_each}",
+            f"{setting.workers} × {setting.threads_per_worker}",
             "yes" if setting.shortlist else "",
         )
-        table.add_row(*cells, *(_figures(row) if row.refused is None else ["–"] * len(_MEASURED)))
+        table.add_row(*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS)))
     return table
 
 
-def refusals(rows: Sequence[Figures]) -> list[str]:
-    """Each different reason for which a setting has no figures."""
-    return list(dict.fromkeys(f"{row.setting.engine}: {row.refused}" for row in rows if row.refused is not None))
+def unsupported_settings(rows: Sequence[BenchResult]) -> list[str]:
+    """Errors of the settings that an engine does not support, each once."""
+    return list(dict.fromkeys(f"{row.setting.engine}: {row.error}" for row in rows if row.error is not None))
 
 
-def _figures(row: Figures) -> list[str]:
+def _result_cells(row: BenchResult) -> list[str]:
     return [
         f"{row.sentences_per_second:,.1f}",
         f"{row.tokens_per_second:,.0f}",
         f"{row.latency_p50:,.1f}",
         f"{row.latency_p95:,.1f}",
-        f"{row.memory:,.0f}",
+        f"{row.peak_memory:,.0f}",
         "" if row.bleu is None else f"{row.bleu:.2f}",
     ]

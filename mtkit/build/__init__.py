@@ -1,0 +1,9 @@
+"""Building objects from a recipe or a model folder: the only place that joins text, corpus, models, search, training.
+
+training          model, loader, learner and validator of a recipe
+initial_weights   pre-trained weights and word vectors
+training_sampler  translations sampled during training
+validator         nll and BLEU on the validation set
+translator        translators and scorers from model folders
+skip_init         models without random initialisation
+"""

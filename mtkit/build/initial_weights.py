@@ -1,4 +1,4 @@
-"""Weights that do not begin at random: those of another model, or embeddings from files of word vectors."""
+"""Initial weights from pre-trained models and from files of word vectors."""
 
 from __future__ import annotations
 
@@ -11,155 +11,173 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import RecipeError
-from mtkit.model_folder.folder import Loaded, read_model
+from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.interface import TranslationModel
-from mtkit.models.transformer.model import Transformer
 from mtkit.recipe.recipe import Recipe
-from mtkit.text.sentence_ends import sentence_ends
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.text.word_vectors import read_piece_vectors
+from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.init_config import InitFromConfig, WordVectorsConfig
-from mtkit.training.parameter_selection import select, tensor_names, within
+from mtkit.training.parameter_selection import parameters_of, select_parameters, tensor_names
 from mtkit.training.weights import weights
 
-Say = Callable[[str, str], None]  # is told what became of a stage
+Notify = Callable[[str, str], None]  # receives the name of a stage and a message
 
-
-# weights that have a row for each piece, and whose pieces these are
-_ROWS = {
+# tensors with a row for each token of a vocabulary -> side of the vocabulary
+_VOCAB_TENSORS = {
     "src_embedding.table.weight": "src",
     "tgt_embedding.table.weight": "tgt",
     "output.weight": "tgt",
     "output.bias": "tgt",
-    "sentence_ends.table": "src",
 }
 
 
-def begin(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPair, say: Say) -> None:
-    """Give an untrained model the weights that its recipe names, and say how many pieces found theirs.
+def initialise(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPair, notify: Notify) -> None:
+    """Load the pre-trained weights and word vectors of a recipe into a model.
 
-    Word vectors come after models: where both name embeddings, theirs stay. Which pieces end a sentence is told to a
-    model that asks for it.
+    Word vectors are loaded last and overwrite embeddings of pre-trained models.
+
+    Args:
+        model: with random weights.
+        recipe: with `training.init_from` and `training.word_vectors`.
+        tokenizers: of both sides.
+        notify: receives a message about each source of weights.
 
     Raises:
-        RecipeError: a part is not one of the model, or the weights do not fit.
+        RecipeError: a part is not in the model, or weights have other shapes.
         MissingInputError, DataError: a model or file cannot be read.
     """
-    for number, config in enumerate(recipe.training.beginnings):
+    for number, config in enumerate(recipe.training.init_from_list):
         key = f"training.init_from.{number}" if isinstance(recipe.training.init_from, list) else "training.init_from"
-        say("init_from", take_weights(model, tokenizers, config, key=key))
+        notify("init_from", load_pretrained(model, tokenizers, config, key=key))
     if recipe.training.word_vectors is not None:
-        for sentence in take_vectors(model, recipe.training.word_vectors, tokenizers):
-            say("word_vectors", sentence)
-    if isinstance(model, Transformer) and model.sentence_ends is not None:
-        ends = sentence_ends(tokenizers.src)
-        model.sentence_ends.mark(ends)
-        say("sentence_ends", f"{len(ends):,} of {tokenizers.src.vocab.size:,} source pieces end a sentence")
+        for message in load_word_vectors(model, recipe.training.word_vectors, tokenizers):
+            notify("word_vectors", message)
 
 
-def take_weights(model: TranslationModel, tokenizers: TokenizerPair, config: InitFromConfig, *, key: str) -> str:
-    """Copy parts of another model; rows of pieces that it does not know stay as they are. Gives a sentence on it.
+def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: InitFromConfig, *, key: str) -> str:
+    """Copy all weights or some parts of another model.
+
+    If the vocabularies differ, embedding rows are matched by token; rows of unknown tokens keep their random values.
+
+    Args:
+        model: the model to initialise.
+        tokenizers: of `model`.
+        config: names the other model and the parts.
+        key: of the recipe, for messages.
+
+    Returns:
+        A message with the copied parts and the number of matched tokens.
 
     Raises:
-        RecipeError: a part is not one of this model, or is another one there.
+        RecipeError: a part is not in this model, or its weights differ in name or shape.
         MissingInputError, DataError: as `read_model`.
     """
     other = read_model(config.model)
     parts = ["*"] if config.parts is None else config.parts
-    wanted = select(model, parts, key=f"{key}.parts")
-    own, theirs = weights(model), _Theirs(other, tokenizers)
-    values = {name: theirs.value(alias, own[name]) for name, alias in wanted.items()}
-    faults = [f"{name} is missing" for name, value in values.items() if value is None]
-    faults += [f"{name} is unknown" for name in theirs.unused(parts)]
-    faults += [
+    names = select_parameters(model, parts, key=f"{key}.parts")
+    own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
+    values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
+    errors = [f"{name} is missing" for name, value in values.items() if value is None]
+    errors += [f"{name} is unknown" for name in pretrained.unused(parts)]
+    errors += [
         f"{name} is {list(value.shape)}, the model has {list(own[name].shape)}"
         for name, value in values.items()
         if value is not None and value.shape != own[name].shape
     ]
-    if faults:
-        shown = "; ".join(sorted(faults)[:3]) + (f"; and {len(faults) - 3} more" if len(faults) > 3 else "")
-        raise RecipeError(f"{key}: {other.folder}: its weights do not fit this recipe's model: {shown}")
+    if errors:
+        listed = "; ".join(sorted(errors)[:3]) + (f"; and {len(errors) - 3} more" if len(errors) > 3 else "")
+        raise RecipeError(f"{key}: {other.folder}: its weights do not match this recipe's model: {listed}")
     with torch.no_grad():
         for name, value in values.items():
             own[name].copy_(cast(Tensor, value))
     what = "all weights" if config.parts is None else ", ".join(config.parts)
-    return "; ".join([f"{what} of {other.folder}", *theirs.said()])
+    return "; ".join([f"{what} of {other.folder}", *pretrained.coverage()])
 
 
-class _Theirs:
-    """The weights of another model, with the rows of pieces where this one's vocabularies have them."""
+class _PretrainedWeights:
+    """Weights of a pre-trained model, with embedding rows rearranged to the vocabularies of the new model."""
 
-    def __init__(self, other: Loaded, tokenizers: TokenizerPair) -> None:
+    def __init__(self, other: LoadedModel, tokenizers: TokenizerPair) -> None:
         self._model = other.model
         self._names = tensor_names(other.model)
         self._weights = weights(other.model)
         self._used: set[str] = set()
-        self._places: dict[str, NDArray[np.int64]] = {}
-        both = {"src": (other.tokenizers.src, tokenizers.src), "tgt": (other.tokenizers.tgt, tokenizers.tgt)}
-        for side, (before, now) in both.items():
-            if before.hash() != now.hash():
-                self._places[side] = _places(before, now)
+        self._rows: dict[str, NDArray[np.int64]] = {}  # by side: for each new token its pre-trained row, or -1
+        sides = {"src": (other.tokenizers.src, tokenizers.src), "tgt": (other.tokenizers.tgt, tokenizers.tgt)}
+        for side, (old, new) in sides.items():
+            if old.hash() != new.hash():
+                self._rows[side] = _matching_rows(old, new)
 
     def value(self, name: str, own: Tensor) -> Tensor | None:
-        """What becomes of a weight that is `own` now; None if the other model has none of that name."""
+        """Return the initial value of a weight.
+
+        Args:
+            name: of the weight in the pre-trained model.
+            own: its random value in the new model, kept in rows of tokens that the pre-trained model does not have.
+
+        Returns:
+            The value, of any shape; None if the pre-trained model has no weight of that name.
+        """
         if name not in self._names:
             return None
         self._used.add(self._names[name])
-        theirs = self._weights[self._names[name]]
-        places = self._places.get(_ROWS.get(name, ""))
-        if places is None or own.shape[1:] != theirs.shape[1:]:
-            return theirs
-        known = torch.from_numpy(places >= 0).to(own.device)
+        pretrained = self._weights[self._names[name]]
+        rows = self._rows.get(_VOCAB_TENSORS.get(name, ""))
+        if rows is None or own.shape[1:] != pretrained.shape[1:]:
+            return pretrained
+        is_known = torch.from_numpy(rows >= 0).to(own.device)
         value = own.clone()
-        value[known] = theirs[torch.from_numpy(places[places >= 0])].to(own)
+        value[is_known] = pretrained[torch.from_numpy(rows[rows >= 0])].to(own)
         return value
 
     def unused(self, parts: Sequence[str]) -> set[str]:
-        """What these parts have there and `value` was not asked for."""
-        return {name for part in parts for name in within(self._model, part)} - self._used
+        """Return the names of pre-trained weights in these parts that `value` was not called for."""
+        return {name for part in parts for name in parameters_of(self._model, part)} - self._used
 
-    def said(self) -> list[str]:
-        """How many pieces have rows, if vocabularies differ."""
-        sides = {_ROWS[name] for name in self._used & _ROWS.keys()}
+    def coverage(self) -> list[str]:
+        """Return a message for each side whose vocabularies differ: the number of matched tokens."""
+        sides = {_VOCAB_TENSORS[name] for name in self._used & _VOCAB_TENSORS.keys()}
         words = {"src": "source", "tgt": "target"}
         return [
-            f"{(places >= 0).sum():,} of {len(places):,} {words[side]} pieces are known there"
-            for side, places in self._places.items()
+            f"it has {(rows >= 0).sum():,} of {len(rows):,} {words[side]} tokens"
+            for side, rows in self._rows.items()
             if side in sides
         ]
 
 
-def _places(before: Tokenizer, now: Tokenizer) -> NDArray[np.int64]:
-    """For each piece of a vocabulary its id in an earlier one, or -1."""
-    ids = {name: number for number, name in enumerate(before.pieces(range(before.vocab.size)))}
-    return np.array([ids.get(name, -1) for name in now.pieces(range(now.vocab.size))])
+def _matching_rows(old: Tokenizer, new: Tokenizer) -> NDArray[np.int64]:
+    """Return for each token of the new vocabulary its id in the old one, or -1; [V]."""
+    ids = {token: index for index, token in enumerate(old.ids_to_tokens(range(old.vocab.size)))}
+    return np.array([ids.get(token, -1) for token in new.ids_to_tokens(range(new.vocab.size))])
 
 
-def take_vectors(model: TranslationModel, config: WordVectorsConfig, tokenizers: TokenizerPair) -> list[str]:
-    """Put the vectors of files in the place of random embeddings; gives a sentence on each file.
+def load_word_vectors(model: TranslationModel, config: WordVectorsConfig, tokenizers: TokenizerPair) -> list[str]:
+    """Replace random embeddings by word vectors from files; return a message about each file.
 
-    All vectors of a file are multiplied by one number, so that they are as large on average as the random ones were:
-    the layers behind expect that. Where both sides have one table, a piece that both files know has its source vector.
+    The vectors of a file are scaled by one factor to the root mean square of the random embeddings, which the layers
+    above are initialised for. With tied embeddings, a token in both files gets its source vector.
 
     Raises:
-        MissingInputError, DataError: as `read_piece_vectors`.
-        RecipeError: the model has no table for a side.
+        MissingInputError, DataError: as `read_token_vectors`.
+        RecipeError: the model has no embedding for a side.
     """
     sides = {"src": (config.src, tokenizers.src), "tgt": (config.tgt, tokenizers.tgt)}
-    size = {name: float(weight.square().mean().sqrt()) for name, weight in weights(model).items() if name in _ROWS}
-    names, done, said = tensor_names(model), dict[str, NDArray[np.int64]](), []
+    rms = {
+        name: float(weight.square().mean().sqrt()) for name, weight in weights(model).items() if name in _VOCAB_TENSORS
+    }
+    names, loaded_ids, messages = tensor_names(model), dict[str, NDArray[np.int64]](), []
     for side, (path, tokenizer) in sides.items():
         if path is None:
             continue
         name = names[f"{side}_embedding.table.weight"]
         table = weights(model)[name]  # [V, D]
-        found = read_piece_vectors(path, tokenizer, table.size(1))
-        scale = size[name] / max(float(np.sqrt(np.square(found.values).mean())), 1e-12)
-        is_new = ~np.isin(found.ids, done.get(name, []))
+        vectors = read_token_vectors(path, tokenizer, table.size(1))
+        scale = rms[name] / max(float(np.sqrt(np.square(vectors.values).mean())), 1e-12)
+        is_new = ~np.isin(vectors.ids, loaded_ids.get(name, []))
         with torch.no_grad():
-            values = torch.from_numpy(found.values[is_new] * np.float32(scale))
-            table[torch.from_numpy(found.ids[is_new])] = values.to(table)
-        done[name] = found.ids
-        count, share = f"{len(found.ids):,} of {found.pieces:,} pieces", len(found.ids) / found.pieces
-        said.append(f"{path}: {count} ({share:.0%}) are among its {found.words:,} words")
-    return said
+            values = torch.from_numpy(vectors.values[is_new] * np.float32(scale))
+            table[torch.from_numpy(vectors.ids[is_new])] = values.to(table)
+        loaded_ids[name] = vectors.ids
+        count, share = f"{len(vectors.ids):,} of {vectors.num_tokens:,} tokens", len(vectors.ids) / vectors.num_tokens
+        messages.append(f"{path}: {count} ({share:.0%}) are among its {vectors.num_words:,} words")
+    return messages

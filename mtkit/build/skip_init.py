@@ -1,28 +1,28 @@
-"""Building a model without drawing its first weights, which takes seconds for a large one."""
+"""Building a model without random initialisation, which takes seconds for a large model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-META = torch.device("meta")
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+META_DEVICE = torch.device("meta")
+INIT_OPS = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
 
 
-DRAWS = {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
+class SkipInit(TorchFunctionMode):
+    """Context manager in which models are built with zeros instead of random weights (like `torch.nn.utils.skip_init`).
 
-
-class Undrawn(TorchFunctionMode):
-    """A block in which the weights of a model that is built are 0 where they would be drawn at random.
-
-    On the device META they have shapes alone, and take neither time nor memory. What is computed when a model is made
-    (frequencies, slopes) has its values, and is small.
+    On META_DEVICE weights have shapes only and take neither time nor memory. Constants that are computed when a model
+    is built (frequencies, slopes) keep their values.
 
     Args:
-        device: where weights come to be.
+        device: device of the weights.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -32,11 +32,24 @@ class Undrawn(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Make memory that has no values yet, as all weights begin, of zeros, and leave it so."""
-        if func in DRAWS:
+        """Allocate zeros where uninitialised memory is requested, and skip random initialisation."""
+        if func in INIT_OPS:
             return next(iter((*args, *(kwargs or {}).values())))  # the tensor
         if func is torch.empty:
             return torch.zeros(*args, **{**(kwargs or {}), "device": self.device})
-        if func is Tensor.new_empty:  # what an orthogonal matrix is made of
+        if func is Tensor.new_empty:  # nn.init.orthogonal_ allocates with it
             return Tensor.new_zeros(*args, **kwargs or {})
         return func(*args, **kwargs or {})
+
+
+def build_on_meta(build: Callable[[], ModuleT]) -> ModuleT:
+    """Build a module whose weights have shapes only, also those that it makes of constants such as `torch.ones`."""
+    with SkipInit(META_DEVICE):
+        model = build()
+    on_meta: dict[nn.Parameter, nn.Parameter] = {}  # tied weights stay tied
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if parameter.device != META_DEVICE:
+                moved = nn.Parameter(parameter.detach().to(META_DEVICE), requires_grad=parameter.requires_grad)
+                setattr(module, name, on_meta.setdefault(parameter, moved))
+    return model

@@ -1,4 +1,4 @@
-"""Recipe → objects: the only place that builds the parts of a training or of a translation and joins them."""
+"""Building a training from a recipe: model, data loader, learner (objective, optimiser, schedule) and validator."""
 
 from __future__ import annotations
 
@@ -7,66 +7,65 @@ from dataclasses import replace
 
 import torch
 
-from mtkit.build.initial_weights import Say, begin
-from mtkit.build.validator import Part, Validator
-from mtkit.corpus.config import AnyFiles, Text
-from mtkit.corpus.noise.noise import Corpus, Denoising, NoisePieces
-from mtkit.corpus.order.loader import Loader, Mixture
+from mtkit.build.initial_weights import Notify, initialise
+from mtkit.build.validator import DecodedSubset, TranslationValidator
+from mtkit.corpus.config import CorpusFiles, MonolingualFile
+from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
+from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.evaluation.score import score
+from mtkit.inference.prepare import ComputeType
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
-from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.distributed.process_group import ALONE, Ranks
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import Generation, Parts
-from mtkit.training.objectives.masked_lm import MaskedLanguageModel
+from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
+from mtkit.training.objectives.masked_lm import MaskedLM
 from mtkit.training.parameter_selection import freeze
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
-from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.engines.interface import OwnEngine
+from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translator import Translator
 
 
 def default_device() -> torch.device:
-    """A GPU if there is one."""
+    """Return the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def with_precision(recipe: Recipe) -> Recipe:
-    """The recipe with what `training.precision: auto` comes to on this machine."""
+def resolve_auto_precision(recipe: Recipe) -> Recipe:
+    """Replace `training.precision: auto` by the best precision for this machine."""
     precision = resolve_precision(recipe.training.precision, default_device())
     return replace(recipe, training=replace(recipe.training, precision=precision.name))
 
 
-def build_model(recipe: Recipe, tokenizers: TokenizerPair, say: Say) -> TranslationModel:
-    """The model of a recipe as its training begins, on the device of training.
+def build_model(recipe: Recipe, tokenizers: TokenizerPair, notify: Notify) -> TranslationModel:
+    """Build the model of a recipe with its initial weights, on the training device.
 
     Args:
-        recipe: says of what kind, and with which weights.
+        recipe: with the model, the seed, and pre-trained weights if any.
         tokenizers: of both sides.
-        say: is told what of the weights is not random.
+        notify: receives a message about each source of pre-trained weights.
 
     Raises:
-        RecipeError: model and vocabularies, or `training.init_from` and `model`, do not fit.
-        MissingInputError, DataError: what to begin from cannot be read.
+        RecipeError: the model does not match the vocabularies, or `training.init_from` does not match the model.
+        MissingInputError, DataError: pre-trained weights cannot be read.
     """
-    model = build_untrained(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    begin(model, recipe, tokenizers, say)
+    model = build_model_architecture(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    initialise(model, recipe, tokenizers, notify)
     return model
 
 
-def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> TranslationModel:
-    """The model of a recipe for vocabularies of these sizes, with the first weights that its seed gives.
+def build_model_architecture(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> TranslationModel:
+    """Build the model of a recipe for vocabularies of these sizes, with random weights from the recipe's seed.
 
     Raises:
-        RecipeError: model and vocabularies do not fit.
+        RecipeError: the model does not match the vocabularies.
     """
     seed_everything(recipe.training.seed)
     try:
@@ -75,76 +74,107 @@ def build_untrained(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> Translati
         raise RecipeError(f"model.{error}") from error
 
 
-def build_loader(recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair, *, ranks: Ranks = ALONE) -> Loader:
-    """The training data of a recipe, as far as this process computes it.
+def build_loader(
+    recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair, *, ranks: ProcessGroup = SINGLE_PROCESS
+) -> Loader:
+    """Build the loader of the micro-batches that this process computes.
+
+    Args:
+        recipe: with batch size, seed, corpus weights and noise.
+        stores: the binarised training corpora.
+        tokenizers: of both sides.
+        ranks: the processes that train.
 
     Raises:
         RecipeError, DataError: as `Loader`.
     """
     weights = tuple(files.weight for files in recipe.corpus.train if files.weight is not None)
-    training, corpora = recipe.training, _corpora(recipe, recipe.corpus.train, stores, tokenizers)
+    training, corpora = recipe.training, _corpora_with_noise(recipe, recipe.corpus.train, stores, tokenizers)
     return Loader(
-        Mixture(corpora, weights) if weights else corpora,
+        CorpusMixture(corpora, weights) if weights else corpora,
         tokenizers,
         seed=training.seed,
-        batch_tokens=training.places,
+        batch_tokens=training.resolved_batch_tokens,
         micro_batches=training.micro_batches,
-        sampling=recipe.tokenizer.sampling,
+        subword_regularization=recipe.tokenizer.subword_regularization,
         rank=ranks.rank,
         world_size=ranks.world_size,
     )
 
 
-def _corpora(
-    recipe: Recipe, files: Sequence[AnyFiles], stores: Sequence[Store], tokenizers: TokenizerPair
+def _corpora_with_noise(
+    recipe: Recipe, files: Sequence[CorpusFiles], stores: Sequence[Store], tokenizers: TokenizerPair
 ) -> tuple[Corpus, ...]:
-    """What is learned from these stores: their pairs, or to restore their text."""
+    """Return the corpora to train or validate on: the pairs as they are, or noised text with its original."""
     if recipe.corpus.noise is None:
         return tuple(stores)
-    noise = recipe.corpus.noise.build(NoisePieces.of(tokenizers.src))
-    both = zip(files, stores, strict=True)
-    return tuple(Denoising(store, noise) if isinstance(each, Text) else store for each, store in both)
+    noise = recipe.corpus.noise.build(NoiseVocab.of(tokenizers.src))
+    pairs = zip(files, stores, strict=True)
+    return tuple(DenoisingCorpus(store, noise) if isinstance(file, MonolingualFile) else store for file, store in pairs)
 
 
-def build_training(
-    recipe: Recipe, model: TranslationModel, pieces: TargetPieces, generation: Generation, *, ranks: Ranks = ALONE
+def learner_from_recipe(
+    recipe: Recipe,
+    model: TranslationModel,
+    vocab_ids: TargetVocabIds,
+    sampler: TranslationSampler,
+    *,
+    ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> Learner:
-    """The objective, optimiser and schedule of a recipe around a model.
+    """Build the learner of a recipe: its model with objective, optimiser and schedule.
+
+    Args:
+        recipe: with the training configuration.
+        model: on the training device.
+        vocab_ids: of the target side.
+        sampler: samples translations from the model, for objectives that need them.
+        ranks: the processes that train.
 
     Raises:
-        RecipeError: the precision is not one of this device, or `training.freeze` names no part of the model.
+        RecipeError: the device does not support the precision, or `training.freeze` names no module of the model.
     """
     training = recipe.training
     freeze(model, training.freeze, key="training.freeze")
-    decoder_input = training.decoder_input.build(pieces)
-    parts = Parts(decoder_input, smoothing=training.label_smoothing, pieces=pieces, generation=generation)
-    return build_learner(model, training.objective.build(parts), config=training, ranks=ranks)
+    decoder_input = training.decoder_input.build(vocab_ids)
+    inputs = ObjectiveInputs(
+        decoder_input, smoothing=training.label_smoothing, vocab_ids=vocab_ids, translation_sampler=sampler
+    )
+    return build_learner(model, training.objective.build(inputs), config=training, ranks=ranks)
 
 
-def build_validator(recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision) -> Validator:
-    """What judges a model while it trains; where text is to be restored, by its nll alone."""
+def build_validator(
+    recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision
+) -> TranslationValidator:
+    """Build the validator of a recipe: nll and BLEU on the validation set, or nll alone on monolingual text.
+
+    Args:
+        recipe: with the validation and search configuration.
+        valid: the binarised validation set.
+        tokenizers: of both sides.
+        precision: of the forward passes.
+    """
     config, files = recipe.training.validation, recipe.corpus.valid
-    (corpus,) = _corpora(recipe, [] if files is None else [files], [valid], tokenizers)
-    is_masked = recipe.training.objective.kind == "masked_language_model"
-    search = recipe.search.within(recipe.model.longest_target())
-    search = replace(search, beam_size=config.beam_size, n_best=1, rerank=None, method=SearchConfig().method)
+    (corpus,) = _corpora_with_noise(recipe, [] if files is None else [files], [valid], tokenizers)
+    is_masked = recipe.training.objective.kind == "masked_lm"
+    search = recipe.search.limited_to(recipe.model.max_target_length()).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
-    segmentation = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
+    sacrebleu_tokenizer = recipe.evaluation.sacrebleu_tokenizer(recipe.corpus.tgt_lang)
 
     def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
-        engine = OwnEngine([model], compute_type=compute_type, device=precision.device, hypotheses=search.rows)
+        # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
+        engine = TorchEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
         return Translator(engine, tokenizers, search).translate_lines(lines)
 
     def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
-        found = score(hyps, [refs], ["bleu"], tokenize=segmentation).bleu
-        return found.value if found else 0.0
+        result = score(hyps, [refs], ["bleu"], tokenize=sacrebleu_tokenizer).bleu
+        return result.value if result else 0.0
 
-    return Validator(
+    return TranslationValidator(
         corpus,
-        Part.of(valid, 0 if isinstance(corpus, Denoising) else config.sentences),
+        DecodedSubset.from_store(valid, 0 if isinstance(corpus, DenoisingCorpus) else config.sentences),
         translate=translate,
         bleu=bleu,
-        batch_tokens=recipe.training.places,
+        batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
-        objective=MaskedLanguageModel(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
+        objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
     )

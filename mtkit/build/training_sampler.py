@@ -1,4 +1,4 @@
-"""Translations drawn from a model in training, and what they are worth, for objectives that learn from them."""
+"""Sampling and scoring of translations during training, for objectives such as minimum risk."""
 
 from __future__ import annotations
 
@@ -13,59 +13,55 @@ from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit
-from mtkit.search.interface import Request, Symbols
+from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import Average
-from mtkit.search.sampling import Draw
-from mtkit.search.single_path import Walk
+from mtkit.search.run import SearchParts
+from mtkit.search.sampling import Sampling
 from mtkit.text.tokenizer import Tokenizer
-from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.objectives.interface import RewardName
+from mtkit.translate.translator import special_ids
 
 
-def target_pieces(tokenizer: Tokenizer) -> TargetPieces:
-    """What training needs to know of the target vocabulary."""
+def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:
+    """Return the ids of the target vocabulary that training needs."""
     vocab = tokenizer.vocab
-    first = max(vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.control_ids()) + 1
-    return TargetPieces(size=vocab.size, first=first, pad=vocab.pad, unk=vocab.unk, bos=vocab.bos, eos=vocab.eos)
+    first = max(vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids()) + 1
+    return TargetVocabIds(
+        size=vocab.size, first_text_id=first, pad=vocab.pad, unk=vocab.unk, bos=vocab.bos, eos=vocab.eos
+    )
 
 
 @dataclass(frozen=True)
-class SampledTranslations:
-    """See Generation.
+class TrainingSampler:
+    """TranslationSampler that samples with `SinglePathSearch` and scores text with sacreBLEU.
 
     Attributes:
         tokenizer: of the target side.
-        limit: on the length of a translation.
+        limit: maximum length of a translation.
     """
 
     tokenizer: Tokenizer
     limit: LengthLimit
 
     @classmethod
-    def of(cls, recipe: Recipe, tokenizer: Tokenizer) -> SampledTranslations:
-        """As long as a recipe's search may translate, and its model can."""
-        return cls(tokenizer, recipe.search.within(recipe.model.longest_target()).max_length)
+    def from_recipe(cls, recipe: Recipe, tokenizer: Tokenizer) -> TrainingSampler:
+        """Build the sampler with the length limit of the recipe's search and of its model."""
+        return cls(tokenizer, recipe.search.limited_to(recipe.model.max_target_length()).max_length)
 
     def sample(
         self, model: TranslationModel, source: Source, *, count: int, temperature: float
     ) -> list[list[list[int]]]:
-        """See Generation; the draws follow torch's generator."""
+        """Sample `count` translations of each sentence; reproducible from torch's generator. See TranslationSampler."""
         seed = int(torch.randint(1 << 62, ()))
-        vocab = self.tokenizer.vocab
-        banned = {*self.tokenizer.control_ids(), vocab.pad, vocab.bos, vocab.unk} - {vocab.eos}
-        walk = Walk(
-            symbols=Symbols(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned))),
-            penalty=Average(alpha=0.0),
-            pick=Draw(temperature=temperature, seed=seed),
-            paths=count,
-            n_best=count,
-        )
-        longest = torch.tensor([self.limit.of(length) for length in source.real.sum(1).tolist()])
-        found = walk(model, Request.of(source, longest.to(source.ids.device)))
-        return [[hypothesis.tokens for hypothesis in of_sentence] for of_sentence in found]
+        parts = SearchParts(special_ids=special_ids(self.tokenizer), length_penalty=Average(alpha=0.0), n_best=count)
+        search = Sampling(temperature=temperature, num_samples=count, seed=seed).build(parts)
+        max_lengths = torch.tensor([self.limit.of(length) for length in source.real.sum(1).tolist()])
+        nbest = search(model, SearchRequest.of(source, max_lengths.to(source.ids.device)))
+        return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in nbest]
 
     def reward(self, name: RewardName, hyps: Sequence[Sequence[int]], ref: Sequence[int]) -> list[float]:
-        """BLEU with one added to the counts of longer n-grams (Lin & Och 2004), or chrF2, of the text, 0 to 1."""
+        """Return the sentence BLEU with add-one smoothing (Lin & Och 2004), or chrF2, of the decoded text, 0 to 1."""
         metric = BLEU(smooth_method="add-k", effective_order=True) if name == "bleu" else CHRF()
         *texts, reference = self.tokenizer.decode([*hyps, ref])
         return [metric.sentence_score(text, [reference]).score / 100 for text in texts]

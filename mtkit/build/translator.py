@@ -1,4 +1,4 @@
-"""TODO."""
+"""Building translators and scorers from model folders, exported models and ensembles."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 import torch
 
 from mtkit.build.training import default_device
-from mtkit.corpus.lexicon import Lexicon
+from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
-from mtkit.evaluation.sentence import likeness
-from mtkit.model_folder.exported import is_exported, read_belongings
-from mtkit.model_folder.folder import LEXICON, Loaded, read_model
+from mtkit.evaluation.sentence import sentence_similarity
+from mtkit.inference.prepare import ComputeType
+from mtkit.model_folder.exported import is_exported, read_exported_model
+from mtkit.model_folder.folder import LEXICON, LoadedModel, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
-from mtkit.translate.compute_type import ComputeType
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
-from mtkit.translate.engines.interface import Engine, OwnEngine
+from mtkit.translate.engines.interface import Engine, TorchEngine
 from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
 from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
-from mtkit.translate.score import ForcedScore, Given, score_lines
+from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translator import Rerank, TranslationOptions, Translator
 
@@ -37,48 +37,66 @@ def load_translator(
     options: TranslationOptions | None = None,
     shortlist: bool = False,
 ) -> Translator:
-    """A translator from one or more model folders or finished runs.
+    """Load a translator from a model folder, a finished run, an exported model, or several models as an ensemble.
+
+    In Python it is also available as `mtkit.load_model`.
 
     Args:
-        models: several are an ensemble: they vote on every piece.
-        search: how translations are looked for; as the first model's folder says unless given.
-        search_overrides: `search.KEY=VALUE` each, on top of that.
-        compute_type: auto is bf16 where the processor has instructions for it, else float32.
-        device: such as cuda:0; unless set a GPU if there is one.
-        threads: of the CPU; torch's own number unless set.
-        options: see TranslationOptions.
-        shortlist: search among the target pieces that the first model's lexicon finds likely.
+        models: one path, or the paths of an ensemble, whose log-probabilities are averaged at every step.
+        search: search configuration; None: that of the first model.
+        search_overrides: `search.KEY=VALUE` each, applied on top of `search`.
+        compute_type: float32, bf16 or int8; auto is bf16 on hardware with instructions for it, else float32.
+        device: such as cuda:0; None: a GPU if there is one, else the CPU.
+        threads: CPU threads; None: torch's default.
+        options: batch size, n-best list and other settings; see TranslationOptions.
+        shortlist: restrict the output to target tokens that are likely by the lexicon of the first model.
+
+    Returns:
+        A translator; see `Translator.translate` and `Translator.translate_lines`.
 
     Raises:
-        MissingInputError, DataError: a model is not there or is damaged, or an ensemble's vocabularies differ.
-        RecipeError: an override is wrong.
-        UsageError: no model, or a compute type or device that this machine has not.
+        MissingInputError: a model does not exist.
+        DataError: a model is damaged or has another format (FormatError), or the vocabularies of an ensemble differ.
+        RecipeError: an override is invalid.
+        UsageError: no model, or this machine does not support the compute type or device.
+
+    Example:
+        >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
+        >>> translator.translate_lines(["The dog runs .", "A cat sleeps ."])
     """
     if threads is not None:
         torch.set_num_threads(threads)
     paths = [Path(models)] if isinstance(models, str | Path) else models
     if exported := [path for path in paths if is_exported(path)]:
         if len(paths) > 1 or shortlist or device not in (None, "cpu"):
-            raise UsageError(f"{exported[0]}: an exported model translates alone, on the CPU and without --shortlist")
+            raise UsageError(
+                f"{exported[0]}: an exported model works only on the CPU, without --ensemble and --shortlist"
+            )
         return load_exported(
             exported[0],
             search=search,
             search_overrides=search_overrides,
             compute_type=compute_type,
-            threads=Threads(each=torch.get_num_threads()),  # one in a worker, whose like are as many as processors
+            threads=Threads(intra_threads=torch.get_num_threads()),  # 1 in a worker process
             options=options,
         )
     loaded = _load(paths)
     first = loaded[0]
-    config = load_search(search or first.description.search, search_overrides)
+    config = load_search(search or first.metadata.search, search_overrides)
     for one in loaded:
-        config = config.within(one.description.model.longest_target())
-    members, device = [one.model for one in loaded], device or str(default_device())
+        config = config.limited_to(one.metadata.model.max_target_length())
+    engine = TorchEngine(
+        [one.model for one in loaded],
+        compute_type=compute_type,
+        device=device or str(default_device()),
+        beam_size=config.num_hypotheses,
+        rewrite=options is None or options.rewrite,
+    )
     return Translator(
-        OwnEngine(members, compute_type=compute_type, device=device, hypotheses=config.rows),
+        engine,
         first.tokenizers,
         config,
-        longest_source=min(one.description.longest_source for one in loaded),
+        max_source_length=min(one.metadata.max_source_length for one in loaded),
         options=options,
         rerank=_rerank(config),
         shortlist=_shortlist(first, config) if shortlist else None,
@@ -94,36 +112,34 @@ def load_exported(
     threads: Threads | None = None,
     options: TranslationOptions | None = None,
 ) -> Translator:
-    """A translator from the folder of an exported model; arguments and errors as `load_translator`."""
-    found = read_belongings(folder)
+    """Load a translator from the folder of an exported model; arguments and errors as `load_translator`."""
+    model = read_exported_model(folder)
     threads = threads or Threads()
     engine: Engine
     if (folder / ENCODER).is_file():
-        engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.each)
+        engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.intra_threads)
     else:
-        engine = CTranslate2Engine(folder, found.tokenizers, compute_type=compute_type, threads=threads)
-    config = load_search(search or found.description.search, search_overrides)
-    config = config.within(found.description.model.longest_target())
+        engine = CTranslate2Engine(folder, model.tokenizers, compute_type=compute_type, threads=threads)
+    config = load_search(search or model.metadata.search, search_overrides)
+    config = config.limited_to(model.metadata.model.max_target_length())
     return Translator(
         engine,
-        found.tokenizers,
+        model.tokenizers,
         config,
-        longest_source=found.description.longest_source,
+        max_source_length=model.metadata.max_source_length,
         options=options,
         rerank=_rerank(config),
     )
 
 
 def _rerank(search: SearchConfig) -> Rerank | None:
-    return None if search.rerank is None else minimum_bayes_risk(likeness(search.rerank.metric))
+    return None if search.rerank is None else minimum_bayes_risk(sentence_similarity(search.rerank.metric))
 
 
-def _shortlist(loaded: Loaded, search: SearchConfig) -> Shortlist:
+def _shortlist(loaded: LoadedModel, search: SearchConfig) -> Shortlist:
     path = loaded.folder / LEXICON
     if not path.is_file():
-        raise MissingInputError(
-            f"{path}: no such file; the model was made without a lexicon and can translate only without --shortlist"
-        )
+        raise MissingInputError(f"{path}: no such file; the model has no lexicon, so translate without --shortlist")
     vocab = loaded.tokenizers.tgt.vocab
     return Shortlist(Lexicon.load(path), [vocab.eos, *([vocab.unk] if search.allow_unknown else [])])
 
@@ -135,30 +151,40 @@ def load_scorer(
     device: str | None = None,
     threads: int | None = None,
     batch_tokens: int | None = None,
-) -> Callable[[Iterable[tuple[str, Given]]], Iterator[ForcedScore]]:
-    """What scores given translations with a model or an ensemble; arguments and errors as `load_translator`."""
+    rewrite: bool = True,
+) -> Callable[[Iterable[tuple[str, GivenTranslation]]], Iterator[ForcedScore]]:
+    """Load a function that scores given translations with a model or an ensemble.
+
+    Arguments and errors as `load_translator`. The function takes pairs of a source line and a given translation, and
+    yields their forced-decoding scores in order.
+    """
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load(models)
-    engine = OwnEngine([one.model for one in loaded], compute_type=compute_type, device=device or str(default_device()))
-    longest = min(one.description.longest_source for one in loaded)
-    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers, longest_source=longest)
+    engine = TorchEngine(
+        [one.model for one in loaded],
+        compute_type=compute_type,
+        device=device or str(default_device()),
+        rewrite=rewrite,
+    )
+    max_length = min(one.metadata.max_source_length for one in loaded)
+    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers, max_source_length=max_length)
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
 
 
-def _load(paths: Sequence[Path]) -> list[Loaded]:
+def _load(paths: Sequence[Path]) -> list[LoadedModel]:
     if not paths:
-        raise UsageError("no model to translate with")
+        raise UsageError("no model is given")
     loaded = [read_model(path) for path in paths]
     _check_ensemble(loaded)
     return loaded
 
 
-def _check_ensemble(loaded: Sequence[Loaded]) -> None:
+def _check_ensemble(loaded: Sequence[LoadedModel]) -> None:
     first = loaded[0]
     for other in loaded[1:]:
         if other.tokenizers.hash() != first.tokenizers.hash():
             raise DataError(
-                f"{other.folder}: has other vocabularies than {first.folder}; an ensemble needs models that were "
-                "trained with the same tokenizer"
+                f"{other.folder}: its vocabularies differ from those of {first.folder}; the models of an ensemble "
+                "must be trained with the same tokenizer"
             )

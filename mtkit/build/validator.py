@@ -1,4 +1,4 @@
-"""How a model is judged while it trains: its nll on the valid set, and the BLEU of a fixed part of it, decoded."""
+"""Validation during training: nll on the validation set, and BLEU on a fixed subset that is decoded."""
 
 from __future__ import annotations
 
@@ -13,69 +13,73 @@ from mtkit.corpus.noise.noise import Corpus
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.models.interface import Objective, TranslationModel
-from mtkit.training.distributed.process_group import Ranks
-from mtkit.training.monitoring.validation import Share, Validation, interleaved
+from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
 from mtkit.training.precision import Precision
 
-Translate = Callable[[TranslationModel, Sequence[str]], list[str]]
-
-
-Bleu = Callable[[Sequence[str], Sequence[str]], float]
+TranslateFn = Callable[[TranslationModel, Sequence[str]], list[str]]
+BleuFn = Callable[[Sequence[str], Sequence[str]], float]  # of hypotheses and references, 0 to 100
 
 
 @dataclass(frozen=True)
-class Part:
-    """The sentences of the valid set that are decoded, what their translations are compared with, and one to show."""
+class DecodedSubset:
+    """The sentences of the validation set that are decoded.
+
+    Attributes:
+        src: source sentences.
+        ref: their references.
+        example_index: index of a sentence of median length, which is displayed with its translation.
+    """
 
     src: list[str]
     ref: list[str]
-    shown: int
+    example_index: int
 
     @classmethod
-    def of(cls, store: Store, sentences: int) -> Part:
-        """Up to so many sentences, evenly spread over the valid set and always the same."""
-        samples = spread(len(store), sentences)
+    def from_store(cls, store: Store, sentences: int) -> DecodedSubset:
+        """Choose at most `sentences` sentences, evenly spaced in the validation set and the same in every call."""
+        samples = evenly_spaced(len(store), sentences)
         src = [store.text("src", sample) for sample in samples]
-        by_length = sorted(range(len(src)), key=lambda place: len(src[place]))
+        by_length = sorted(range(len(src)), key=lambda index: len(src[index]))
         return cls(
             src=src,
             ref=[store.text("tgt", sample) for sample in samples],
-            shown=by_length[len(src) // 2] if src else 0,  # of middling length
+            example_index=by_length[len(src) // 2] if src else 0,
         )
 
 
-def spread(count: int, wanted: int) -> list[int]:
-    """Up to `wanted` of the numbers 0 ... count - 1, evenly spread."""
-    chosen = np.linspace(0, count - 1, min(count, wanted)).round().astype(int)
+def evenly_spaced(count: int, max_chosen: int) -> list[int]:
+    """Return at most `max_chosen` of the numbers 0 ... count - 1, evenly spaced."""
+    chosen = np.linspace(0, count - 1, min(count, max_chosen)).round().astype(int)
     return [int(number) for number in np.unique(chosen)]
 
 
-class Validator:
-    """Judges a model (see `training.validation.Validate`).
+class TranslationValidator:
+    """Validator of a translation model: nll on the validation set, and BLEU on a decoded subset.
 
     Args:
-        corpus: the binarised valid set.
-        part: of it, to be decoded; an empty one leaves BLEU out.
-        translate: gives the model's translations of lines.
-        bleu: of translations and references, 0 to 100.
+        corpus: the binarised validation set.
+        subset: the sentences to decode; if it is empty, no BLEU is computed.
+        translate: translates lines with a model.
+        bleu: BLEU of hypotheses and references, 0 to 100.
         batch_tokens: sentences × longest side of a batch.
         precision: of the forward passes.
-        objective: gives the nll, without label smoothing.
+        objective: computes the nll, without label smoothing.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        part: Part,
+        subset: DecodedSubset,
         *,
-        translate: Translate,
-        bleu: Bleu,
+        translate: TranslateFn,
+        bleu: BleuFn,
         batch_tokens: int,
         precision: Precision,
         objective: Objective,
     ) -> None:
         self.corpus = corpus
-        self.part = part
+        self.subset = subset
         self.translate = translate
         self.bleu = bleu
         self.batch_tokens = batch_tokens
@@ -83,10 +87,11 @@ class Validator:
         self.objective = objective
 
     @torch.no_grad()
-    def share(self, model: TranslationModel, update: int, ranks: Ranks) -> Share:
-        """The loss, without label smoothing, of each batch that is this rank's turn, and as many of the translations.
+    def validate_shard(self, model: TranslationModel, update: int, ranks: ProcessGroup) -> ValidationShard:
+        """Compute the losses and translations of this rank's share: every world_size-th batch and sentence.
 
-        Batches are those of one process, so that their sum, in the order of batches, is the same to the bit.
+        The batches do not depend on the number of ranks, and `merge_shards` adds their losses in the order of batches,
+        so the nll is the same to the bit on any number of ranks.
         """
         device = next(model.parameters()).device
         nats, tokens = [], 0
@@ -96,16 +101,17 @@ class Validator:
                 losses = model(batch.to(device), self.objective)
             nats.append(float(losses.sum))
             tokens += losses.tokens
-        mine = self.part.src[ranks.rank :: ranks.world_size]
-        return Share(nats, tokens, self.translate(model, mine) if mine else [])
+        own_lines = self.subset.src[ranks.rank :: ranks.world_size]
+        return ValidationShard(nats, tokens, self.translate(model, own_lines) if own_lines else [])
 
-    def join(self, shares: Sequence[Share]) -> Validation:
-        """The nll of the whole valid set, in nats per scored token, and the BLEU of the decoded part."""
-        nats = sum(interleaved([share.nats for share in shares]))
+    def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:
+        """Return the nll of the validation set, in nats per scored token, and the BLEU of the decoded subset."""
+        nats = sum(unshard([share.nats for share in shares]))
         nll = nats / max(sum(share.tokens for share in shares), 1)
-        part = self.part
-        if not part.src:
+        subset = self.subset
+        if not subset.src:
             return Validation(nll=nll)
-        hyps = interleaved([share.hyps for share in shares])
-        sample = (part.src[part.shown], hyps[part.shown], part.ref[part.shown])
-        return Validation(nll=nll, bleu=self.bleu(hyps, part.ref), sample=sample)
+        hyps = unshard([share.hyps for share in shares])
+        example = subset.example_index
+        sample = (subset.src[example], hyps[example], subset.ref[example])
+        return Validation(nll=nll, bleu=self.bleu(hyps, subset.ref), sample=sample)

@@ -1,57 +1,67 @@
-"""The command line as a whole: a command is one file of this folder and one line of `COMMANDS`."""
+"""The command line: all commands, grouped as `mtkit --help` lists them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from mtkit import __version__
-from mtkit.cli.average import average
-from mtkit.cli.bench import bench
-from mtkit.cli.checkpoints import checkpoints
-from mtkit.cli.describe import describe
-from mtkit.cli.evaluate import evaluate
-from mtkit.cli.export import export
-from mtkit.cli.fetch import fetch
-from mtkit.cli.plot import plot
-from mtkit.cli.preprocess import preprocess
-from mtkit.cli.run import run
-from mtkit.cli.score import score
-from mtkit.cli.study import study
-from mtkit.cli.train import train
-from mtkit.cli.train_bpe import train_bpe
-from mtkit.cli.translate import translate
-from mtkit.cli.watch import watch
+from mtkit.cli.commands.average import average
+from mtkit.cli.commands.bench import bench
+from mtkit.cli.commands.checkpoints import checkpoints
+from mtkit.cli.commands.describe import describe
+from mtkit.cli.commands.evaluate import evaluate
+from mtkit.cli.commands.export import export
+from mtkit.cli.commands.fetch import fetch
+from mtkit.cli.commands.keys import keys
+from mtkit.cli.commands.plot import plot
+from mtkit.cli.commands.preprocess import preprocess
+from mtkit.cli.commands.run import run
+from mtkit.cli.commands.score import score
+from mtkit.cli.commands.study import study
+from mtkit.cli.commands.train import train
+from mtkit.cli.commands.train_bpe import train_bpe
+from mtkit.cli.commands.translate import translate
+from mtkit.cli.commands.watch import watch
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run,
-    "train-bpe": train_bpe,
-    "preprocess": preprocess,
-    "train": train,
-    "translate": translate,
-    "score": score,
-    "evaluate": evaluate,
-    "average": average,
-    "checkpoints": checkpoints,
-    "watch": watch,
-    "export": export,
-    "describe": describe,
-    "bench": bench,
-    "study": study,
-    "plot": plot,
-    "fetch": fetch,
+SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
+    "Whole pipeline": {"run": run},
+    "Prepare text": {"fetch": fetch, "train-bpe": train_bpe, "preprocess": preprocess},
+    "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
+    "Translate": {"translate": translate, "score": score},
+    "Evaluate": {"evaluate": evaluate, "bench": bench},
+    "Inspect": {"keys": keys, "describe": describe, "plot": plot},
+    "Deploy": {"export": export},
 }
+COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 
-# no rich in the help: importing it takes longer than everything else that --help needs
-app = typer.Typer(name="mtkit", rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+class SectionedGroup(TyperGroup):
+    """The `mtkit` command, whose help lists the commands by section."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one list for each section; called by the help formatter."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            rows = [(name, self.commands[name].get_short_help_str(width)) for name in section]
+            rows[0] = (rows[0][0].ljust(max(map(len, COMMANDS))), rows[0][1])  # the same columns in all sections
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+# help without rich: importing rich takes longer than the rest of --help
+app = typer.Typer(
+    name="mtkit", cls=SectionedGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False
+)
 for _name, _command in COMMANDS.items():
     app.command(_name, short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"mtkit {__version__}")
         raise typer.Exit
 
@@ -59,13 +69,14 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere on the command line.")
     ] = False,
 ) -> None:
     """Machine translation from two text files to a measured, deployable system.
 
-    RECIPE is a YAML file or the name of a shipped one, such as quickstart; key=value overrides a key of it.
+    Start with `mtkit run quickstart`. RECIPE is a YAML file or the name of a built-in recipe; key=value arguments
+    override its keys. `mtkit COMMAND --help` lists the options of a command.
     """

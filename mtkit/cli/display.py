@@ -1,4 +1,4 @@
-"""What a person sees while a stage works: a live picture on a terminal, plain lines elsewhere; always on stderr."""
+"""Progress of a stage on stderr: a live display on a terminal, plain lines in a pipe or a file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SIDES = ("src", "hyp", "ref")
 
 
 @contextmanager
-def display() -> Iterator[Display]:
-    """The display that suits stderr, for as long as the block lasts."""
+def open_display() -> Iterator[Display]:
+    """Yield a live display if stderr is a terminal, a plain one otherwise."""
     if not is_terminal():
         yield PlainDisplay()
         return
@@ -33,123 +33,123 @@ def display() -> Iterator[Display]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at stderr, on a terminal that can move its cursor."""
+    """Whether stderr is a terminal with cursor control."""
     return sys.stderr.isatty() and "TERM" in os.environ and os.environ["TERM"] not in ("", "dumb")
 
 
 class LiveDisplay:
-    """Training in some lines that are drawn over and over; other events scroll by above them.
+    """A few lines that are redrawn while a model trains; all other events scroll past above them.
 
-    The lines: updates done, a bar, loss, tokens/s, time left; the last validation and the best; and one translation
-    of a validation sentence that changes as the model learns.
+    The lines show a progress bar with loss, tokens per second and time left, the last validation with the best BLEU,
+    and the current translation of one validation sentence.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last_train: Mapping[str, Any] = {}
         self._last_validation: Mapping[str, Any] = {}
-        self._best = 0.0
+        self._best_bleu = 0.0
         self._live: Live | None = None
         self._progress = Progress(
             TextColumn("update {task.completed:,.0f} of {task.total:,.0f}"),
             BarColumn(bar_width=24),
-            _Rates(self),
+            _RatesColumn(self),
             console=console,
             auto_refresh=False,
         )
         self._task = self._progress.add_task("training", total=1)
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """Show one event of training (see training/log.py), or of another stage as a line."""
+        """Show one event: of training (see monitoring/log.py) in the live lines, of another stage as a line."""
         if name == "begin":
-            self._begin(fields)
+            self._on_begin(fields)
         elif name == "train":
             self._last_train = fields
         elif name == "validation":
-            self._validation(update, fields)
+            self._on_validation(update, fields)
         else:
-            self._scroll(name, update, fields)
+            self._print_event(name, update, fields)
         if update is not None and self._live is not None:
             self._progress.update(self._task, completed=update)
         if self._live is not None:
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self._render(), refresh=True)
         if name in ("end", "interrupted"):
             self.close()
 
     def close(self) -> None:
-        """Leave the last picture on the screen and let the cursor go."""
+        """Stop redrawing: the last lines stay on the screen, and the cursor is visible again."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
-    def _begin(self, fields: Mapping[str, Any]) -> None:
+    def _on_begin(self, fields: Mapping[str, Any]) -> None:
         if "max_updates" not in fields or self._live is not None:
-            self._scroll("begin", None, fields)
+            self._print_event("begin", None, fields)
             return
-        self._scroll("training begins", None, fields)
+        self._print_event("training begins", None, fields)
         self._progress.update(self._task, total=fields["max_updates"])
-        self._live = Live(self._picture(), console=self._console, auto_refresh=False)
+        self._live = Live(self._render(), console=self._console, auto_refresh=False)
         self._live.start()
-        self._console.show_cursor(True)  # a second Ctrl-C ends the process at once, and would leave it hidden
+        self._console.show_cursor(True)  # a second Ctrl-C kills the process and would leave it hidden
 
-    def _validation(self, update: int | None, fields: Mapping[str, Any]) -> None:
+    def _on_validation(self, update: int | None, fields: Mapping[str, Any]) -> None:
         self._last_validation = {**fields, "update": update}
         if _is_number(fields, "bleu"):
-            self._best = max(fields["bleu"], self._best)
+            self._best_bleu = max(fields["bleu"], self._best_bleu)
         if self._live is None:
-            self._scroll("validation", update, fields)
+            self._print_event("validation", update, fields)
 
-    def _scroll(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
+    def _print_event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         place = "" if update is None else f"update {update:,}: "
-        if "result" in fields:  # of a stage
+        if "result" in fields:  # an event of a stage
             self._console.print(Text(f"{name}: {fields['result']}"))
             return
-        said = "  ".join(f"{key} {_short(value)}" for key, value in fields.items() if _is_plain(value))
-        self._console.print(Text(f"{place}{name}  {said}".rstrip()))
+        values = "  ".join(f"{key} {_short(value)}" for key, value in fields.items() if _is_plain(value))
+        self._console.print(Text(f"{place}{name}  {values}".rstrip()))
 
-    def _picture(self) -> Group:
+    def _render(self) -> Group:
         return Group(self._progress, *self._validation_lines())
 
     def rates(self) -> str:
-        """Loss, speed and time left, as far as they are known."""
+        """Loss, tokens per second and time left, if the last training event has them."""
         fields = self._last_train
-        parts = []
+        texts = []
         if _is_number(fields, "loss"):
-            parts.append(f"loss {fields['loss']:.3f}")
+            texts.append(f"loss {fields['loss']:.3f}")
         if _is_number(fields, "tokens_per_second"):
-            parts.append(f"{fields['tokens_per_second']:,.0f} tokens/s")
+            texts.append(f"{fields['tokens_per_second']:,.0f} tokens/s")
         if _is_number(fields, "seconds_left"):
-            parts.append(f"{clock(fields['seconds_left'])} left")
-        return "  ".join(parts)
+            texts.append(f"{format_clock(fields['seconds_left'])} left")
+        return "  ".join(texts)
 
     def _validation_lines(self) -> list[Text | Table]:
         fields = self._last_validation
         if not fields:
             return []
-        parts = [f"validation at update {fields['update']:,}:"] if fields["update"] is not None else ["validation:"]
+        texts = [f"validation at update {fields['update']:,}:"] if fields["update"] is not None else ["validation:"]
         if _is_number(fields, "perplexity"):
-            parts.append(f"perplexity {fields['perplexity']:.2f}")
+            texts.append(f"perplexity {fields['perplexity']:.2f}")
         if _is_number(fields, "bleu"):
-            parts.append(f"BLEU {fields['bleu']:.1f} (best {self._best:.1f})")
-        lines: list[Text | Table] = [Text("  ".join(parts))]
+            texts.append(f"BLEU {fields['bleu']:.1f} (best {self._best_bleu:.1f})")
+        lines: list[Text | Table] = [Text("  ".join(texts))]
         if fields.get("sample"):
-            lines.append(_sample(fields["sample"]))
+            lines.append(_sample_table(fields["sample"]))
         return lines
 
 
-class _Rates(ProgressColumn):
-    """The column of numbers to the right of the bar."""
+class _RatesColumn(ProgressColumn):
+    """Numbers to the right of the bar."""
 
-    def __init__(self, owner: LiveDisplay) -> None:
+    def __init__(self, display: LiveDisplay) -> None:
         super().__init__()
-        self._owner = owner
+        self._display = display
 
     def render(self, task: Task) -> Text:
-        """Only what the last event said."""
-        return Text(self._owner.rates())
+        """The numbers of the last training event; called by rich."""
+        return Text(self._display.rates())
 
 
-def _sample(texts: list[str]) -> Table:
+def _sample_table(texts: list[str]) -> Table:
     table = Table.grid(padding=(0, 1))
     for side, text in zip(SIDES, texts, strict=False):
         style = "bold" if side == "hyp" else "dim"
@@ -157,8 +157,8 @@ def _sample(texts: list[str]) -> Table:
     return table
 
 
-def clock(seconds: float) -> str:
-    """90 -> 1:30; 3700 -> 1:01:40."""
+def format_clock(seconds: float) -> str:
+    """Seconds as minutes or hours: 90 -> 1:30, 3700 -> 1:01:40."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

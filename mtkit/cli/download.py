@@ -1,4 +1,4 @@
-"""A bar for each file that is downloaded, if somebody looks."""
+"""Progress bars for downloads, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mtkit.cli.display import is_terminal
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """What a download calls with the file's name, the bytes there are and the bytes there will be."""
+def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a callback `(file name, bytes received, total bytes or None)` that draws one bar for each file."""
     if not is_terminal():
         yield lambda name, done, total: None
         return
@@ -21,9 +21,9 @@ def progress() -> Iterator[Callable[[str, int, int | None], None]]:
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks = {}
 
-        def tell(name: str, done: int, total: int | None) -> None:
+        def report(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=total)
             bars.update(tasks[name], completed=done, total=total)
 
-        yield tell
+        yield report

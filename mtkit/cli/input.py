@@ -1,51 +1,34 @@
-"""Where a command's lines come from: a file, a pipe, or a person at a terminal."""
+"""Source lines of a command: from a file, a pipe, or a terminal with a prompt."""
 
 from __future__ import annotations
 
 import io
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mtkit.errors import DataError
 from mtkit.text.lines import decode_lines, read_lines
-from mtkit.translate.constraints import Line
 
 PROMPT = "> "
 
 
-def is_person(file: Path) -> bool:
-    """Whether the lines of `file` (- is stdin) will be typed in."""
+def is_interactive(file: Path) -> bool:
+    """Whether the lines of `file` (- is stdin) are typed at a terminal."""
     return str(file) == "-" and sys.stdin.isatty()
 
 
-def lines_of(file: Path) -> Iterator[str]:
-    """The lines of a file, of stdin, or as they are typed in at a prompt.
+def read_input_lines(file: Path) -> Iterator[str]:
+    """Lines of a file or of stdin (-); at a terminal each line is asked for with a prompt.
 
     Raises:
         DataError, MissingInputError, ReadWriteError: as `read_lines`.
     """
-    if is_person(file):
-        return _asked()
+    if is_interactive(file):
+        return _prompt_lines()
     return decode_lines(sys.stdin.buffer, "stdin") if str(file) == "-" else read_lines(file)
 
 
-def without_first(lines: Iterator[Line], count: int, done: Path) -> Iterator[Line]:
-    """The lines after the first `count`, which were translated to `done` before.
-
-    Raises:
-        DataError: there are fewer.
-    """
-    skipped = sum(1 for _ in itertools.islice(lines, count))
-    if skipped < count:
-        raise DataError(
-            f"{done}.part: has {count} lines and the input {skipped}; it is of another input, do without --resume"
-        )
-    return lines
-
-
-def _asked() -> Iterator[str]:
+def _prompt_lines() -> Iterator[str]:
     while True:
         sys.stderr.write(PROMPT)
         sys.stderr.flush()

@@ -1,39 +1,41 @@
-"""Memory that is used up, told in one sentence with what helps against it."""
+"""Out-of-memory errors in one sentence, with the options of the command that reduce memory use."""
 
 from __future__ import annotations
 
 import re
 
-# torch has a class of its own for GPUs only; its allocator of CPU memory and the kernels' throw plain RuntimeErrors
-_SAID = re.compile(r"can't allocate memory|out of memory|not enough memory|std::bad_alloc|_ALLOC_FAILED", re.IGNORECASE)
-_WANTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
-
-_TRAINING = (
-    "make training.batch_tokens smaller (with as much more training.micro_batches an update stays the same), or the "
-    "model; --dry-run says what a recipe needs"
+# torch has an exception class for GPU memory only; its CPU allocator and some kernels raise plain RuntimeErrors
+_OOM_MESSAGE = re.compile(
+    r"can't allocate memory|out of memory|not enough memory|std::bad_alloc|_ALLOC_FAILED", re.IGNORECASE
 )
-_TRANSLATION = "make --batch-tokens smaller"
-_REMEDIES = {
-    "run": _TRAINING,
-    "train": _TRAINING,
-    "translate": f"{_TRANSLATION}, or --beam-size, or take fewer --workers",
-    "score": _TRANSLATION,
-    "bench": f"{_TRANSLATION}, or --beam-size",
+_REQUESTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
+
+_TRAINING_HINT = (
+    "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
+    "the model; --dry-run estimates the memory that a recipe needs"
+)
+_TRANSLATION_HINT = "reduce --batch-tokens"
+_HINTS = {
+    "run": _TRAINING_HINT,
+    "train": _TRAINING_HINT,
+    "translate": f"{_TRANSLATION_HINT}, --beam-size or --workers",
+    "score": _TRANSLATION_HINT,
+    "bench": f"{_TRANSLATION_HINT} or --beam-size",
 }
+_DEFAULT_HINT = "end other programs, or use a machine with more memory"
 
 
-def is_used_up(fault: BaseException) -> bool:
-    """Whether this is how torch, numpy or Python says that there is no more memory, of the machine or of a GPU."""
-    return isinstance(fault, MemoryError) or (isinstance(fault, RuntimeError) and bool(_SAID.search(str(fault))))
+def is_oom(error: BaseException) -> bool:
+    """Whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(_OOM_MESSAGE.search(str(error))))
 
 
-def explain(fault: BaseException, command: str) -> str:
-    """That memory is used up, how much more was asked for, and what helps in this command."""
-    found = _WANTED.search(str(fault))
-    wanted = "" if found is None else f" ({_amount(found)} more were asked for)"
-    remedy = _REMEDIES.get(command, "end other programs, or take a machine with more")
-    return f"out of memory{wanted}; {remedy}"
+def explain_oom(error: BaseException, command: str) -> str:
+    """The message for an out-of-memory error: how much was requested, if known, and what helps in this command."""
+    match = _REQUESTED.search(str(error))
+    requested = "" if match is None else f" (tried to allocate {_amount(match)} more)"
+    return f"out of memory{requested}; {_HINTS.get(command, _DEFAULT_HINT)}"
 
 
-def _amount(found: re.Match[str]) -> str:
-    return found[2] if found[1] is None else f"{int(found[1]) / 2**30:,.1f} GiB"
+def _amount(match: re.Match[str]) -> str:
+    return match[2] if match[1] is None else f"{int(match[1]) / 2**30:,.1f} GiB"

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="key=value", help="Values that replace the recipe's: training.seed=2."),
-]
+from mtkit.errors import UsageError
 
-
-def named_folder(name: str) -> Path:
-    """A folder's name from the command line; an empty one, such as of a shell variable not set, is not the folder here.
-
-    Raises:
-        BadParameter: the name is empty.
-    """
-    if not name:
-        raise typer.BadParameter("is empty; name a folder, or leave it out for runs/NAME")
-    return Path(name)
-
-
-RunDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--run-dir", metavar="FOLDER", parser=named_folder, help="Where everything goes; runs/NAME if not given."
-    ),
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start the training over; a finished or begun one is replaced.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only print parameters, memory and expected time; needs no corpus.")
-]
-
-
-MOST_THREADS = 1024  # of a process, or processes side by side; far more than help, and no system gives out any number
+MAX_THREADS = 1024  # also of processes; more is a typing error and would exceed the limits of the system
 
 
 class ComputeType(StrEnum):
-    """The kinds of numbers to compute with."""
+    """Precisions of computation."""
 
     auto = "auto"
     float32 = "float32"
@@ -50,18 +23,61 @@ class ComputeType(StrEnum):
     int8 = "int8"
 
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a run folder.")]
+def non_empty_path(name: str) -> Path:
+    """Parse a folder name; an empty one (an unset shell variable) must not mean the current folder.
+
+    Raises:
+        BadParameter: the name is empty.
+    """
+    if not name:
+        raise typer.BadParameter("is empty; name a folder, or omit the option to use runs/NAME")
+    return Path(name)
+
+
+def forbid_json_over_input(json_file: Path | None, inputs: Iterable[Path | None], command: str) -> None:
+    """Refuse to overwrite an input file with a command's JSON output.
+
+    Raises:
+        UsageError: `json_file` is one of the files that the command reads.
+    """
+    if json_file is not None and json_file.resolve() in {each.resolve() for each in inputs if each is not None}:
+        raise UsageError(f"{command}: --json {json_file} would overwrite an input file; name another FILE")
+
+
+# a recipe
+Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="YAML file, or the name of a built-in recipe.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="key=value", help="Override keys of the recipe: training.seed=2.")
+]
+RunDir = Annotated[
+    Path | None,
+    typer.Option("--run-dir", metavar="FOLDER", parser=non_empty_path, help="Folder of the run (default: runs/NAME)."),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over and replace an existing training.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only estimate parameters, memory and time; needs no corpus.")]
+
+# a model
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
 Ensemble = Annotated[
-    list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="A further model; may be repeated.")
+    list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="Ensemble with this model (repeatable).")
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="search.KEY=VALUE", help="Another value for the search.")
+    list[str] | None,
+    typer.Option("--set", metavar="search.KEY=VALUE", help="Override a search setting (repeatable)."),
 ]
-BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="Size of a batch.")]
-ComputeTypeOption = Annotated[ComputeType, typer.Option("--compute-type", help="Numbers.")]
-Device = Annotated[str | None, typer.Option("--device", metavar="D", help="cpu, cuda, cuda:1, ...")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MOST_THREADS, help="CPU threads of a worker.")]
+
+# computation
+BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="Batch size in tokens.")]
+ComputeTypeOption = Annotated[ComputeType, typer.Option("--compute-type", help="Compute precision.")]
+NoRewrite = Annotated[
+    bool, typer.Option("--no-rewrite", help="Run the model code as written, without faster rewrites of it.")
+]
+Device = Annotated[str | None, typer.Option("--device", metavar="D", help="Device: cpu, cuda, cuda:1, ...")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MAX_THREADS, help="CPU threads per worker.")]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, max=MOST_THREADS, help="Processes of one thread; as a long FILE needs."),
+    typer.Option(
+        "--workers", min=1, max=MAX_THREADS, help="Number of single-threaded processes (default: by size of FILE)."
+    ),
 ]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to FILE as JSON.")]

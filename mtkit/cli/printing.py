@@ -1,4 +1,4 @@
-"""Writing results to stdout; everything that is not a result goes to stderr."""
+"""Write results to stdout. Everything that is not a result goes to stderr."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-WIDE = 5_000  # characters; a pipe has no width of its own, and not even the longest path (4,096) may be cut there
+PIPE_WIDTH = 5_000  # characters; a pipe has no width, and the longest path (4,096) must not be cut
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout.
 
     Raises:
-        BrokenPipeError: nobody reads them any more.
+        BrokenPipeError: the reader closed the pipe.
     """
     for line in lines:
         sys.stdout.write(line + "\n")
 
 
 def print_table(table: Table) -> None:
-    """Write a table to stdout, as wide as the terminal, or as it needs to be in a pipe; names may hold any character.
+    """Write a table to stdout, as wide as the terminal; in a pipe no cell is cut. Cells are not parsed as markup.
 
     Raises:
-        BrokenPipeError: nobody reads it any more.
+        BrokenPipeError: the reader closed the pipe.
     """
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else WIDE
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
     Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False).print(table)

@@ -1,4 +1,4 @@
-"""Two text files -> a store: clean, segment, write, in blocks, so that memory does not grow with the corpus."""
+"""Text files to a binary corpus: clean, segment and write in blocks, so that memory does not grow with the corpus."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.cleaning import CleaningConfig, CleaningReport
-from mtkit.corpus.order.prefetch import ahead
-from mtkit.corpus.store import MANIFEST, Manifest, Side, SideSummary
+from mtkit.corpus.order.prefetch import prefetch
+from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
-from mtkit.io.files import build_folder, hash_file, write_json
+from mtkit.io.files import atomic_folder, hash_file, write_json
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
 _BLOCK_PAIRS = 25_000  # pairs segmented at a time: enough to keep the threads busy
-_BLOCK_CHARACTERS = 1 << 23  # but no more text than this, so that long lines do not fill the memory
+_BLOCK_CHARACTERS = 1 << 23  # upper limit of a block's text, so that long lines do not fill the memory
 
 
 @dataclass
-class _Block:
-    """Pairs that follow one another in the files: the normalised lines, and how many U+2581 they had before."""
+class _LineBlock:
+    """Consecutive sentence pairs: the normalised lines, and the number of U+2581 before normalisation."""
 
     src: list[str]
     tgt: list[str]
-    replaced: int
+    replaced_chars: int
 
 
 def binarise(
@@ -43,34 +43,34 @@ def binarise(
     *,
     threads: int = 2,
 ) -> CleaningReport:
-    """Turn two text files of equally many lines into a store; an existing one is replaced when the new one is whole.
+    """Convert two parallel text files into a binary corpus; an existing one is replaced when the new one is complete.
 
     Args:
         src: source text, one sentence a line.
         tgt: its translation, line for line.
-        folder: where the store comes to be.
-        tokenizers: segment both sides.
-        cleaning: which pairs to leave out; None keeps all, also blank ones (for validation).
-        threads: that segment at the same time.
+        folder: folder of the binary corpus.
+        tokenizers: the tokenizers of both sides.
+        cleaning: filters on sentence pairs; None keeps all, also blank ones (for validation).
+        threads: number of segmentation threads.
 
     Raises:
         DataError: unequal line counts, no lines at all, none left after cleaning, bytes that are not UTF-8.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    check_partners(src, tgt)
+    check_line_counts(src, tgt)
     report = CleaningReport()
-    with build_folder(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         sizes: dict[Side, int] = {"src": tokenizers.src.vocab.size, "tgt": tokenizers.tgt.vocab.size}
-        with StoreWriter(temporary, sizes) as writer, closing(ahead(_blocks(src, tgt, tokenizers), 1)) as blocks:
+        with StoreWriter(temporary, sizes) as writer, closing(prefetch(_blocks(src, tgt, tokenizers), 1)) as blocks:
             for block in blocks:
                 _write(block, writer, tokenizers=tokenizers, cleaning=cleaning, report=report, threads=threads)
         if not writer.samples:
-            raise DataError(f"{src} and {tgt}: nothing is left to learn from: " + "; ".join(report.summary()))
+            raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
         manifest = Manifest(
             samples=writer.samples,
             tokenizer=tokenizers.hash(),
-            src=_side("src", src, tokenizers.src, writer),
-            tgt=_side("tgt", tgt, tokenizers.tgt, writer),
+            src=_side_stats("src", src, tokenizers.src, writer),
+            tgt=_side_stats("tgt", tgt, tokenizers.tgt, writer),
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
@@ -79,19 +79,19 @@ def binarise(
     return report
 
 
-def check_partners(src: Path, tgt: Path) -> int:
-    """The number of lines of both files, which must be the same and not 0.
+def check_line_counts(src: Path, tgt: Path) -> int:
+    """Check that two files have the same number of lines and are not empty; return that number.
 
     Raises:
-        DataError: it is not.
+        DataError: the numbers differ or are 0.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     counts = {src: count_lines(src), tgt: count_lines(tgt)}
     if counts[src] != counts[tgt]:
         short, long = sorted((src, tgt), key=lambda path: counts[path])
         raise DataError(
-            f"{long}:{counts[short] + 1}: line has no partner, {short} ends at {counts[short]} and this file at "
-            f"{counts[long]}; the two files must have equally many lines"
+            f"{long}:{counts[short] + 1}: line has no partner: {short} has {counts[short]} lines and this file "
+            f"{counts[long]}; both files must have the same number of lines"
         )
     if not counts[src]:
         if src == tgt:
@@ -100,28 +100,28 @@ def check_partners(src: Path, tgt: Path) -> int:
     return counts[src]
 
 
-def _blocks(src: Path, tgt: Path, tokenizers: TokenizerPair) -> Generator[_Block, None, None]:
-    block, characters = _Block([], [], 0), 0
+def _blocks(src: Path, tgt: Path, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:
+    block, characters = _LineBlock([], [], 0), 0
     for src_line, tgt_line in zip(read_lines(src), read_lines(tgt), strict=True):
         block.src.append(src_line)
         block.tgt.append(tgt_line)
         characters += len(src_line) + len(tgt_line)
         if len(block.src) == _BLOCK_PAIRS or characters > _BLOCK_CHARACTERS:
-            yield _normalised(block, tokenizers)
-            block, characters = _Block([], [], 0), 0
+            yield _normalise(block, tokenizers)
+            block, characters = _LineBlock([], [], 0), 0
     if block.src:
-        yield _normalised(block, tokenizers)
+        yield _normalise(block, tokenizers)
 
 
-def _normalised(block: _Block, tokenizers: TokenizerPair) -> _Block:
-    replaced = sum(line.count(SPACE_MARK) for lines in (block.src, block.tgt) for line in lines)
+def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
+    replaced_chars = sum(line.count(SPACE_MARK) for lines in (block.src, block.tgt) for line in lines)
     src = [tokenizers.src.normalise(line) for line in block.src]
     tgt = [tokenizers.tgt.normalise(line) for line in block.tgt]
-    return _Block(src, tgt, replaced)
+    return _LineBlock(src, tgt, replaced_chars)
 
 
 def _write(
-    block: _Block,
+    block: _LineBlock,
     writer: StoreWriter,
     *,
     tokenizers: TokenizerPair,
@@ -133,31 +133,31 @@ def _write(
     tgt = tokenizers.tgt.encode(block.tgt, threads=threads)
     reasons = np.full(len(src), -1, dtype=np.int8)
     if cleaning is not None:
-        reasons = cleaning.reasons(_lengths(block.src, src), _lengths(block.tgt, tgt))
-    lines = np.arange(report.lines + 1, report.lines + len(src) + 1)
+        reasons = cleaning.rejection_reasons(_lengths(block.src, src), _lengths(block.tgt, tgt))
+    line_numbers = np.arange(report.lines + 1, report.lines + len(src) + 1)
     report.add(reasons)
-    report.replaced += block.replaced
-    kept = reasons < 0
-    if not kept.all():
-        src, tgt = list(compress(src, kept)), list(compress(tgt, kept))
-        block = _Block(list(compress(block.src, kept)), list(compress(block.tgt, kept)), 0)
-    writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, lines[kept])
+    report.replaced_chars += block.replaced_chars
+    is_kept = reasons < 0
+    if not is_kept.all():
+        src, tgt = list(compress(src, is_kept)), list(compress(tgt, is_kept))
+        block = _LineBlock(list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept)), 0)
+    writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, line_numbers[is_kept])
 
 
 def _lengths(lines: list[str], ids: list[list[int]]) -> NDArray[np.int64]:
-    """[N] the number of pieces of each line, 0 for a line of white space."""
+    """[N] the number of tokens of each line, 0 for a line of white space."""
     lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
     lengths[np.fromiter(map(str.isspace, lines), dtype=bool, count=len(lines))] = 0
     return lengths
 
 
-def _side(side: Side, path: Path, tokenizer: Tokenizer, writer: StoreWriter) -> SideSummary:
-    longest, line = writer.longest[side]
-    return SideSummary(
+def _side_stats(side: Side, path: Path, tokenizer: Tokenizer, writer: StoreWriter) -> SideStats:
+    max_length, line_number = writer.max_lengths[side]
+    return SideStats(
         path=str(path),
         sha256=hash_file(path),
         vocab=tokenizer.vocab,
-        pieces=writer.pieces[side],
-        longest=longest,
-        longest_line=line,
+        num_tokens=writer.num_tokens[side],
+        max_length=max_length,
+        max_length_line=line_number,
     )

@@ -1,4 +1,4 @@
-"""Which sentence pairs are fit for training, and an account of those that are not."""
+"""Cleaning of parallel training data: filters on sentence pairs, and a report of what was dropped."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from pydantic import Field
 
 Reason = Literal["empty", "too_long", "ratio"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-_EXAMPLES = 5  # line numbers reported for each reason
+_NUM_EXAMPLES = 5  # line numbers reported for each reason
 
-_WORDS: Mapping[Reason, str] = {
-    "empty": "a side is empty",
-    "too_long": "a side is longer than cleaning.max_length",
-    "ratio": "one side is cleaning.max_ratio times longer than the other",
+_EXPLANATIONS: Mapping[Reason, str] = {
+    "empty": "one side is empty",
+    "too_long": "one side exceeds cleaning.max_length",
+    "ratio": "the length ratio exceeds cleaning.max_ratio",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """Bounds on sentence pairs, in pieces. Pairs beyond them are left out and counted; nothing is cut.
+    """Limits on sentence pairs, in tokens. Pairs that exceed them are dropped and counted; nothing is truncated.
 
-    The defaults keep all of Multi30k; they are there for pairs that are no translations, and for memory.
+    The defaults keep all of Multi30k. They remove pairs that are no translations, and bound memory.
     """
 
-    max_length: Annotated[int, Field(gt=0)] = 256  # pieces of either side; attention costs its square
-    max_ratio: Annotated[float, Field(ge=1)] = 9.0  # longer over shorter side (Moses' clean-corpus-n.perl has 9)
-    ratio_from: Annotated[int, Field(ge=0)] = 20  # the ratio is asked only if the longer side has more pieces than this
+    max_length: Annotated[int, Field(gt=0)] = 256  # tokens on either side; attention costs its square
+    max_ratio: Annotated[float, Field(ge=1)] = 9.0  # longer over shorter side (as Moses' clean-corpus-n.perl)
+    min_length_for_ratio: Annotated[int, Field(ge=0)] = 20  # max_ratio applies if the longer side exceeds this length
 
-    def reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64]) -> NDArray[np.int8]:
-        """The first reason against each pair: its place in `REASONS`, or -1 for a pair that is kept.
+    def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64]) -> NDArray[np.int8]:
+        """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.
 
         Args:
-            src: [N] pieces of the source sides, without eos; 0 for a blank line.
-            tgt: [N] likewise.
+            src: [N] tokens of the source sides, without eos; 0 for a blank line.
+            tgt: [N] tokens of the target sides, without eos; 0 for a blank line.
         """
         longer, shorter = np.maximum(src, tgt), np.minimum(src, tgt)
-        uneven = (longer > self.ratio_from) & (longer > self.max_ratio * shorter)
-        faults = (shorter == 0, longer > self.max_length, uneven)  # in the order of REASONS
-        return np.select(faults, range(len(faults)), default=-1).astype(np.int8)
+        uneven = (longer > self.min_length_for_ratio) & (longer > self.max_ratio * shorter)
+        rejected = (shorter == 0, longer > self.max_length, uneven)  # in the order of REASONS
+        return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
 
 
 @dataclass
 class CleaningReport:
-    """How many pairs were read and kept, and how many were left out for each reason.
+    """The numbers of pairs read, kept, and dropped for each reason.
 
     Attributes:
         lines: pairs read.
-        dropped: pairs left out, by reason.
-        examples: the line numbers (from 1) of the first pairs left out, by reason.
-        replaced: characters U+2581 in the text, which sentencepiece uses for itself and which became another one.
+        dropped: pairs dropped, by reason.
+        examples: line numbers (from 1) of the first dropped pairs, by reason.
+        replaced_chars: U+2581 characters in the text, which sentencepiece reserves and which were replaced.
     """
 
     lines: int = 0
     dropped: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     examples: dict[Reason, list[int]] = field(default_factory=lambda: {reason: [] for reason in REASONS})
-    replaced: int = 0
+    replaced_chars: int = 0
 
     @property
     def kept(self) -> int:
@@ -67,12 +67,12 @@ class CleaningReport:
         return self.lines - sum(self.dropped.values())
 
     def add(self, reasons: NDArray[np.int8]) -> None:
-        """Count a block of pairs [N], the next ones of the file (see `CleaningConfig.reasons`)."""
+        """Count the next block of pairs [N] of the file (see `CleaningConfig.rejection_reasons`)."""
         for number, reason in enumerate(REASONS):
-            found = np.flatnonzero(reasons == number)
-            self.dropped[reason] += len(found)
-            wanted = _EXAMPLES - len(self.examples[reason])
-            self.examples[reason] += [self.lines + int(place) + 1 for place in found[:wanted]]
+            indices = np.flatnonzero(reasons == number)
+            self.dropped[reason] += len(indices)
+            missing = _NUM_EXAMPLES - len(self.examples[reason])
+            self.examples[reason] += [self.lines + int(index) + 1 for index in indices[:missing]]
         self.lines += len(reasons)
 
     def summary(self) -> list[str]:
@@ -80,10 +80,10 @@ class CleaningReport:
         lines = [f"{self.kept:,} of {self.lines:,} pairs kept"]
         for reason, count in self.dropped.items():
             if count:
-                places = ", ".join(map(str, self.examples[reason])) + (", ..." if count > _EXAMPLES else "")
-                lines.append(f"{count:,} left out because {_WORDS[reason]}: line {places}")
-        if self.replaced:
-            lines.append(f"{self.replaced:,} characters U+2581 replaced")
+                numbers = ", ".join(map(str, self.examples[reason])) + (", ..." if count > _NUM_EXAMPLES else "")
+                lines.append(f"{count:,} dropped because {_EXPLANATIONS[reason]}: line {numbers}")
+        if self.replaced_chars:
+            lines.append(f"{self.replaced_chars:,} characters U+2581 replaced")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -93,5 +93,5 @@ class CleaningReport:
             "kept": self.kept,
             "dropped": dict(self.dropped),
             "examples": dict(self.examples),
-            "replaced": self.replaced,
+            "replaced_chars": self.replaced_chars,
         }

@@ -1,4 +1,4 @@
-"""What a recipe says about its corpus."""
+"""The `corpus` section of a recipe: files, languages, cleaning and noise."""
 
 from __future__ import annotations
 
@@ -18,68 +18,68 @@ Weight = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Files:
-    """Two text files of equally many lines; line n of one translates line n of the other."""
+class ParallelFiles:
+    """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
-    src: Path
-    tgt: Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainFiles:
-    """One training corpus."""
-
-    src: Path
-    tgt: Path
-    weight: Weight | None = None  # its share of the samples drawn, relative to the others'; None: draw all evenly
+    src: Path  # text file, one sentence per line, plain or gz / zst / xz
+    tgt: Path  # its translation, line by line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
-    """A text file in one language, which is learned from by restoring it: `corpus.noise` says what is done to it."""
+class TrainParallelFiles:
+    """One parallel training corpus."""
 
-    text: Path
+    src: Path  # text file, one sentence per line, plain or gz / zst / xz
+    tgt: Path  # its translation, line by line
+    weight: Weight | None = None  # share of the samples, relative to the other corpora; None: each sample once an epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonolingualFile:
+    """A text file in one language, for training on its restoration: `corpus.noise` corrupts the source side."""
+
+    text: Path  # source and target are made from it by corpus.noise
 
     @property
     def src(self) -> Path:
-        """What the noise is put on."""
+        """The text that noise is applied to."""
         return self.text
 
     @property
     def tgt(self) -> Path:
-        """What is to be restored."""
+        """The text to restore."""
         return self.text
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainText(Text):
+class TrainMonolingualFile(MonolingualFile):
     """A training corpus in one language."""
 
-    weight: Weight | None = None  # as that of TrainFiles
+    weight: Weight | None = None  # as in TrainParallelFiles
 
 
-AnyFiles = Files | TrainFiles | Text | TrainText
+CorpusFiles = ParallelFiles | TrainParallelFiles | MonolingualFile | TrainMonolingualFile
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """The text of a system, of pairs or in one language.
+    """The text of a system, as sentence pairs or in one language.
 
-    Without weights, every training sample is seen once per epoch. With them, the corpora are mixed in that
-    proportion, each going round and round at its own pace.
+    Without weights, every training sample is seen once per epoch. With weights, the corpora are mixed in that
+    proportion, and each corpus is repeated at its own pace.
     """
 
-    src_lang: Annotated[str, Field(min_length=1)]
-    tgt_lang: Annotated[str, Field(min_length=1)]
-    train: Annotated[list[TrainFiles | TrainText], Field(min_length=1)]
+    src_lang: Annotated[str, Field(min_length=1)]  # language code, such as en
+    tgt_lang: Annotated[str, Field(min_length=1)]  # language code; it also selects the tokenizer of BLEU
+    train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Field(min_length=1)]
     root: Path | None = None  # the paths below are relative to it; itself relative to the recipe
-    valid: Files | Text | None = None  # without it there is no early stopping and no choice of the best checkpoint
-    test: dict[TestName, Files] = field(default_factory=dict)
+    valid: ParallelFiles | MonolingualFile | None = None  # None: no early stopping, no choice of the best checkpoint
+    test: dict[TestName, ParallelFiles] = field(default_factory=dict)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)  # of the training corpora only
-    noise: NoiseConfig | None = None  # what is done to text in one language, for training to undo
+    noise: NoiseConfig | None = None  # applied to text in one language, for training to undo
 
     def __post_init__(self) -> None:
-        self._noise_fits()
+        self._check_noise()
         weighted = [files.weight is not None for files in self.train]
         if any(weighted) and not all(weighted):
             missing = weighted.index(False)
@@ -87,24 +87,24 @@ class CorpusConfig:
                 f"train.{missing}.weight: missing, while another training corpus has one; give all a weight, or none"
             )
 
-    def _noise_fits(self) -> None:
-        texts = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, Text)]
-        texts += ["valid"] if isinstance(self.valid, Text) else []
+    def _check_noise(self) -> None:
+        texts = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, MonolingualFile)]
+        texts += ["valid"] if isinstance(self.valid, MonolingualFile) else []
         if texts and self.noise is None:
             raise ValueError(
-                f"{texts[0]}: text in one language is learned from by restoring it; say by corpus.noise what is done "
-                "to it, such as {kind: spans}, or give src and tgt"
+                f"{texts[0]}: text in one language needs corpus.noise, such as {{kind: span_corruption}}; add it, or "
+                "give src and tgt"
             )
         if self.noise is None:
             return
         if not texts:
             raise ValueError(
-                "noise: there is no text in one language to put it on; remove it, or train on {text: FILE}"
+                "noise: it applies to text in one language only, and there is none; remove it, or train on {text: FILE}"
             )
-        pairs = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, TrainFiles)]
-        pairs += ["valid"] if isinstance(self.valid, Files) else []
-        if self.noise.kind == "masks" and pairs:
+        pairs = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, TrainParallelFiles)]
+        pairs += ["valid"] if isinstance(self.valid, ParallelFiles) else []
+        if self.noise.trains_encoder_only and pairs:
             raise ValueError(
-                f"{pairs[0]}: a pair of texts has no place beside masked text, which trains an encoder alone; give "
-                "{text: FILE}, or another noise.kind"
+                f"{pairs[0]}: sentence pairs cannot be combined with noise.kind {self.noise.kind}, which trains the "
+                "encoder alone; give {text: FILE}, or another noise.kind"
             )

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DamagedError
-from mtkit.io.files import changed_files, load_json, reading
+from mtkit.io.files import changed_files, load_json, translate_read_errors
 from mtkit.text.vocab import Vocab
 
-FORMAT = 1  # raised when older programs could not read a store any more
+FORMAT = 2  # increased when older programs can no longer read a store
 MANIFEST = "manifest.json"
 
 Side = Literal["src", "tgt"]
@@ -32,43 +32,43 @@ class Column:
 
 
 @dataclass(frozen=True)
-class SideSummary:
-    """What is known of one side of a corpus without reading it.
+class SideStats:
+    """Statistics of one side of a corpus, stored in the manifest.
 
     Attributes:
-        path: the text it was made from.
-        sha256: of that file.
-        vocab: of its tokenizer.
-        pieces: in all sentences, without eos.
-        longest: pieces of the longest sentence, without eos.
-        longest_line: where that stands in the text, from 1.
+        path: the text file that it was made from.
+        sha256: hash of that file.
+        vocab: vocabulary of the side's tokenizer.
+        num_tokens: tokens in all sentences, without eos.
+        max_length: tokens of the longest sentence, without eos.
+        max_length_line: line number of the longest sentence in the text file, from 1.
     """
 
     path: str
     sha256: str
     vocab: Vocab
-    pieces: int
-    longest: int
-    longest_line: int
+    num_tokens: int
+    max_length: int
+    max_length_line: int
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a store says of itself.
+    """The metadata of a store.
 
     Attributes:
-        samples: sentence pairs.
-        tokenizer: the hash of the pair of tokenizers.
-        src, tgt: the two sides.
-        columns: by name; the file of column NAME is NAME.bin.
-        cleaning: the bounds that were applied, or None.
-        report: what they left out (see cleaning.py).
+        samples: number of sentence pairs.
+        tokenizer: hash of the tokenizer pair.
+        src, tgt: statistics of the two sides.
+        columns: columns by name; the file of column NAME is NAME.bin.
+        cleaning: the filters that were applied, or None.
+        report: the pairs that they dropped (see cleaning.py).
     """
 
     samples: int
     tokenizer: str
-    src: SideSummary
-    tgt: SideSummary
+    src: SideStats
+    tgt: SideStats
     columns: Mapping[str, Column]
     cleaning: Mapping[str, Any] | None
     report: Mapping[str, Any]
@@ -79,22 +79,22 @@ class Manifest:
 
     @classmethod
     def of_json(cls, content: Any) -> Manifest:
-        """Read what `as_json` gave; KeyError or TypeError if it is something else."""
+        """Read the result of `as_json`; KeyError or TypeError for any other content."""
         fields = dict(content)
         fields.pop("format")
-        sides = {side: SideSummary(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
+        sides = {side: SideStats(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
         columns = {name: Column(**column) for name, column in fields["columns"].items()}
         return cls(**fields | sides | {"columns": columns})
 
 
 class Store:
-    """Sentence pairs 0 ... len - 1, each with its ids, its normalised text and the line it came from.
+    """A binary corpus: sentence pairs 0 ... len - 1 with their ids, normalised texts and line numbers.
 
     Opening reads the manifest and compares the sizes of the files; `verify` reads everything.
 
     Raises:
-        MissingInputError: there is no such folder, or it holds no manifest.
-        DamagedError: the manifest or a column is damaged, or comes from a newer version.
+        MissingInputError: the folder or its manifest does not exist.
+        DamagedError: the manifest or a column is damaged, or was written by a newer version.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -108,11 +108,11 @@ class Store:
         return self.manifest.samples
 
     def ids(self, side: Side, sample: int) -> NDArray[Any]:
-        """The pieces of a sentence, without bos and eos; uint16 or uint32."""
+        """The token ids of a sentence, without bos and eos; uint16 or uint32."""
         return self._ids[side][sample]
 
     def all_ids(self, side: Side) -> Ragged:
-        """The pieces of all sentences, memory-mapped."""
+        """The token ids of all sentences, memory-mapped."""
         return self._ids[side]
 
     def text(self, side: Side, sample: int) -> str:
@@ -120,15 +120,15 @@ class Store:
         return self._text[side][sample].tobytes().decode()
 
     def line(self, sample: int) -> int:
-        """The number of the line, from 1, that the pair had in the text files."""
+        """The line number, from 1, of the pair in the text files."""
         return int(self._lines[sample])
 
     def lengths(self, side: Side) -> NDArray[np.int64]:
-        """[N] pieces of each sentence, without eos."""
+        """[N] tokens of each sentence, without eos."""
         return self._ids[side].lengths
 
-    def summary(self, side: Side) -> SideSummary:
-        """What is known of a side without reading it."""
+    def stats(self, side: Side) -> SideStats:
+        """The statistics of a side, from the manifest."""
         return self.manifest.src if side == "src" else self.manifest.tgt
 
     def verify(self) -> None:
@@ -144,25 +144,25 @@ class Store:
     def _ragged(self, name: str) -> Ragged:
         flat, offsets = self._column(name), self._column(f"{name}.offsets")
         if len(offsets) != len(self) + 1 or offsets[0] != 0 or offsets[-1] != len(flat):
-            raise DamagedError(f"{self.folder / name}.offsets.bin: does not fit {name}.bin", _REMEDY)
+            raise DamagedError(f"{self.folder / name}.offsets.bin: does not match {name}.bin", _REMEDY)
         return Ragged(flat, offsets)
 
     def _column(self, name: str) -> NDArray[Any]:
         path = self.folder / f"{name}.bin"
         if name not in self.manifest.columns:
-            raise DamagedError(f"{self.folder / MANIFEST}: has no column {name}", _REMEDY)
+            raise DamagedError(f"{self.folder / MANIFEST}: column {name} is missing", _REMEDY)
         column = self.manifest.columns[name]
         dtype = np.dtype(column.dtype)
         size = path.stat().st_size if path.is_file() else 0
         if size != column.elements * dtype.itemsize:
-            raise DamagedError(f"{path}: {size} bytes, should be {column.elements * dtype.itemsize}", _REMEDY)
+            raise DamagedError(f"{path}: {size} bytes instead of {column.elements * dtype.itemsize}", _REMEDY)
         if not size:
             return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
-        with reading(path):
+        with translate_read_errors(path):
             return np.memmap(path, dtype=dtype, mode="r")
 
 
-_REMEDY = "mtkit preprocess makes it again"
+_REMEDY = "rebuild it with mtkit preprocess"
 
 
 def _read_manifest(path: Path) -> Manifest:

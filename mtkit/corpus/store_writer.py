@@ -1,4 +1,4 @@
-"""Writing a store, block by block, so that memory does not grow with the corpus."""
+"""Writing a binary corpus block by block, so that memory does not grow with the corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.order.ragged import Ragged, offsets_of
+from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import SIDES, Column, Side
 
 
@@ -26,14 +26,14 @@ class ColumnWriter:
         self._elements = 0
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write further elements [N]."""
+        """Write the next elements [N]."""
         block = np.ascontiguousarray(values, dtype=self._dtype)
         self._file.write(block.data)
         self._digest.update(block.data)
         self._elements += len(block)
 
-    def done(self) -> Column:
-        """What the manifest says of this column."""
+    def finish(self) -> Column:
+        """The manifest entry of the column."""
         return Column(self._dtype.str, self._elements, self._digest.hexdigest())
 
 
@@ -46,25 +46,25 @@ class RaggedWriter:
         offsets.append(np.zeros(1, dtype=np.int64))
 
     def append(self, rows: Ragged) -> None:
-        """Write further rows [N]."""
+        """Write the next rows [N]."""
         self._flat.append(rows.flat)
         self._offsets.append(rows.offsets[1:] + self._end)
         self._end += len(rows.flat)
 
 
 class StoreWriter:
-    """Writes the columns of a store into a folder that is there; the manifest is written by who knows the rest.
+    """Writes the columns of a store into an existing folder; the caller writes the manifest.
 
     Attributes:
         samples: pairs written so far.
-        longest: by side, (pieces, line number) of the longest sentence so far.
-        pieces: by side, pieces written so far.
+        max_lengths: by side, (tokens, line number) of the longest sentence so far.
+        num_tokens: by side, tokens written so far.
     """
 
     def __init__(self, folder: Path, vocab_sizes: dict[Side, int]) -> None:
         self.samples = 0
-        self.longest: dict[Side, tuple[int, int]] = dict.fromkeys(SIDES, (0, 0))
-        self.pieces: dict[Side, int] = dict.fromkeys(SIDES, 0)
+        self.max_lengths: dict[Side, tuple[int, int]] = dict.fromkeys(SIDES, (0, 0))
+        self.num_tokens: dict[Side, int] = dict.fromkeys(SIDES, 0)
         self._folder = folder
         self._columns: dict[str, ColumnWriter] = {}
         self._files = ExitStack()
@@ -81,25 +81,27 @@ class StoreWriter:
         self._files.close()
 
     def append(
-        self, ids: dict[Side, Sequence[Sequence[int]]], texts: dict[Side, Sequence[str]], lines: NDArray[np.int64]
+        self,
+        ids: dict[Side, Sequence[Sequence[int]]],
+        texts: dict[Side, Sequence[str]],
+        line_numbers: NDArray[np.int64],
     ) -> None:
-        """Write further pairs: their pieces, their normalised text, and the line numbers [N] they come from."""
+        """Write the next pairs: token ids, normalised texts, and their line numbers [N] in the text files."""
         for side in SIDES:
             rows = Ragged.of(ids[side])
             self._ids[side].append(rows)
-            self._text[side].append(_bytes(texts[side]))
-            self.pieces[side] += len(rows.flat)
+            self._text[side].append(_encode_texts(texts[side]))
+            self.num_tokens[side] += len(rows.flat)
             if len(rows):
-                place = int(rows.lengths.argmax())
-                self.longest[side] = max(
-                    self.longest[side], (len(rows[place]), int(lines[place])), key=lambda pieces_line: pieces_line[0]
-                )
-        self._line.append(lines)
-        self.samples += len(lines)
+                longest = int(rows.lengths.argmax())
+                if len(rows[longest]) > self.max_lengths[side][0]:
+                    self.max_lengths[side] = (len(rows[longest]), int(line_numbers[longest]))
+        self._line.append(line_numbers)
+        self.samples += len(line_numbers)
 
     def columns(self) -> dict[str, Column]:
-        """What the manifest says of the columns."""
-        return {name: column.done() for name, column in self._columns.items()}
+        """The manifest entries of all columns."""
+        return {name: column.finish() for name, column in self._columns.items()}
 
     def _column(self, name: str, dtype: Any) -> ColumnWriter:
         self._columns[name] = ColumnWriter(self._folder / f"{name}.bin", dtype, self._files)
@@ -110,11 +112,11 @@ class StoreWriter:
 
 
 def id_type(vocab_size: int) -> Any:
-    """The smallest type that holds every id."""
+    """The smallest integer type that holds every id."""
     return np.uint16 if vocab_size <= np.iinfo(np.uint16).max + 1 else np.uint32
 
 
-def _bytes(texts: Sequence[str]) -> Ragged:
+def _encode_texts(texts: Sequence[str]) -> Ragged:
     encoded = [text.encode() for text in texts]
-    offsets = offsets_of(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+    offsets = lengths_to_offsets(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
     return Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)

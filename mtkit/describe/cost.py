@@ -1,4 +1,4 @@
-"""What a model costs for each token, counted without weights and without a corpus."""
+"""Cost of a model per token (FLOPs, saved activations, decoder cache), without weights and without a corpus."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.dummy_batch import made_up_batch
-from mtkit.describe.weightless import Weightless, Where
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.state import Rows
-from mtkit.layers.feed_forward.mixture_of_experts import Experts
+from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.describe.flop_counter import FlopCounter, ModulePath
+from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.dropout import StructuralDropout
 from mtkit.models.interface import TranslationModel
-from mtkit.models.transformer.stack import Stack
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
+from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 
-BATCH = 4096  # tokens of a side; what is computed once for a batch (such as a table of positions) is spread over them
-FIRST_STEPS, LAST_STEPS = 2, 4  # decoder steps after which the cache is looked at
+BATCH_TOKENS = 4096  # per side; spreads what is computed once for a batch (a table of positions) over enough tokens
+FIRST_STEP, LAST_STEP = 2, 4  # decoder steps between which the growth of the cache is measured
 
 
 @dataclass(frozen=True)
-class Decoding:
-    """Bytes of floating-point numbers that translation holds in float32, for one hypothesis of one sentence.
+class DecodingMemory:
+    """Bytes of floating-point decoder state in float32, for one hypothesis of one sentence.
 
     Attributes:
-        cache_per_token: by which the cache grows with each output token.
-        cache_fixed: what the cache takes besides.
-        memory_per_token: what is held of each source token.
+        cache_per_token: growth of the cache with each output token.
+        cache_fixed: size of the cache that does not depend on the number of output tokens.
+        memory_per_token: encoder memory for each source token.
     """
 
     cache_per_token: float
@@ -40,123 +40,103 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Of a pair of sentences with `length` tokens each, divided by `length`; parts are named by their paths.
+class ModelCost:
+    """Cost of a pair of sentences with `length` tokens on each side, divided by `length`.
 
     Attributes:
-        forward: floating-point operations of the matrix products of one pass, by the part that computes them.
-        training: the same of a pass forward and backward, of the whole model.
-        activations: bytes that a training pass keeps for the gradient in float32, by part; weights and the loss, which
-            goes in chunks, left out.
-        decoding: what translation holds.
+        length: tokens per side, including the end of sentence.
+        forward: FLOPs of the matrix products of a forward pass, by the path of the module that computes them.
+        training: FLOPs of the matrix products of a forward and a backward pass of the whole model.
+        activations: bytes that a training pass saves for the gradient in float32, by the path of the module. Weights
+            are excluded, and so is the loss, which is computed in chunks.
+        decoding: size of the decoder state.
     """
 
     length: int
     forward: dict[str, float]
     training: float
     activations: dict[str, float]
-    decoding: Decoding
+    decoding: DecodingMemory
 
 
-def measure(model: TranslationModel, src_vocab: int, tgt_vocab: int, *, length: int) -> Cost:
-    """Count what a model on the meta device computes and keeps.
+def count_cost(model: TranslationModel, src_vocab: int, tgt_vocab: int, *, length: int) -> ModelCost:
+    """Count the operations and the memory of a model on the meta device.
 
     Args:
         model: built on the meta device.
-        src_vocab: pieces.
-        tgt_vocab: pieces.
-        length: tokens of either side of each sentence, the end of sentence included.
+        src_vocab: size of the source vocabulary.
+        tgt_vocab: size of the target vocabulary.
+        length: tokens per side of each sentence, including the end of sentence.
     """
     src, tgt = (Vocab(size=size, pad=0, unk=1, bos=2, eos=3) for size in (src_vocab, tgt_vocab))
-    batch = made_up_batch(max(1, BATCH // length), length, src, tgt)
+    batch = dummy_batch(max(1, BATCH_TOKENS // length), length, src, tgt)
     tokens = batch.num_sentences * length
-    forward = _forward(model, batch)
-    training, activations = _training(model, batch)
-    return Cost(
+    forward = _count_forward(model, batch)
+    training, activations = _count_training(model, batch)
+    return ModelCost(
         length=length,
         forward={path: flops / tokens for path, flops in forward.items()},
         training=training / tokens,
         activations={path: size / tokens for path, size in activations.items()},
-        decoding=_decoding(model, batch),
+        decoding=_measure_decoding(model, batch),
     )
 
 
 @torch.no_grad()
-def _forward(model: TranslationModel, batch: Batch) -> Counter[str]:
+def _count_forward(model: TranslationModel, batch: Batch) -> Counter[str]:
     model.eval()
-    where = Where()
-    counted = Weightless(where)
-    with where.following(model), counted:
-        model.output(model.hidden(batch.source, batch.target))
-    return counted.flops
+    path = ModulePath()
+    counter = FlopCounter(path)
+    with path.track(model), counter:
+        model.output(model.decode_states(batch.source, batch.target))
+    return counter.flops
 
 
-def _training(model: TranslationModel, batch: Batch) -> tuple[int, Counter[str]]:
+def _count_training(model: TranslationModel, batch: Batch) -> tuple[int, Counter[str]]:
     model.train()
     for module in model.modules():
-        if isinstance(module, Stack | Experts):
-            module.training = False  # the module, not what is in it: no layer is left out, no token dropped
-    where = Where()
-    kept, counted = _Kept(model, where), Weightless(where)
-    with where.following(model), counted:
-        with torch.autograd.graph.saved_tensors_hooks(kept, lambda tensor: tensor):
-            hidden = model.hidden(batch.source, batch.target).flatten(0, 1)  # [B·T, D]
+        if isinstance(module, StructuralDropout):
+            module.training = False  # of the module alone, not of its submodules: skip no layer and drop no token
+    path = ModulePath()
+    saved, counter = SavedTensorBytes(model, lambda: path.current), FlopCounter(path)
+    with path.track(model), counter:
+        with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
+            hidden = model.decode_states(batch.source, batch.target).flatten(0, 1)  # [B·T, D]
         weight, bias = model.output.weight, model.output.bias
         loss = label_smoothed_loss(hidden, weight, bias, batch.labels.flatten(), smoothing=0.1)
         loss.backward()  # type: ignore[no-untyped-call]
     model.eval()
-    return counted.flops.total(), kept.bytes
-
-
-class _Kept:
-    """Counts the bytes that a forward pass keeps for the backward one, by part; weights are left out."""
-
-    def __init__(self, model: TranslationModel, where: Where) -> None:
-        self.seen = {_storage(p) for p in model.parameters()}
-        self.where = where
-        self.bytes: Counter[str] = Counter()
-
-    def __call__(self, tensor: Tensor) -> Tensor:
-        storage = _storage(tensor)
-        if storage not in self.seen:
-            self.seen.add(storage)
-            self.bytes[self.where.path] += tensor.untyped_storage().nbytes()
-        return tensor
-
-
-def _storage(tensor: Tensor) -> int:
-    """Which memory a tensor is in; where there is none its address is no sign."""
-    return tensor.untyped_storage()._cdata  # type: ignore[no-any-return]
+    return counter.flops.total(), saved.by_group
 
 
 @torch.no_grad()
-def _decoding(model: TranslationModel, batch: Batch) -> Decoding:
+def _measure_decoding(model: TranslationModel, batch: Batch) -> DecodingMemory:
     model.eval()
-    rows, length = batch.source.ids.shape
-    sizes = {}
-    with Weightless(Where()):
+    sentences, length = batch.source.ids.shape
+    cache_bytes = {}
+    with FlopCounter(ModulePath()):
         state = model.start(batch.source)
-        memory = _bytes(state.memory)
-        for step in range(1, LAST_STEPS + 1):
+        memory_bytes = _count_bytes(state.memory)
+        for step in range(1, LAST_STEP + 1):
             _, state, _ = model.step(batch.target.ids[:, 0], state)
-            sizes[step] = _bytes(state.cache) / rows
-    grown = (sizes[LAST_STEPS] - sizes[FIRST_STEPS]) / (LAST_STEPS - FIRST_STEPS)
-    return Decoding(grown, sizes[LAST_STEPS] - LAST_STEPS * grown, memory / (rows * length))
+            cache_bytes[step] = _count_bytes(state.cache) / sentences
+    growth = (cache_bytes[LAST_STEP] - cache_bytes[FIRST_STEP]) / (LAST_STEP - FIRST_STEP)
+    return DecodingMemory(growth, cache_bytes[LAST_STEP] - LAST_STEP * growth, memory_bytes / (sentences * length))
 
 
-def _bytes(held: Rows) -> int:
-    """Of the floating-point tensors, without the room that is kept for more."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(held) if tensor.is_floating_point())
+def _count_bytes(state: BatchedState) -> int:
+    """Bytes of the floating-point tensors, without the spare capacity of buffers."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(state) if tensor.is_floating_point())
 
 
-def _tensors(held: object) -> Iterator[Tensor]:
-    if isinstance(held, Tensor):
-        yield held
-    elif isinstance(held, KeyValues):
-        yield from (held.k, held.v)
-    elif isinstance(held, tuple):
-        for item in held:
+def _tensors(state: object) -> Iterator[Tensor]:
+    if isinstance(state, Tensor):
+        yield state
+    elif isinstance(state, KVCache):
+        yield from (state.k, state.v)
+    elif isinstance(state, tuple):
+        for item in state:
             yield from _tensors(item)
-    elif isinstance(held, Rows):
-        for each in fields(held):
-            yield from _tensors(getattr(held, each.name))
+    elif isinstance(state, BatchedState):
+        for each in fields(state):
+            yield from _tensors(getattr(state, each.name))

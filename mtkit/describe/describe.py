@@ -1,4 +1,4 @@
-"""A model's architecture and what it costs, from a recipe or a model folder, without a corpus and without weights."""
+"""Architecture and cost of the model of a recipe or a model folder, without a corpus and without weights."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.build.skip_init import META, Undrawn
-from mtkit.describe.cost import Cost, measure
-from mtkit.describe.parts import Part, part_of
+from mtkit.build.skip_init import build_on_meta
+from mtkit.describe.cost import ModelCost, count_cost
+from mtkit.describe.module_tree import ModuleNode, module_tree
 from mtkit.errors import RecipeError, UsageError
-from mtkit.model_folder.folder import find_model, read_description, read_tokenizers
+from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
+from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
-from mtkit.recipe.recipe import ModelConfig, load_recipe
+from mtkit.recipe.recipe import load_recipe
 
-LENGTH = 30  # tokens of either side, the end included: about what a sentence of news has
+DEFAULT_LENGTH = 30  # tokens per side with the end of sentence; typical of news
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a model is built of, with the sizes of its vocabularies."""
+    """Configuration of a model with the sizes of its vocabularies."""
 
     name: str
     config: ModelConfig
@@ -28,50 +29,49 @@ class Architecture:
     tgt_vocab: int
 
     def build(self) -> TranslationModel:
-        """The model without weights.
+        """Build the model on the meta device.
 
         Raises:
-            RecipeError: model and vocabularies do not fit.
+            RecipeError: model and vocabularies do not match.
         """
         try:
-            with Undrawn(META):
-                return self.config.build(self.src_vocab, self.tgt_vocab)
+            return build_on_meta(lambda: self.config.build(self.src_vocab, self.tgt_vocab))
         except ValueError as error:
             raise RecipeError(f"model.{error}") from error
 
 
 @dataclass(frozen=True)
-class Description:
-    """An architecture with its parts and costs."""
+class ModelDescription:
+    """Architecture with its module tree and its cost."""
 
     architecture: Architecture
-    model: Part
-    cost: Cost
+    tree: ModuleNode
+    cost: ModelCost
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; figures are for each token of a sentence pair, bytes in float32."""
+        """Convert to JSON values; FLOPs and bytes (float32) are per token of a sentence pair."""
         return {
             "name": self.architecture.name,
             "kind": self.architecture.config.kind,
             "vocabulary": {"src": self.architecture.src_vocab, "tgt": self.architecture.tgt_vocab},
-            "parameters": self.model.parameters,
+            "parameters": self.tree.parameters,
             "sentence_length": self.cost.length,
-            "flops_forward": self.model.flops,
+            "flops_forward": self.tree.flops,
             "flops_training": self.cost.training,
-            "activation_bytes": self.model.activations,
+            "activation_bytes": self.tree.activations,
             "decoding_bytes": asdict(self.cost.decoding),
-            "parts": asdict(self.model),
+            "modules": asdict(self.tree),
         }
 
 
-def find(name_or_path: str, overrides: Sequence[str] = ()) -> Architecture:
-    """The architecture that a recipe, a model folder or a run folder states.
+def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Architecture:
+    """Read the architecture of a recipe, a model folder or a run folder.
 
-    Of a recipe the vocabulary is taken to have the size that it asks for.
+    For a recipe, both vocabularies are assumed to have the size that the recipe requests.
 
     Raises:
-        MissingInputError, RecipeError, DataError: there is none, or it is wrong.
-        UsageError: a model cannot be changed by overrides.
+        MissingInputError, RecipeError, DataError: there is no such recipe or model, or it is invalid.
+        UsageError: overrides were given for a model folder.
     """
     path = Path(name_or_path)
     if not path.is_dir():
@@ -79,24 +79,24 @@ def find(name_or_path: str, overrides: Sequence[str] = ()) -> Architecture:
         size = recipe.tokenizer.vocab_size
         return Architecture(recipe.name, recipe.model, size, size)
     if overrides:
-        raise UsageError(f"{overrides[0]}: changes a recipe, and {path} is a model; describe its recipe")
+        raise UsageError(f"{overrides[0]}: overrides apply to recipes, but {path} is a model; describe its recipe")
     folder = find_model(path)
-    description = read_description(folder)
-    pair = read_tokenizers(folder, description.tokenizer)
-    return Architecture(path.resolve().name, description.model, pair.src.vocab.size, pair.tgt.vocab.size)
+    metadata = read_metadata(folder)
+    tokenizers = read_tokenizers(folder, metadata.tokenizer)
+    return Architecture(path.resolve().name, metadata.model, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
 
 
-def describe(architecture: Architecture, *, length: int = LENGTH) -> Description:
-    """Build the model without weights and count.
+def describe(architecture: Architecture, *, length: int = DEFAULT_LENGTH) -> ModelDescription:
+    """Build the model on the meta device and count its parameters, FLOPs and memory.
 
     Args:
-        architecture: see `find`.
-        length: tokens of either side of each sentence, the end of sentence included.
+        architecture: see `load_architecture`.
+        length: tokens per side of each sentence, including the end of sentence.
 
     Raises:
-        RecipeError: model and vocabularies do not fit.
-        DataError: the model takes no sentences of this length.
+        RecipeError: model and vocabularies do not match.
+        DataError: the model does not support sentences of this length.
     """
     model = architecture.build()
-    cost = measure(model, architecture.src_vocab, architecture.tgt_vocab, length=length)
-    return Description(architecture, part_of(model, cost, architecture.name), cost)
+    cost = count_cost(model, architecture.src_vocab, architecture.tgt_vocab, length=length)
+    return ModelDescription(architecture, module_tree(model, cost, architecture.name), cost)

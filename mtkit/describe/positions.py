@@ -1,4 +1,4 @@
-"""What a model's position schemes say: an encoding of each position, or what they add to the scores by distance."""
+"""Plots of a model's position encodings: an encoding per position, or the contribution to scores by distance."""
 
 from __future__ import annotations
 
@@ -12,104 +12,96 @@ from mtkit.errors import UsageError
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from mtkit.model_folder.folder import read_model
-from mtkit.models.decoder_only.config import DecoderOnlyConfig
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.plot.positions import ByDistance, Encoding, Panel, draw_positions
+from mtkit.models.config import PositionStack
+from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.seeding import seed_everything
 
-REACH = 64  # positions of an encoding, and tokens of distance to either side
-CONTENTS = 256  # random queries that scores are a mean over
-Blocks = TransformerConfig | DecoderOnlyConfig
+MAX_DISTANCE = 64  # tokens in either direction; also the number of positions of an encoding
+NUM_RANDOM_VECTORS = 256  # random queries over which the scores are averaged
+
+PositionSource = Iterator[tuple[str, Position, PositionStack]]  # title of the panel, encoding, the stack it belongs to
 
 
 def plot_positions(name_or_path: str, output: Path) -> None:
-    """Draw the position schemes of a recipe, with first weights, or of a trained model; `output` is the PNG to write.
+    """Draw the position encodings of a recipe, with initial weights, or of a trained model.
+
+    Args:
+        name_or_path: a recipe, a model folder or a run folder.
+        output: the PNG file to write.
 
     Raises:
-        UsageError: the model has no position scheme.
+        UsageError: the model has no position encoding.
         MissingInputError, RecipeError, DataError, MissingExtraError, ReadWriteError: as reading and drawing.
     """
     path = Path(name_or_path)
-    found = _of_model(path) if path.is_dir() else _of_recipe(name_or_path)
-    panels = [panel for title, position, config, causal in found for panel in _panels(title, position, config, causal)]
+    source = _positions_of_model(path) if path.is_dir() else _positions_of_recipe(name_or_path)
+    panels = [panel for title, position, stack in source for panel in _panels(title, position, stack)]
     if not panels:
-        raise UsageError(f"{name_or_path}: there are no position encodings to draw")
+        raise UsageError(f"{name_or_path}: the model has no position encodings to draw")
     draw_positions(panels, output)
 
 
-Found = Iterator[tuple[str, Position, Blocks, bool]]  # title, scheme, its model, whether only what came before is seen
-
-
-def _of_recipe(name_or_path: str) -> Found:
+def _positions_of_recipe(name_or_path: str) -> PositionSource:
     recipe = load_recipe(name_or_path)
-    config = recipe.model
     seed_everything(recipe.training.seed)
-    if isinstance(config, TransformerConfig):
-        for causal, side, scheme in (
-            (False, "encoder", config.encoder_positions),
-            (True, "decoder", config.decoder_positions),
-        ):
-            positions = config.positions(scheme, layers=1, causal=causal)
-            for each in (positions.embedding, positions.layers[0]):
-                yield f"{side}: {scheme.kind}", each, config, causal
-    elif isinstance(config, DecoderOnlyConfig):
-        positions = config.positions(config.decoder_positions, layers=1, causal=True)
-        for each in (positions.embedding, positions.layers[0]):
-            yield f"decoder: {config.decoder_positions.kind}", each, config, True
+    for stack in recipe.model.position_stacks():
+        positions = stack.positions.build(stack.d_model, stack.heads, layers=1, causal=stack.is_causal)
+        for position in (positions.embedding, positions.layers[0]):
+            yield f"{stack.side}: {stack.positions.kind}", position, stack
 
 
-def _of_model(path: Path) -> Found:
+def _positions_of_model(path: Path) -> PositionSource:
     loaded = read_model(path)
-    config = loaded.description.model
-    if isinstance(config, TransformerConfig):
-        sides = {"encoder": config.encoder_positions.kind, "decoder": config.decoder_positions.kind}
-        parts = {"encoder": ("src_embedding", "encoder.0"), "decoder": ("tgt_embedding", "decoder.0")}
-    elif isinstance(config, DecoderOnlyConfig):
-        sides, parts = {"decoder": config.decoder_positions.kind}, {"decoder": ("tgt_embedding", "layers.0")}
-    else:
-        return
-    for side, kind in sides.items():
-        for part in parts[side]:
-            title = f"{side}: {kind}" + (", layer 1" if part.endswith(".0") else "")
-            position = _first(loaded.model.get_submodule(part))
+    for stack in loaded.metadata.model.position_stacks():
+        title = f"{stack.side}: {stack.positions.kind}"
+        modules = {title: stack.embedding, f"{title}, layer 1": stack.first_layer}
+        for module_title, module_path in modules.items():
+            position = _find_position(loaded.model.get_submodule(module_path))
             if position is not None:
-                yield title, position, config, side == "decoder"
+                yield module_title, position, stack
 
 
-def _first(part: nn.Module) -> Position | None:
-    """The outermost scheme that does something."""
-    return next((each for each in part.modules() if isinstance(each, Position) and type(each) is not Position), None)
+def _find_position(module: nn.Module) -> Position | None:
+    """The outermost position encoding in a module; the base class is a placeholder that does nothing."""
+    return next((each for each in module.modules() if isinstance(each, Position) and type(each) is not Position), None)
 
 
 @torch.no_grad()
-def _panels(title: str, position: Position, config: Blocks, causal: bool) -> Iterator[Panel]:
+def _panels(title: str, position: Position, stack: PositionStack) -> Iterator[Panel]:
     if type(position).embed is not Position.embed:
-        pos = torch.arange(REACH).unsqueeze(0)  # [1, P]
-        yield Encoding(title, position.embed(torch.zeros(1, REACH, config.d_model), pos)[0].numpy())
+        pos = torch.arange(MAX_DISTANCE).unsqueeze(0)  # [1, T]
+        yield EncodingPanel(title, position.embed(torch.zeros(1, MAX_DISTANCE, stack.d_model), pos)[0].numpy())
     elif type(position) is not Position:
-        yield by_distance(title, position, config.heads, causal=causal)
+        yield score_by_distance(title, position, stack.heads, causal=stack.is_causal)
 
 
 @torch.no_grad()
-def by_distance(title: str, position: Position, heads: Heads, *, causal: bool) -> ByDistance:
-    """What a scheme adds to the score of a query and a key of the same content, by how far apart they stand.
+def score_by_distance(title: str, position: Position, heads: Heads, *, causal: bool) -> ScorePanel:
+    """Contribution of a position encoding to the attention score of a query and an equal key, by their distance.
 
-    Contents are drawn from N(0, 1), the same ones for all heads; mean and standard deviation are over them.
+    The contribution is the score with the encoding minus q·k / sqrt(K) without it, for q = k drawn from N(0, I), the
+    same vectors for all heads. Mean and standard deviation are over these vectors.
+
+    Args:
+        title: of the panel.
+        position: the encoding of one layer.
+        heads: number and width of the heads.
+        causal: only keys at or before the query, as in a decoder.
     """
-    away = torch.arange(0 if causal else -REACH, REACH + 1)  # [S]
+    distance = torch.arange(0 if causal else -MAX_DISTANCE, MAX_DISTANCE + 1)  # [S], query minus key position
     generator = torch.Generator().manual_seed(1)
-    content = torch.randn(CONTENTS, 1, 1, heads.head_dim, generator=generator)
+    content = torch.randn(NUM_RANDOM_VECTORS, 1, 1, heads.head_dim, generator=generator)  # [C, 1, 1, K]
     q = content.expand(-1, heads.num_heads, -1, -1)  # [C, H, 1, K]
-    k = content.expand(-1, heads.num_kv_heads, away.numel(), -1)  # [C, G, S, K]
-    q_pos = torch.full((CONTENTS, 1), REACH)
-    k_pos = (REACH - away).expand(CONTENTS, -1)  # [C, S]
-    turned_q, turned_k = position.rotate(q, q_pos), position.rotate(k, k_pos)
-    repeated = turned_k.repeat_interleave(heads.num_heads // heads.num_kv_heads, 1)  # [C, H, S, K]
-    plain = content.square().sum(-1, keepdim=True)  # [C, 1, 1, 1]
-    added = position.scale(heads.head_dim) * (turned_q @ repeated.mT - plain)  # [C, H, 1, S]
-    bias = position.bias(turned_q, turned_k, q_pos, k_pos)
+    k = content.expand(-1, heads.num_kv_heads, distance.numel(), -1)  # [C, G, S, K]
+    q_pos = torch.full((NUM_RANDOM_VECTORS, 1), MAX_DISTANCE)  # [C, 1]
+    k_pos = (MAX_DISTANCE - distance).expand(NUM_RANDOM_VECTORS, -1)  # [C, S]
+    rotated_q, rotated_k = position.rotate(q, q_pos), position.rotate(k, k_pos)
+    repeated_k = rotated_k.repeat_interleave(heads.num_heads // heads.num_kv_heads, 1)  # [C, H, S, K]
+    content_score = content.square().sum(-1, keepdim=True)  # [C, 1, 1, 1]
+    contribution = position.scale(heads.head_dim) * (rotated_q @ repeated_k.mT - content_score)  # [C, H, 1, S]
+    bias = position.bias(rotated_q, rotated_k, q_pos, k_pos)
     if bias is not None:
-        added = added + bias
-    added = added.squeeze(2)  # [C, H, S]
-    return ByDistance(title, away.numpy(), added.mean(0).numpy(), added.std(0).numpy())
+        contribution = contribution + bias
+    contribution = contribution.squeeze(2)  # [C, H, S]
+    return ScorePanel(title, distance.numpy(), contribution.mean(0).numpy(), contribution.std(0).numpy())

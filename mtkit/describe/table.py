@@ -1,4 +1,4 @@
-"""Descriptions for people: one as a tree, two beside each other."""
+"""Tables of model descriptions: one as a tree, two side by side."""
 
 from __future__ import annotations
 
@@ -9,148 +9,154 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from mtkit.describe.describe import Description
-from mtkit.describe.parts import Part
+from mtkit.describe.describe import ModelDescription
+from mtkit.describe.module_tree import ModuleNode
 
 DIFFERS = "≠"
 
 
 @dataclass(frozen=True)
-class Row:
-    """A part in the tree."""
+class TreeRow:
+    """A module in the printed tree; `guide` holds the branches drawn before its name."""
 
-    guide: str  # the branches before it
-    part: Part
+    guide: str
+    node: ModuleNode
 
     @property
-    def what(self) -> str:
-        """Its class, and how many there are."""
-        return f"{self.part.count} × {self.part.kind}" if self.part.count > 1 else self.part.kind
+    def label(self) -> str:
+        """Class name, with the number of equal layers if there are several."""
+        return f"{self.node.count} × {self.node.kind}" if self.node.count > 1 else self.node.kind
 
 
-def rows(part: Part, guide: str = "", below: str = "") -> Iterator[Row]:
-    """A part and all inside it, from the top."""
-    yield Row(guide, part)
-    for number, inner in enumerate(part.parts):
-        last = number == len(part.parts) - 1
-        yield from rows(inner, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  "))
+def tree_rows(node: ModuleNode, guide: str = "", child_guide: str = "") -> Iterator[TreeRow]:
+    """Rows of a module and all its descendants, from the top."""
+    yield TreeRow(guide, node)
+    for number, child in enumerate(node.children):
+        is_last = number == len(node.children) - 1
+        branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+        yield from tree_rows(child, child_guide + branch, child_guide + trunk)
 
 
-def tree(found: Description) -> Table:
-    """The parts of a model with what each holds, computes and keeps."""
-    table = _table("part", "class", "weights", "parameters", "FLOP/token", "kept/token", numbers=3)
-    for row in rows(found.model):
-        _, flops, activations = row.part.figures
+def module_table(description: ModelDescription) -> Table:
+    """The module tree with weights, parameters, FLOPs and saved activations."""
+    table = _table("module", "class", "weights", "parameters", "FLOP/token", "saved/token", numeric=3)
+    for row in tree_rows(description.tree):
+        _, flops, activations = row.node.figures
         table.add_row(
-            _label(row),
-            row.what,
-            row.part.shape,
-            _parameters(row.part),
-            _blank(si(flops), flops),
-            _blank(si(activations, "B"), activations),
+            _styled_name(row),
+            row.label,
+            row.node.shape,
+            _parameters(row.node),
+            _blank_if_zero(format_si(flops), flops),
+            _blank_if_zero(format_si(activations, "B"), activations),
         )
     return table
 
 
-def summary(found: Description) -> list[tuple[str, str]]:
-    """The figures of the whole model, each with its name."""
-    cost, vocab = found.cost, found.architecture
+def summary(description: ModelDescription) -> list[tuple[str, str]]:
+    """Names and values of the figures of the whole model."""
+    cost, architecture = description.cost, description.architecture
     return [
-        ("kind", vocab.config.kind),
-        ("vocabulary", f"{vocab.src_vocab:,} source, {vocab.tgt_vocab:,} target pieces"),
-        ("parameters", f"{found.model.parameters:,}"),
-        ("forward", f"{si(found.model.flops)}FLOP/token"),
-        ("training", f"{si(cost.training)}FLOP/token"),
-        ("kept for the gradient", f"{si(found.model.activations, 'B')}/token"),
-        ("cache grows by", f"{si(cost.decoding.cache_per_token, 'B')}/output token"),
-        ("cache besides", si(cost.decoding.cache_fixed, "B")),
-        ("memory of the source", f"{si(cost.decoding.memory_per_token, 'B')}/source token"),
+        ("kind", architecture.config.kind),
+        ("vocabulary", f"{architecture.src_vocab:,} source, {architecture.tgt_vocab:,} target tokens"),
+        ("parameters", f"{description.tree.parameters:,}"),
+        ("forward", f"{format_si(description.tree.flops)}FLOP/token"),
+        ("training", f"{format_si(cost.training)}FLOP/token"),
+        ("saved for the gradient", f"{format_si(description.tree.activations, 'B')}/token"),
+        ("decoder cache, growth", f"{format_si(cost.decoding.cache_per_token, 'B')}/output token"),
+        ("decoder cache, fixed", format_si(cost.decoding.cache_fixed, "B")),
+        ("encoder memory", f"{format_si(cost.decoding.memory_per_token, 'B')}/source token"),
     ]
 
 
-def figures(*found: Description) -> Table:
-    """The summary of one description, or of two beside each other with a mark where they differ."""
-    names = [each.architecture.name for each in found]
-    compared = len(found) > 1
-    table = _table("", *([*names, ""] if compared else names), numbers=0)
-    for lines in zip(*(summary(each) for each in found), strict=True):
+def summary_table(*descriptions: ModelDescription) -> Table:
+    """The summary of one description, or of two side by side with a mark where they differ."""
+    names = [description.architecture.name for description in descriptions]
+    is_comparison = len(descriptions) > 1
+    table = _table("", *([*names, ""] if is_comparison else names), numeric=0)
+    for lines in zip(*map(summary, descriptions), strict=True):
         values = [value for _, value in lines]
-        mark = [_mark(values[0] != values[-1])] if compared else []
+        mark = [_mark(values[0] != values[-1])] if is_comparison else []
         table.add_row(lines[0][0], *values, *mark)
     return table
 
 
-def comparison(one: Description, other: Description) -> Table:
-    """The parts of two models beside each other; those that correspond stand in one row."""
-    table = _table("part", one.architecture.name, "parameters", other.architecture.name, "parameters", "", numbers=0)
+def comparison_table(first: ModelDescription, second: ModelDescription) -> Table:
+    """The modules of two models side by side; corresponding modules share a row."""
+    names = first.architecture.name, second.architecture.name
+    table = _table("module", names[0], "parameters", names[1], "parameters", "", numeric=0)
     table.columns[2].justify = table.columns[4].justify = "right"
-    left, right = ({row.part.key: row for row in rows(each.model)} for each in (one, other))
-    for key in merged(list(left), list(right)):
+    left, right = ({row.node.key: row for row in tree_rows(each.tree)} for each in (first, second))
+    for key in merge_aligned(list(left), list(right)):
         sides = left.get(key), right.get(key)
-        shown = next(row for row in sides if row is not None)
+        present = next(row for row in sides if row is not None)
         cells = [_cells(row) for row in sides]
-        table.add_row(_label(shown), *cells[0], *cells[1], _mark(cells[0] != cells[1]))
+        table.add_row(_styled_name(present), *cells[0], *cells[1], _mark(cells[0] != cells[1]))
     return table
 
 
-def merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists as one in which what both have stands once, and the order of each is kept where they agree."""
-    order = list(left)
-    place = 0
+def merge_aligned(left: list[str], right: list[str]) -> list[str]:
+    """Merge two lists so that common items appear once: `a b d` and `a c d` give `a c b d`.
+
+    Items of `right` that `left` lacks are inserted after their predecessor in `right`.
+    """
+    merged = list(left)
+    index = 0
     for key in right:
-        if key in order:
-            place = order.index(key) + 1
+        if key in merged:
+            index = merged.index(key) + 1
         else:
-            order.insert(place, key)
-            place += 1
-    return order
+            merged.insert(index, key)
+            index += 1
+    return merged
 
 
 def legend(length: int) -> list[str]:
-    """What the figures count, in lines."""
+    """Lines that explain the figures."""
     return [
-        f"Per token of a sentence pair, {length} tokens on either side: the encoder's share of a source token and the",
-        "decoder's of a target token together. FLOP: multiplications and additions of matrix products, nothing else;",
-        "training: forward and backward. Kept: bytes that training holds for the gradient in float32, dropout masks as",
-        "PyTorch has them; weights, and the loss, which goes in chunks, left out. Cache and memory: numbers of one",
-        "hypothesis in float32. A line 'n ×' sums n parts that are alike; the lines inside it are of one of them.",
+        f"Figures are per token of a sentence pair with {length} tokens on each side: encoder cost per source token",
+        "plus decoder cost per target token. FLOP: multiplications and additions of matrix products only; training:",
+        "forward and backward. Saved: float32 activations that training keeps for the gradient, with PyTorch's dropout",
+        "masks, without weights and without the loss (computed in chunks). Decoder cache and encoder memory: float32,",
+        "one hypothesis. A row 'n ×' sums n equal layers; the rows below it describe one of them.",
     ]
 
 
-def si(number: float, unit: str = "") -> str:
-    """A number with the letter for its size: 1.5 k, 2.25 M; bytes below 1000 are whole."""
-    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+def format_si(number: float, unit: str = "") -> str:
+    """Format a number with an SI prefix (1.54 k, 2.25 M) and three digits; below 1000 it is rounded to an integer."""
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
-            return f"{number / size:.3g} {letter}{unit}"
+            return f"{number / size:.3g} {prefix}{unit}"
     return f"{number:.0f} {unit}"
 
 
-def _table(*names: str, numbers: int) -> Table:
+def _table(*names: str, numeric: int) -> Table:
+    """An empty table; its last `numeric` columns are right-aligned."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for number, name in enumerate(names):
-        table.add_column(name, justify="right" if number >= len(names) - numbers else "left", no_wrap=True)
+        table.add_column(name, justify="right" if number >= len(names) - numeric else "left", no_wrap=True)
     return table
 
 
-def _label(row: Row) -> Text:
-    return Text.assemble((row.guide, "dim"), (row.part.name, "bold" if row.part.parts else ""))
+def _styled_name(row: TreeRow) -> Text:
+    return Text.assemble((row.guide, "dim"), (row.node.name, "bold" if row.node.children else ""))
 
 
-def _cells(row: Row | None) -> tuple[str, str]:
+def _cells(row: TreeRow | None) -> tuple[str, str]:
     if row is None:
         return "–", ""
-    what = f"{row.what} {row.part.shape}".strip() if row.part.key else row.part.kind
-    return what, _parameters(row.part)
+    label = f"{row.label} {row.node.shape}".strip() if row.node.key else row.node.kind
+    return label, _parameters(row.node)
 
 
-def _parameters(part: Part) -> str:
-    """How many, or that another part has them already."""
-    return f"{part.parameters:,}" if part.parameters else ("tied" if part.shape else "")
+def _parameters(node: ModuleNode) -> str:
+    """The number of parameters; "tied" for weights that are counted at another module."""
+    return f"{node.parameters:,}" if node.parameters else ("tied" if node.shape else "")
 
 
 def _mark(differs: bool) -> Text:
     return Text(DIFFERS if differs else "", style="bold red")
 
 
-def _blank(text: str, number: float) -> str:
+def _blank_if_zero(text: str, number: float) -> str:
     return text if number else ""

@@ -1,4 +1,4 @@
-"""What is measured at the end of a run."""
+"""The `evaluation` section of a recipe: metrics and sacreBLEU's tokenizer."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 MetricName = Literal["bleu", "chrf", "ter", "moses"]
-Segmentation = Literal["auto", "13a", "intl", "zh", "char", "none"]
+SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "char", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """The metrics of the report, and how BLEU cuts text into words."""
+    """The metrics of the report, and the tokenizer of BLEU."""
 
-    # moses: BLEU on lower-cased Moses tokens, as published Multi30k scores are; in the report whenever sacremoses is
-    # there, and an error if it is named here and is not
+    # moses: BLEU on lower-cased Moses tokens, comparable with published Multi30k scores. It is reported whenever
+    # sacremoses is installed; naming it here without sacremoses is an error.
     metrics: Annotated[list[MetricName], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
-    # of sacreBLEU; auto is 13a, zh for Chinese, and char for languages that write no spaces between words
-    tokenize: Segmentation = "auto"
+    # sacreBLEU's tokenizer; auto: 13a, zh for Chinese, and char for languages without spaces between words
+    tokenize: SacrebleuTokenizer = "auto"
 
-    def segmentation(self, tgt_lang: str) -> Segmentation:
-        """The name that sacreBLEU is given for this target language."""
+    def sacrebleu_tokenizer(self, tgt_lang: str) -> SacrebleuTokenizer:
+        """The name of sacreBLEU's tokenizer for this target language."""
         if self.tokenize != "auto":
             return self.tokenize
-        return segmentation_of(tgt_lang)
+        return sacrebleu_tokenizer_for(tgt_lang)
 
 
-def segmentation_of(lang: str) -> Segmentation:
-    """How BLEU cuts text of a language; `lang` is a code such as de or zh-CN."""
+def sacrebleu_tokenizer_for(lang: str) -> SacrebleuTokenizer:
+    """sacreBLEU's tokenizer for a language; `lang` is a code such as de or zh-CN."""
     primary = lang.lower().replace("_", "-").partition("-")[0]
     if primary in ("zh", "yue"):
         return "zh"

@@ -1,4 +1,4 @@
-"""Moses tokens, on which published Multi30k scores are computed. Needs the extra [moses]."""
+"""Moses tokenization, on which published Multi30k scores are based. Needs the extra [moses]."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mtkit.errors import MissingExtraError
 
 
 def is_installed() -> bool:
-    """Whether sacremoses is there."""
+    """Whether sacremoses is installed."""
     return importlib.util.find_spec("sacremoses") is not None
 
 
 def check_installed() -> None:
-    """MissingExtraError unless it is."""
+    """Raise MissingExtraError unless sacremoses is installed."""
     if not is_installed():
         raise MissingExtraError("moses", "sacremoses")
 
@@ -24,7 +24,7 @@ def tokenize(lines: Sequence[str], lang: str) -> list[str]:
 
     Args:
         lines: plain text.
-        lang: whose abbreviations end in a full stop; an unknown language is cut like English.
+        lang: language of the abbreviations; an unknown language is tokenized as English.
 
     Raises:
         MissingExtraError: sacremoses is not installed.

@@ -1,6 +1,6 @@
-"""BLEU, chrF and TER by sacreBLEU, each with the signature that makes it comparable.
+"""BLEU, chrF and TER by sacreBLEU, each with its signature.
 
-Post 2018, https://arxiv.org/abs/1804.08771. All scores are percentages, in sacreBLEU's default settings.
+Post 2018, https://arxiv.org/abs/1804.08771. All scores are percentages, with sacreBLEU's default settings.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sacrebleu.metrics.ter import TER
 
 from mtkit.errors import DataError
 from mtkit.evaluation import moses
-from mtkit.evaluation.config import EvaluationConfig, MetricName, Segmentation, segmentation_of
+from mtkit.evaluation.config import EvaluationConfig, MetricName, SacrebleuTokenizer, sacrebleu_tokenizer_for
 from mtkit.text.lines import read_lines
 
 
 @dataclass(frozen=True)
 class Score:
-    """One number, in percent, and how it was computed."""
+    """A score in percent, and sacreBLEU's signature of its settings."""
 
     value: float
     signature: str
@@ -30,13 +30,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one system on one test set; None where a metric was not asked for.
+    """The scores of one system on one test set; None for a metric that was not requested.
 
     Attributes:
-        bleu: on the text as it is; higher is better.
+        bleu: BLEU on cased, detokenized text; higher is better.
+        bleu_moses_lc: BLEU on lower-cased Moses tokens; higher is better.
         chrf: chrF2, on characters; higher is better.
         ter: translation edit rate; lower is better.
-        bleu_moses_lc: BLEU on lower-cased Moses tokens.
     """
 
     bleu: Score | None = None
@@ -45,12 +45,12 @@ class Scores:
     ter: Score | None = None
 
     def by_name(self) -> dict[str, Score]:
-        """Those that were computed, in the order of the report."""
+        """The computed scores, in the order of the report."""
         scores = {"bleu": self.bleu, "bleu_moses_lc": self.bleu_moses_lc, "chrf": self.chrf, "ter": self.ter}
         return {name: score for name, score in scores.items() if score is not None}
 
     def as_dict(self) -> dict[str, float | str]:
-        """What report.json says: `bleu`, `bleu_signature`, and so on."""
+        """The entries of report.json: `bleu`, `bleu_signature`, and so on."""
         report: dict[str, float | str] = {}
         for name, score in self.by_name().items():
             report |= {name: score.value, f"{name}_signature": score.signature}
@@ -63,37 +63,43 @@ def score(
     metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
     *,
     tgt_lang: str = "en",
-    tokenize: Segmentation = "auto",
+    tokenize: SacrebleuTokenizer = "auto",
 ) -> Scores:
     """Score the translations of a test set.
 
     Args:
         hyps: one line for each sentence.
-        refs: one or more references, each with as many lines as `hyps`.
-        metrics: which to compute.
-        tgt_lang: code of the language, for Moses tokens and for `tokenize="auto"`.
-        tokenize: how BLEU cuts text (see EvaluationConfig).
+        refs: one or more references, each with the same number of lines as `hyps`.
+        metrics: the metrics to compute.
+        tgt_lang: code of the target language, for Moses tokens and for `tokenize="auto"`.
+        tokenize: sacreBLEU's tokenizer (see EvaluationConfig).
+
+    Returns:
+        The scores in percent, each with sacreBLEU's signature; None for metrics that were not requested.
 
     Raises:
         DataError: no lines, or unequal numbers of lines.
-        MissingExtraError: moses is asked for and sacremoses is not installed.
+        MissingExtraError: `metrics` has moses and sacremoses is not installed.
+
+    Example:
+        >>> score(["the cat sat"], [["the cat sat down"]], ["bleu"]).bleu.value
     """
     _check_counts(len(hyps), [len(ref) for ref in refs])
-    segmentation = segmentation_of(tgt_lang) if tokenize == "auto" else tokenize
+    tokenizer = sacrebleu_tokenizer_for(tgt_lang) if tokenize == "auto" else tokenize
     compute: dict[MetricName, Callable[[], Score]] = {
-        "bleu": lambda: _corpus(BLEU(tokenize=segmentation), hyps, refs),
-        "chrf": lambda: _corpus(CHRF(), hyps, refs),
-        "ter": lambda: _corpus(TER(), hyps, refs),
-        "moses": lambda: _moses(hyps, refs, tgt_lang),
+        "bleu": lambda: _corpus_score(BLEU(tokenize=tokenizer), hyps, refs),
+        "chrf": lambda: _corpus_score(CHRF(), hyps, refs),
+        "ter": lambda: _corpus_score(TER(), hyps, refs),
+        "moses": lambda: _moses_bleu(hyps, refs, tgt_lang),
     }
-    found = {metric: compute[metric]() for metric in metrics}
+    scores = {metric: compute[metric]() for metric in metrics}
     return Scores(
-        bleu=found.get("bleu"), bleu_moses_lc=found.get("moses"), chrf=found.get("chrf"), ter=found.get("ter")
+        bleu=scores.get("bleu"), bleu_moses_lc=scores.get("moses"), chrf=scores.get("chrf"), ter=scores.get("ter")
     )
 
 
 def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: str) -> Scores:
-    """Score one test set as a recipe says, and on Moses tokens too where sacremoses is installed.
+    """Score one test set with the metrics of a recipe, plus BLEU on Moses tokens if sacremoses is installed.
 
     Raises:
         DataError, MissingExtraError: as `score`.
@@ -110,21 +116,22 @@ def score_files(
     metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
     *,
     tgt_lang: str = "en",
-    tokenize: Segmentation = "auto",
+    tokenize: SacrebleuTokenizer = "auto",
 ) -> dict[str, Scores]:
     """Score several systems against the same references; the keys are the hypothesis files, in their order.
 
     Raises:
         DataError: a file has no lines, is not UTF-8, or has another number of lines than the first reference.
-        MissingInputError, ReadWriteError: as `files.reading`.
+        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
         MissingExtraError: as `score`.
     """
     texts = {path: list(read_lines(path)) for path in [*refs, *hyps]}
-    wrong = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
-    if wrong:
-        counts = ", ".join(f"{path} has {len(texts[path]):,}" for path in wrong)
+    unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
+    if unequal:
+        counts = ", ".join(f"{path} has {len(texts[path]):,}" for path in unequal)
         raise DataError(
-            f"{refs[0]} has {len(texts[refs[0]]):,} lines, but {counts}; a translation has exactly one line for each"
+            f"{refs[0]} has {len(texts[refs[0]]):,} lines, but {counts}; a translation must have one line for each "
+            "reference line"
         )
     if not texts[refs[0]]:
         raise DataError(f"{refs[0]}: no lines; there is nothing to score")
@@ -135,17 +142,17 @@ def score_files(
 def _check_counts(num_hyps: int, num_refs: Sequence[int]) -> None:
     if not num_refs or any(count != num_hyps for count in num_refs):
         counts = " and ".join(f"{count:,}" for count in num_refs) or "no"
-        raise DataError(f"{num_hyps:,} translations but {counts} reference lines; they must be equally many")
+        raise DataError(f"{num_hyps:,} translations but {counts} reference lines; the numbers must be equal")
     if not num_hyps:
         raise DataError("no lines; there is nothing to score")
 
 
-def _corpus(metric: Metric, hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> Score:
+def _corpus_score(metric: Metric, hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> Score:
     value = metric.corpus_score(list(hyps), [list(ref) for ref in refs]).score
     return Score(value=float(value), signature=str(metric.get_signature()))
 
 
-def _moses(hyps: Sequence[str], refs: Sequence[Sequence[str]], lang: str) -> Score:
-    # `force`: the text is tokenized, and sacreBLEU would warn of that
+def _moses_bleu(hyps: Sequence[str], refs: Sequence[Sequence[str]], lang: str) -> Score:
+    # `force` suppresses sacreBLEU's warning that the text is already tokenized
     metric = BLEU(tokenize="none", lowercase=True, force=True)
-    return _corpus(metric, moses.tokenize(hyps, lang), [moses.tokenize(ref, lang) for ref in refs])
+    return _corpus_score(metric, moses.tokenize(hyps, lang), [moses.tokenize(ref, lang) for ref in refs])

@@ -1,4 +1,4 @@
-"""How alike two translations of a sentence are, by a metric of sacreBLEU."""
+"""Sentence-level similarity of translations, by a metric of sacreBLEU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 
-def likeness(metric: Literal["chrf", "bleu"]) -> Callable[[str, str], float]:
-    """(hypothesis, reference) -> chrF2, or BLEU of the n-gram orders that there are and smoothed, in percent."""
+def sentence_similarity(metric: Literal["chrf", "bleu"]) -> Callable[[str, str], float]:
+    """A function (hypothesis, reference) -> chrF2 or smoothed BLEU in percent.
+
+    BLEU uses the n-gram orders that the hypothesis has (sacreBLEU's effective_order).
+    """
     scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True)
 
-    def of(hyp: str, ref: str) -> float:
+    def similarity(hyp: str, ref: str) -> float:
         return float(scorer.sentence_score(hyp, [ref]).score)
 
-    return of
+    return similarity

@@ -1,4 +1,4 @@
-"""Whether one system is better than another by more than chance: sacreBLEU's paired bootstrap.
+"""Significance of differences between systems: sacreBLEU's paired bootstrap test.
 
 Koehn 2004, https://aclanthology.org/W04-3250.
 """
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
-from mtkit.evaluation.config import Segmentation
+from mtkit.evaluation.config import SacrebleuTokenizer
 
 
 @dataclass(frozen=True)
 class Significance:
-    """What a paired test found.
+    """The result of a paired significance test.
 
     Attributes:
-        p_values: of each system against the baseline: how likely a difference as large is if there is none. It is 1
-            for equal scores, which sacreBLEU's test takes for a difference that is never exceeded.
-        signature: of the test and its metric.
+        p_values: p-value of each system against the baseline. It is 1 for equal scores, which sacreBLEU's test would
+            treat as a significant difference.
+        signature: sacreBLEU's signature of the test and its metric.
     """
 
     p_values: dict[str, float]
@@ -33,22 +33,23 @@ def paired_bootstrap(
     systems: Mapping[str, Sequence[str]],
     refs: Sequence[Sequence[str]],
     *,
-    tokenize: Segmentation,
-    samples: int = 1000,
+    tokenize: SacrebleuTokenizer,
+    num_samples: int = 1000,
 ) -> Significance:
-    """Compare systems with a baseline by BLEU, over samples drawn from the test set with replacement.
+    """Compare systems with a baseline by BLEU, on samples of the test set taken with replacement.
 
     Args:
-        baseline: its translations.
-        systems: the translations of each, equally many.
-        refs: one or more references, each with as many lines.
-        tokenize: how BLEU cuts text; a name of sacreBLEU, not auto.
-        samples: drawn; sacreBLEU's own number unless set. The least p-value is 1 / (samples + 1).
+        baseline: translations of the baseline.
+        systems: translations of each system, with the same number of lines.
+        refs: one or more references, each with the same number of lines.
+        tokenize: sacreBLEU's tokenizer, not auto.
+        num_samples: number of bootstrap samples; the default is sacreBLEU's. The minimum p-value is
+            1 / (num_samples + 1).
     """
     named: list[tuple[str, Sequence[str]]] = [("", list(baseline))]
     named += [(name, list(hyps)) for name, hyps in systems.items()]
     metric = BLEU(tokenize=tokenize, references=[list(ref) for ref in refs])
-    signatures, scores = PairedTest(named, {"BLEU": metric}, None, test_type="bs", n_samples=samples)()
+    signatures, scores = PairedTest(named, {"BLEU": metric}, None, test_type="bs", n_samples=num_samples)()
     first, *others = (result for result in scores["BLEU"] if isinstance(result, Result))
     return Significance(
         {name: _p_value(first, other) for name, other in zip(systems, others, strict=True)}, str(signatures["BLEU"])

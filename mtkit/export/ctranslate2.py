@@ -1,52 +1,55 @@
-"""Model folder -> a folder that CTranslate2 runs, here or without mtkit."""
+"""Export of a model folder for CTranslate2, which runs it with or without mtkit."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from mtkit.errors import UsageError
-from mtkit.export.agreement import check_agreement, sample_lines
-from mtkit.export.ctranslate2_rules import check
-from mtkit.export.ctranslate2_spec import specification
-from mtkit.io.files import build_folder, writing
-from mtkit.model_folder.exported import is_exported, write_belongings
+from mtkit.export.ctranslate2_spec import build_spec
+from mtkit.export.equivalence import check_equivalence, sample_lines
+from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.io.files import atomic_folder, translate_write_errors
+from mtkit.model_folder.exported import is_exported, write_exported_metadata
 from mtkit.model_folder.folder import read_model
 from mtkit.models.transformer.model import Transformer
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 
-LEAST_POSITIONS = 1024  # tabulated for a model whose own positions have no end
+MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
 
 
 def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
-    """Write the model for CTranslate2 and translate some lines with both; gives a sentence on their agreement.
+    """Convert a model to CTranslate2's format and compare the translations of both engines.
 
     Args:
         model: a model folder or a finished run.
-        folder: is made; an exported model that is there is replaced.
-        check_file: text to compare with; see `sample_lines`.
+        folder: the folder to write; an exported model in it is replaced.
+        check_file: text for the comparison; see `sample_lines`.
+
+    Returns:
+        A sentence with the result of the comparison (see `check_equivalence`).
 
     Raises:
-        UsageError: CTranslate2 cannot hold this model, or `folder` is there and is no exported model.
+        UsageError: CTranslate2 does not support this model, or `folder` exists and is no exported model.
         MissingExtraError: ctranslate2 is not installed.
-        DataError: the translations do not agree; nothing is written then.
+        DataError: the translations differ; nothing is written then.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     if folder.exists() and not is_exported(folder):
-        raise UsageError(f"{folder}: is there and is no exported model; choose another name")
+        raise UsageError(f"{folder}: exists and is no exported model; choose another name")
     loaded = read_model(model)
-    description, tokenizers = loaded.description, loaded.tokenizers
-    config = check(description.model)
+    metadata, tokenizers = loaded.metadata, loaded.tokenizers
+    config = CTRANSLATE2.check(metadata.model)
     sample = sample_lines(model, loaded, check_file)
     if not isinstance(loaded.model, Transformer):
-        raise ValueError(f"{type(loaded.model).__name__} of a TransformerConfig")
-    longest = description.search.max_length.of(description.longest_source) + 2  # with bos and eos
-    positions = max(LEAST_POSITIONS, longest, description.longest_source + 1)
-    spec = specification(loaded.model, config, tokenizers, positions=positions)
+        raise ValueError(f"a TransformerConfig built a {type(loaded.model).__name__}")
+    max_target_length = metadata.search.max_length.of(metadata.max_source_length) + 2  # with bos and eos
+    num_positions = max(MIN_POSITIONS, max_target_length, metadata.max_source_length + 1)
+    spec = build_spec(loaded.model, config, tokenizers, num_positions=num_positions)
     spec.validate()
     spec.optimize()
-    with build_folder(folder) as temporary:
-        with writing(temporary):
+    with atomic_folder(folder) as temporary:
+        with translate_write_errors(temporary):
             spec.save(str(temporary))
-        write_belongings(temporary, description, tokenizers)
+        write_exported_metadata(temporary, metadata, tokenizers)
         engine = CTranslate2Engine(temporary, tokenizers, compute_type="float32", threads=Threads())
-        return check_agreement(loaded, engine, sample)
+        return check_equivalence(loaded, engine, sample)

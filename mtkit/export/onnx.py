@@ -1,4 +1,4 @@
-"""Model folder -> encoder and one decoder step in the ONNX format, by torch's own exporter."""
+"""Export of a model folder to ONNX: the encoder and one decoder step, traced by torch's exporter."""
 
 from __future__ import annotations
 
@@ -15,30 +15,26 @@ from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import MissingExtraError, UsageError
-from mtkit.export.agreement import check_agreement, sample_lines
-from mtkit.io.files import build_folder, writing
+from mtkit.export.equivalence import check_equivalence, sample_lines
+from mtkit.export.supported_models import ONNX
+from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
-from mtkit.model_folder.exported import is_exported, write_belongings
+from mtkit.layers.positions.rope import RoPE, rotate_halves
+from mtkit.model_folder.exported import is_exported, write_exported_metadata
 from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import State
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.model import DecoderCache, Memory, Transformer
-from mtkit.recipe.recipe import ModelConfig
+from mtkit.models.transformer.model import EncoderMemory, Transformer, TransformerCache
 from mtkit.translate.engines.onnx import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
 
-REFUSED = {
-    "feed_forward": {"experts"},
-    "encoder_positions": {"transformer_xl"},
-    "decoder_positions": {"transformer_xl"},
-}
-EXAMPLE = {"batch": 2, "source": 5, "width": 3, "past": 4}  # sizes to trace with; all are free afterwards
+# sizes for tracing, all dynamic in the graphs: sentences, source length, hypotheses per sentence, tokens so far
+EXAMPLE_SIZES = {"batch": 2, "source": 5, "width": 3, "past": 4}
 
 
 class _Encoder(nn.Module):
-    """ids and real [B, S] -> keys and values of the source in every decoder layer, [L, B, G, S, K]."""
+    """Encoder graph: ids and real [B, S] -> source keys and values of every decoder layer, [L, B, G, S, K]."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -53,7 +49,7 @@ class _Encoder(nn.Module):
 
 
 class _DecoderStep(nn.Module):
-    """One step: token [B, W] -> logits [B·W, V], attention [B·W, H, S], and the past with the token."""
+    """Decoder graph: token [B, W] -> logits [B·W, V], attention [B·W, H, S], and the extended cache."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -66,94 +62,115 @@ class _DecoderStep(nn.Module):
         length = past_k.size(4)
         src_pos = torch.arange(real.size(1)).expand_as(real)
         memory = [
-            KeyValues.of(k, v, src_pos, real)
-            for k, v in zip(memory_keys.unbind(0), memory_values.unbind(0), strict=True)
+            KVCache.of(k, v, src_pos, real) for k, v in zip(memory_keys.unbind(0), memory_values.unbind(0), strict=True)
         ]
         pos = torch.arange(length).expand(sentences * width, length)
         past = [
-            KeyValues.of(k.flatten(0, 1), v.flatten(0, 1), pos, None)
+            KVCache.of(k.flatten(0, 1), v.flatten(0, 1), pos, None)
             for k, v in zip(past_k.unbind(0), past_v.unbind(0), strict=True)
         ]
         state = State(
-            memory=Memory(tuple(memory)),
-            cache=DecoderCache(tuple(past), torch.full((sentences * width,), length, dtype=torch.int64)),
+            memory=EncoderMemory(tuple(memory)),
+            cache=TransformerCache(tuple(past), torch.full((sentences * width,), length, dtype=torch.int64)),
             num_sentences=sentences,
             num_rows=sentences * width,
-            logits=self.model.output,
+            output_projection=self.model.output_projection(None),
         )
         step = self.model.step(token.flatten(), state)
         layers: list[Any] = list(step.state.cache.layers)  # type: ignore[attr-defined]
         keys, values = torch.stack([layer.k for layer in layers]), torch.stack([layer.v for layer in layers])
         shape = (sentences, width)
         if step.attention is None:
-            raise ValueError("a Transformer without attention")
+            raise ValueError("a decoder step of a Transformer returned no attention")
         return step.logits(), step.attention, torch.unflatten(keys, 1, shape), torch.unflatten(values, 1, shape)
 
 
-class _Table(Position):
-    """Learned positions without a look at the numbers, which a traced model cannot take."""
+class _PositionTable(Position):
+    """Learned positions as a table, without the range check, which depends on values and cannot be traced."""
 
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, position: Learned) -> None:
         super().__init__()
-        self.rows = nn.Parameter(rows)
+        count, width = position.num_positions, position.table.embedding_dim
+        with torch.no_grad():
+            table = position.embed(torch.zeros(1, count, width), torch.arange(count).unsqueeze(0))[0].clone()  # [N, D]
+        self.table = nn.Parameter(table)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        return x + self.rows[pos]
+        return x + self.table[pos]
+
+
+class _RealRoPE(Position):
+    """RoPE in real arithmetic: ONNX has no complex numbers, and exporters decompose only some operations on them."""
+
+    frequency: Tensor  # [K/2]
+
+    def __init__(self, rope: RoPE) -> None:
+        super().__init__()
+        self.register_buffer("frequency", rope.frequency)
+        self.rotates_halves = rope.rotate_pairs is rotate_halves
+
+    def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
+        angle = (pos.unsqueeze(-1).float() * self.frequency).unsqueeze(1)  # [B, 1, T, K/2]
+        cos, sin = angle.cos(), angle.sin()
+        if self.rotates_halves:
+            first, second = x.chunk(2, dim=-1)  # [B, H, T, K/2]
+            return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+        first, second = torch.unflatten(x, -1, (-1, 2)).unbind(-1)  # [B, H, T, K/2]
+        return torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1).flatten(-2)
 
 
 def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
-    """Write encoder.onnx and decoder.onnx and translate some lines with both engines; arguments as for CTranslate2.
+    """Write encoder.onnx and decoder.onnx and compare the translations of both engines.
+
+    Arguments and result as for `export_ctranslate2`.
 
     Raises:
-        UsageError: the model cannot be traced, or `folder` is there and is no exported model.
+        UsageError: ONNX export does not support the model, or `folder` exists and is no exported model.
         MissingExtraError: onnx, onnxscript or onnxruntime is not installed.
-        DataError: the translations do not agree; nothing is written then.
+        DataError: the translations differ; nothing is written then.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     if folder.exists() and not is_exported(folder):
-        raise UsageError(f"{folder}: is there and is no exported model; choose another name")
+        raise UsageError(f"{folder}: exists and is no exported model; choose another name")
     loaded = read_model(model)
-    _check(loaded.description.model)
+    ONNX.check(loaded.metadata.model)
     sample = sample_lines(model, loaded, check_file)
     traced = copy.deepcopy(loaded.model)
     if not isinstance(traced, Transformer):
-        raise ValueError(f"{type(traced).__name__} of a TransformerConfig")
-    for embedding in (traced.src_embedding, traced.tgt_embedding):
-        if isinstance(embedding.position, Learned):
-            embedding.position = _Table(_rows(embedding.position))
-    with build_folder(folder) as temporary:
-        with writing(temporary):
+        raise ValueError(f"a TransformerConfig built a {type(traced).__name__}")
+    _replace_positions(traced)
+    with atomic_folder(folder) as temporary:
+        with translate_write_errors(temporary):
             _trace(traced, temporary)
-        write_belongings(temporary, loaded.description, loaded.tokenizers)
-        return check_agreement(loaded, OnnxEngine(temporary, compute_type="float32"), sample)
+        write_exported_metadata(temporary, loaded.metadata, loaded.tokenizers)
+        return check_equivalence(loaded, OnnxEngine(temporary, compute_type="float32"), sample)
 
 
-def _check(config: ModelConfig) -> None:
-    """Raises UsageError, naming the keys, if the model cannot become an encoder and a step with keys and values."""
-    if not isinstance(config, TransformerConfig):
-        raise UsageError(f"model.kind: {config.kind}: only a transformer can be exported to ONNX")
-    kinds = {name: vars(config)[name].kind for name in (*REFUSED, "encoder_attention", "decoder_attention")}
-    faults = [f"{name}.kind: {kind}" for name, kind in kinds.items() if kind in REFUSED.get(name, set())]
-    faults += [f"{name}.kind: {kind}" for name, kind in kinds.items() if "attention" in name and kind != "full"]
-    if faults:
-        raise UsageError("\n".join(f"model.{fault}: cannot be exported to ONNX" for fault in faults))
-
-
-@torch.no_grad()
-def _rows(position: Learned) -> Tensor:
-    pos = torch.arange(position.reach).unsqueeze(0)
-    return position.embed(torch.zeros(1, position.reach, position.table.embedding_dim), pos).squeeze(0).clone()
+def _replace_positions(model: Transformer) -> None:
+    """Replace position encodings that cannot be traced by equal ones that can; shared modules stay shared."""
+    replacements: dict[int, Position] = {}
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, Learned):
+                replacements.setdefault(id(child), _PositionTable(child))
+            elif isinstance(child, RoPE):
+                replacements.setdefault(id(child), _RealRoPE(child))
+            if id(child) in replacements:
+                setattr(module, name, replacements[id(child)])
 
 
 def _trace(model: Transformer, folder: Path) -> None:
-    """Both graphs; gradients are on, because caches then grow by concatenation, which has any shape."""
+    """Trace both graphs.
+
+    Gradients are enabled, because the cache then grows by concatenation, which works with any shape.
+    """
     encoder, step = _Encoder(model).eval(), _DecoderStep(model).eval()
-    size = EXAMPLE
+    size = EXAMPLE_SIZES
     ids = torch.zeros(size["batch"], size["source"], dtype=torch.int64)
     real = torch.ones_like(ids, dtype=torch.bool)
     real[0, -1] = False
     batch, source, width, past = (torch.export.Dim(name) for name in size)
-    with _quietly():
+    with _silence_exporter():
         memory = tuple(each.detach() for each in encoder(ids, real))
         layers, _, groups, _, head_dim = memory[0].shape
         token = torch.zeros(size["batch"], size["width"], dtype=torch.int64)
@@ -165,12 +182,19 @@ def _trace(model: Transformer, folder: Path) -> None:
             shapes=({0: batch, 1: source},) * 2,
             names=(["ids", "real"], [*MEMORY]),
         )
-        of_memory, of_past = {1: batch, 3: source}, {1: batch, 2: width, 4: past}
+        memory_shape, past_shape = {1: batch, 3: source}, {1: batch, 2: width, 4: past}  # dynamic dimensions
         _export(
             step,
             (token, *memory, real, cache, cache.clone()),
             folder / DECODER,
-            shapes=({0: batch, 1: width}, of_memory, of_memory, {0: batch, 1: source}, of_past, of_past),
+            shapes=(
+                {0: batch, 1: width},
+                memory_shape,
+                memory_shape,
+                {0: batch, 1: source},
+                past_shape,
+                past_shape,
+            ),
             names=(["token", *MEMORY, "real", *PAST], ["logits", "attention", "keys", "values"]),
         )
 
@@ -195,8 +219,8 @@ def _export(
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """The exporter warns of what does not concern a user."""
+def _silence_exporter() -> Iterator[None]:
+    """Suppress the exporter's warnings, which concern only its developers."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

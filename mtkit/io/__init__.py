@@ -1,0 +1,7 @@
+"""Disk, locks and network.
+
+files          atomic, durable writes; content hashes; operating system errors as MtkitError
+lock           exclusive lock of a run folder
+fetch          downloads of known corpora
+known_corpora  their URLs and checksums
+"""

@@ -1,8 +1,8 @@
-"""Durable writes, content hashes, and the operating system's refusals in our words.
+"""Atomic, durable writes, content hashes, and operating system errors translated to `MtkitError`.
 
-A file or folder that we write is either there as a whole or not at all, also after a power cut: it is written under
-another name beside its place, flushed to the disk (fsync), renamed, and the folder that holds the name is flushed too.
-What the operating system refuses is raised as an error of ours that names the path.
+A written file or folder is either complete or absent, even after a power cut. It is written under a temporary name in
+the same folder, flushed to disk (fsync) and renamed; then the folder that holds the name is flushed. Operating system
+errors are raised as `MtkitError` with the path in the message.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CHUNK = 1 << 20  # bytes read at a time
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what the operating system says while `path` is read into errors of ours.
+def translate_read_errors(path: Path) -> Iterator[None]:
+    """Translate an `OSError` raised while `path` is read.
 
     Raises:
-        MissingInputError: there is no such file, or it is a folder.
-        ReadWriteError: it is there and cannot be read.
+        MissingInputError: the file does not exist, or it is a folder.
+        ReadWriteError: the file exists but cannot be read.
     """
     try:
         yield
@@ -43,13 +43,13 @@ def reading(path: Path) -> Iterator[None]:
         raise ReadWriteError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
-def check_plain(path: Path) -> None:
-    """Refuse what cannot be read twice, such as a pipe.
+def require_regular_file(path: Path) -> None:
+    """Reject a path that cannot be read twice, such as a pipe.
 
     Raises:
-        MissingInputError: no plain file, or none at all.
+        MissingInputError: the path does not exist or is not a regular file.
     """
-    with reading(path):
+    with translate_read_errors(path):
         mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise MissingInputError(f"{path}: a folder, where a file is expected")
@@ -58,8 +58,8 @@ def check_plain(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system says while `path` is written into errors of ours.
+def translate_write_errors(path: Path) -> Iterator[None]:
+    """Translate an `OSError` raised while `path` is written.
 
     Raises:
         ReadWriteError: no space, no permission, no such folder, or a failing disk.
@@ -69,7 +69,7 @@ def writing(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except FileNotFoundError as error:
-        reason = "takes no new files" if path.parent.is_dir() else "is not there"
+        reason = "does not accept new files" if path.parent.is_dir() else "does not exist"
         raise ReadWriteError(f"{path}: cannot be written: the folder {path.parent} {reason}") from error
     except OSError as error:
         raise ReadWriteError(f"{path}: cannot be written: {_reason(error)}") from error
@@ -78,51 +78,51 @@ def writing(path: Path) -> Iterator[None]:
 def _reason(error: OSError) -> str:
     reason = (error.strerror or str(error)).lower()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{reason}; free some space and give the same command again"
+        return f"{reason}; free some space and run the same command again"
     return reason
 
 
 def temporary_beside(path: Path) -> Path:
-    """A name in the same folder, and thus on the same file system, that no other process uses."""
+    """Return a path in the same folder, thus on the same file system, that no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 @contextlib.contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write to; at the end of the block it becomes `path`, or vanishes after an error.
+    """Yield a temporary path to write to; at the end of the block it is renamed to `path`, or removed after an error.
 
-    An existing file is replaced and its permissions are kept; a symbolic link is followed; a device or pipe is written
+    An existing file is replaced and its permissions are kept. A symbolic link is followed. A device or pipe is written
     to directly.
 
     Raises:
-        ReadWriteError: as `writing`.
+        ReadWriteError: as `translate_write_errors`.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file() and not path.is_dir():
-        with writing(path):
+        with translate_write_errors(path):
             yield path
         return
     temporary = temporary_beside(path)
     try:
-        with writing(path):
-            begin_file(temporary, path)
+        with translate_write_errors(path):
+            create_temp_file(temporary, path)
             yield temporary
             replace_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def begin_file(temporary: Path, path: Path) -> None:
-    """Make an empty file that shall replace `path`; where that is there, nobody else may read it meanwhile.
+def create_temp_file(temporary: Path, path: Path) -> None:
+    """Create the empty file that will replace `path`; if `path` exists, only the owner can read the new file meanwhile.
 
     Raises:
-        OSError: the operating system refuses.
+        OSError: the file cannot be created.
     """
     temporary.touch(mode=0o600 if path.exists() else 0o666)
 
 
 def replace_file(temporary: Path, path: Path) -> None:
-    """Put a finished file durably in the place of `path`, with the permissions that a file there has.
+    """Flush a finished file and rename it to `path`, with the permissions of an existing file there.
 
     Raises:
         OSError: the disk failed or is full.
@@ -135,61 +135,61 @@ def replace_file(temporary: Path, path: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file durably (see `write_atomically`)."""
+    """Write a file atomically and durably (see `write_atomically`)."""
     with write_atomically(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write a whole text file durably, in UTF-8 and with the line ends that are in `content`."""
+    """Write a text file atomically and durably, in UTF-8, without translating the line ends of `content`."""
     write_bytes(path, content.encode())
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file durably: indented, keys in their order, characters unescaped, no NaN."""
+    """Write a JSON file atomically and durably: indented, keys in insertion order, non-ASCII unescaped, no NaN."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
-    """The JSON object that a file of ours holds; hashes of other files stand in it under `sha256`.
+    """Read a JSON object written by mtkit; an optional key `sha256` maps names of other files to their hashes.
 
     Args:
         path: the file.
-        remedy: ends the message if it is damaged.
+        remedy: end of the error message if the file is damaged.
 
     Raises:
-        MissingInputError, ReadWriteError: as `reading`.
-        DamagedError: it holds something else.
+        MissingInputError, ReadWriteError: as `translate_read_errors`.
+        DamagedError: the file holds anything else.
     """
-    with reading(path):
+    with translate_read_errors(path):
         content = path.read_bytes()
     try:
-        found = json.loads(content, parse_constant=_refuse)
+        value = json.loads(content, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        what = f"{path}: damaged: no JSON from line {error.lineno}, column {error.colno} on"
+        what = f"{path}: damaged: invalid JSON at line {error.lineno}, column {error.colno}"
         raise DamagedError(what, remedy) from error
-    except (ValueError, RecursionError) as error:  # no text, NaN, a number of thousands of digits
-        raise DamagedError(f"{path}: damaged: no JSON", remedy) from error
-    if not isinstance(found, dict) or not isinstance(found.get("sha256", {}), dict):
+    except (ValueError, RecursionError) as error:  # not UTF-8, NaN, a number of thousands of digits
+        raise DamagedError(f"{path}: damaged: invalid JSON", remedy) from error
+    if not isinstance(value, dict) or not isinstance(value.get("sha256", {}), dict):
         raise DamagedError(f"{path}: damaged: not a JSON object", remedy)
-    return found
+    return value
 
 
-def _refuse(constant: str) -> Never:
-    raise ValueError(f"{constant} is no JSON")
+def _reject_constant(constant: str) -> Never:
+    raise ValueError(f"{constant} is not JSON")
 
 
 @contextlib.contextmanager
-def build_folder(final: Path) -> Iterator[Path]:
-    """Give an empty temporary folder to fill; at the end of the block it replaces `final`, or vanishes after an error.
+def atomic_folder(final: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder; at the end of the block it replaces `final`, or is removed after an error.
 
     Raises:
-        ReadWriteError: as `writing`.
+        ReadWriteError: as `translate_write_errors`.
     """
     final = Path(os.path.realpath(final))
     temporary = temporary_beside(final)
     try:
-        with writing(final):
+        with translate_write_errors(final):
             final.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
@@ -200,45 +200,50 @@ def build_folder(final: Path) -> Iterator[Path]:
 
 
 def replace_folder(temporary: Path, final: Path) -> None:
-    """Put a finished folder durably in the place of `final`, which may exist.
+    """Flush a finished folder and rename it to `final`, which may exist.
 
-    A folder cannot be renamed over a full one, so the old one steps aside first, as `.NAME.old`. If the machine stops
-    between these two steps, `recover_folder` brings it back. The new one has the old one's permissions.
+    A folder cannot be renamed over a non-empty one, so the old folder is first renamed to `.NAME.old`. If the machine
+    stops between the two renames, `recover_interrupted_replace` restores it. The permissions of the old folder are
+    kept.
 
     Raises:
-        ReadWriteError: as `writing`.
+        ReadWriteError: as `translate_write_errors`.
     """
-    aside = _aside(final)
-    with writing(final):
+    backup = _backup_path(final)
+    with translate_write_errors(final):
         for folder, _, files in os.walk(temporary):
             for name in files:
                 flush_to_disk(Path(folder, name))
             flush_to_disk(Path(folder))
-        recover_folder(final)
+        recover_interrupted_replace(final)
         if final.exists():
             shutil.copymode(final, temporary)
-            final.rename(aside)
+            final.rename(backup)
         temporary.rename(final)
         flush_to_disk(final.parent)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
 
 
-def recover_folder(final: Path) -> None:
-    """Undo a `replace_folder` that was cut off: the old folder comes back, or goes if the new one is in place."""
-    aside = _aside(final)
-    with writing(final):
-        if aside.exists() and not final.exists():
-            aside.rename(final)
-        elif aside.exists():
-            shutil.rmtree(aside)
+def recover_interrupted_replace(final: Path) -> None:
+    """Clean up after an interrupted `replace_folder`: restore the old folder, or remove it if the new one is in place.
+
+    Raises:
+        ReadWriteError: as `translate_write_errors`.
+    """
+    backup = _backup_path(final)
+    with translate_write_errors(final):
+        if backup.exists() and not final.exists():
+            backup.rename(final)
+        elif backup.exists():
+            shutil.rmtree(backup)
 
 
-def _aside(final: Path) -> Path:
+def _backup_path(final: Path) -> Path:
     return final.with_name(f".{final.name}.old")
 
 
 def flush_to_disk(path: Path) -> None:
-    """fsync a file, or a folder (that is, the names in it).
+    """Call fsync on a file, or on a folder (the names in it).
 
     Raises:
         OSError: the disk failed or is full.
@@ -247,7 +252,7 @@ def flush_to_disk(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        # some network file systems have no fsync for folders, and then nothing can be done
+        # some network file systems do not support fsync of a folder
         if not (error.errno == errno.EINVAL and path.is_dir()):
             raise
     finally:
@@ -255,37 +260,41 @@ def flush_to_disk(path: Path) -> None:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of the bytes of a file, in hexadecimal.
+    """Return the SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
-        MissingInputError, ReadWriteError: as `reading`.
+        MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
     digest = hashlib.sha256()
-    with reading(path), path.open("rb") as file:
+    with translate_read_errors(path), path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a folder, by name.
+    """Return the SHA-256 of every file in a folder, by name.
 
     Raises:
-        MissingInputError, ReadWriteError: as `reading`.
+        MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
-    with reading(folder):
+    with translate_read_errors(folder):
         return {path.name: hash_file(path) for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
-    """The names of the files that are missing or no longer have these hashes.
+    """Return the names of files that are missing or whose hash differs.
+
+    Args:
+        folder: the folder with the files.
+        hashes: expected SHA-256 by file name.
 
     Raises:
         ReadWriteError: a file cannot be read.
     """
-    wrong = []
-    for name, stated in hashes.items():
+    changed = []
+    for name, expected in hashes.items():
         path = folder / name
-        if not path.is_file() or hash_file(path) != stated:
-            wrong.append(name)
-    return wrong
+        if not path.is_file() or hash_file(path) != expected:
+            changed.append(name)
+    return changed

@@ -1,11 +1,11 @@
-"""Where `mtkit fetch` finds what, and the SHA-256 of every file: what an address gives may change, this may not."""
+"""Corpora that `mtkit fetch` can download: URLs, and the SHA-256 of every file, which never changes."""
 
 from __future__ import annotations
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 
 
-# corpus -> (address of the folder, file -> checksum)
+# corpus -> (URL of the folder, file name -> SHA-256)
 KNOWN: dict[str, tuple[str, dict[str, str]]] = {
     "multi30k": (
         MULTI30K,

@@ -1,4 +1,4 @@
-"""The lock of a run folder: one process at a time works in it."""
+"""Exclusive lock of a run folder, so that only one process at a time works in it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from mtkit.errors import BusyError
-from mtkit.io.files import reading, writing
+from mtkit.io.files import translate_read_errors, translate_write_errors
 
 
 class RunLock:
-    """Holds a folder for this process: `with RunLock(folder): ...`.
+    """Exclusive lock of a folder: `with RunLock(folder): ...`.
 
-    The operating system drops the lock when the process ends, in whatever way (flock), so there are no stale locks;
-    processes that we fork do not keep it alive. The file `.lock` stays behind and means nothing by itself.
+    The operating system releases the lock (flock) when the process ends, even if it is killed, so there are no stale
+    locks. Forked processes do not keep it alive. The file `.lock` remains and has no meaning by itself.
 
     Raises:
-        BusyError: on entering, if another process (or another RunLock of this one) holds it; names host and pid.
-        ReadWriteError: the folder cannot be written, or its file system has no locks.
+        BusyError: on entering, if another process (or another RunLock of this process) has the lock; names host and
+            pid.
+        ReadWriteError: the folder cannot be written, or its file system does not support locks.
     """
 
     _held: ClassVar[weakref.WeakSet[RunLock]] = weakref.WeakSet()
@@ -34,9 +35,9 @@ class RunLock:
 
     def __enter__(self) -> Self:
         path = self.folder / ".lock"
-        with writing(self.folder):
+        with translate_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with writing(path):
+        with translate_write_errors(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,7 +46,7 @@ class RunLock:
             except BlockingIOError as error:
                 holder = _holder(handle)
                 os.close(handle)
-                raise BusyError(f"{self.folder}: {holder} is working in this folder; wait for it or end it") from error
+                raise BusyError(f"{self.folder}: locked by {holder}; wait for that process or end it") from error
             except OSError:
                 os.close(handle)
                 raise
@@ -65,18 +66,18 @@ class RunLock:
             self._handle = None
 
     @classmethod
-    def _forget_in_child(cls) -> None:
-        # a lock lives until the last copy of its handle is closed: a forked worker must not outlive us with one
+    def _close_in_child(cls) -> None:
+        # flock is released when the last copy of the handle is closed, so a forked worker must not keep one
         for lock in list(cls._held):
             lock._close()
 
 
-def is_held(folder: Path) -> bool:
-    """Whether a process works in this folder (see RunLock); asks without waiting and changes nothing."""
+def is_locked(folder: Path) -> bool:
+    """Return whether a process has the lock of this folder (see RunLock), without waiting or changing anything."""
     path = folder / ".lock"
     if not path.is_file():
         return False
-    with reading(path):
+    with translate_read_errors(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -87,12 +88,12 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-os.register_at_fork(after_in_child=RunLock._forget_in_child)
+os.register_at_fork(after_in_child=RunLock._close_in_child)
 
 
 def _holder(handle: int) -> str:
     try:
         holder = json.loads(os.pread(handle, 4096, 0))
         return f"process {holder['pid']} on host {holder['host']}"
-    except (ValueError, KeyError, TypeError):  # taken this moment, its name not yet written
+    except (ValueError, KeyError, TypeError):  # locked just now, the pid is not written yet
         return "another process"

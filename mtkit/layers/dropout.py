@@ -1,4 +1,4 @@
-"""Dropout whose masks cost next to nothing on a CPU."""
+"""Dropout with cheap masks on a CPU: 8 random bits per element."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LEVELS = 256  # values of the random byte that each element is given
+LEVELS = 256  # values of a random byte
 
 
 def keep_mask(shape: torch.Size, drop_levels: int) -> Tensor:
-    """Boolean tensor of `shape`, False with probability drop_levels/256, from eight random bits an element."""
+    """Sample a boolean tensor of `shape`, False with probability drop_levels/256, from 8 random bits per element."""
     count = math.prod(shape)
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
     return (words.view(torch.uint8)[:count] >= drop_levels).view(shape)
+
+
+class StructuralDropout:
+    """Marker of modules whose own training mode skips layers or drops tokens, so that their cost is random."""
 
 
 class Dropout(nn.Module):
     """Zero each element with probability p in training and scale the others by 1/(1 - p).
 
     Srivastava et al. 2014. https://jmlr.org/papers/v15/srivastava14a.html
-    On a CPU the mask takes 8 random bits an element where `bernoulli_` takes 11% of an update; p is then rounded to a
-    multiple of 1/256 (0.1 to 26/256) and the scale follows the rounded p, so that the expectation is exact.
+    On a CPU masks use 8 random bits per element, since `bernoulli_` took a notable share of an update (measured: see
+    tests/benchmarks/NOTES.md). There p is rounded to a multiple of 1/256 (0.1 to 26/256). The scale uses the rounded p,
+    so that the expectation is exact.
     """
 
     def __init__(self, p: float) -> None:
@@ -34,18 +39,18 @@ class Dropout(nn.Module):
         self.drop_levels = round(p * LEVELS) if p < 1 - 0.5 / LEVELS else LEVELS - 1
 
     def __call__(self, x: Tensor) -> Tensor:
-        """What `forward` gives; outside training, where that is x, without what else a module looks after."""
+        """Skip `nn.Module.__call__` (hooks, dispatch) in evaluation mode, where dropout is the identity."""
         return super().__call__(x) if self.training else x
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape and type as `x`."""
+        """Apply dropout; the result has the shape and type of `x`."""
         if not self.training or self.drop_levels == 0:
             return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled, a mask is made where it is used
+        if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled code fuses the mask
             return F.dropout(x, self.p, training=True)
         scale = LEVELS / (LEVELS - self.drop_levels)
         return x * keep_mask(x.shape, self.drop_levels).to(x.dtype).mul_(scale)
 
     def extra_repr(self) -> str:
-        """For printing."""
+        """See nn.Module."""
         return f"p={self.p}"

@@ -1,4 +1,4 @@
-"""How a width is cut into heads."""
+"""Attention heads: their sizes, and the reshapes between the model width and separate heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Heads:
-    """How a width of D is cut: H query heads and G key/value heads of width K."""
+    """Sizes of multi-head attention: H query heads and G key/value heads of width K."""
 
     num_heads: int
     num_kv_heads: int

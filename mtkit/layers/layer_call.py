@@ -1,6 +1,7 @@
-"""How training goes through a layer: keeping what the gradient needs or computing it once more, and by whose code.
+"""Per-layer activation checkpointing and `torch.compile`.
 
-A model applies its layers by the `passage` of the stack that holds them, and knows nothing of what that is.
+A model calls its layers through `call_layer` of the stack that holds them. That attribute is `call` at first;
+`checkpoint_layers` and `compile_layers` replace it, without a change to the model.
 """
 
 from __future__ import annotations
@@ -13,78 +14,79 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from mtkit.layers.feed_forward.aux_loss import recording
+from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
 
 R = TypeVar("R")
 
 
-class Passage(Protocol):
-    """Calls a layer, or a method of one."""
+class LayerCall(Protocol):
+    """A way to call a layer or a method of a layer."""
 
     def __call__(self, layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """What `layer(*args, **kwargs)` gives."""
+        """Return `layer(*args, **kwargs)`."""
         ...
 
 
-def direct(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Call the layer; everything its gradient needs is kept until then."""
+def call(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call the layer and store its activations for the backward pass."""
     return layer(*args, **kwargs)
 
 
-def recomputed(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Call the layer, keep only what it was given, and call it again when its gradient is computed.
+def checkpointed(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call the layer, store only its inputs, and recompute its activations in the backward pass.
 
-    Chen et al. 2016, sec. 3. https://arxiv.org/abs/1604.06174 The second call draws the same random numbers, so that
-    gradients are the same to the bit; it writes to a tape of its own, so that a layer's notes count once.
+    Activation checkpointing: Chen et al. 2016, sec. 3. https://arxiv.org/abs/1604.06174 The recomputation restores the
+    random state, so that gradients are the same to the bit. It collects auxiliary losses in a scope of its own, which
+    is discarded, so that they count once.
     """
     if not torch.is_grad_enabled():
         return layer(*args, **kwargs)
-    given: R = checkpoint(layer, *args, use_reentrant=False, context_fn=_contexts, **kwargs)
-    return given
+    output: R = checkpoint(layer, *args, use_reentrant=False, context_fn=_contexts, **kwargs)
+    return output
 
 
-class Compiled:
-    """Calls a layer by code that torch makes of it, where it learns; elsewhere as it is written.
+class CompiledCall:
+    """Call a layer through `torch.compile` while gradients are enabled, and as it is otherwise.
 
-    The code is made when a layer is first called, for all shapes: lengths and numbers of sentences are unknown numbers
-    in it. Layers that are made alike share it. Dropout then draws other numbers than without.
+    Compilation happens at the first call, with dynamic shapes: one code for all lengths and batch sizes. Layers of
+    equal structure share it. Dropout samples different random numbers than in eager mode.
 
     Args:
-        passage: calls the code.
-        backend: torch's name of what makes it.
+        inner: calls the compiled code (`call` or `checkpointed`).
+        backend: name of a torch.compile backend.
     """
 
-    def __init__(self, passage: Passage, backend: str) -> None:
-        self._passage = passage
-        self._call = torch.compile(direct, dynamic=True, backend=backend)
+    def __init__(self, inner: LayerCall, backend: str) -> None:
+        self._inner = inner
+        self._call = torch.compile(call, dynamic=True, backend=backend)
 
     def __call__(self, layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-        """See Passage."""
+        """See LayerCall."""
         if not torch.is_grad_enabled():
             return layer(*args, **kwargs)
-        y: R = self._passage(self._call, layer, *args, **kwargs)
+        y: R = self._inner(self._call, layer, *args, **kwargs)
         return y
 
 
 def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-    return nullcontext(), recording()
+    return nullcontext(), collect_aux_losses()
 
 
-class Passing(nn.Module):
-    """A module that applies layers one after the other, each by its `passage`."""
+class LayerStack(nn.Module):
+    """Base of modules that apply layers one after another, each through `call_layer`."""
 
-    passage: Passage = staticmethod(direct)
+    call_layer: LayerCall = staticmethod(call)
 
 
-def recompute_layers(model: nn.Module) -> None:
-    """From now on have the gradient of every layer of the model computed with `recomputed`."""
+def checkpoint_layers(model: nn.Module) -> None:
+    """Turn on activation checkpointing for every layer of the model."""
     for module in model.modules():
-        if isinstance(module, Passing):
-            module.passage = recomputed
+        if isinstance(module, LayerStack):
+            module.call_layer = checkpointed
 
 
 def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
-    """From now on have every layer of the model `Compiled`; it is not yet, but when it is first called."""
+    """Turn on `torch.compile` for every layer of the model; each is compiled when it is first called."""
     for module in model.modules():
-        if isinstance(module, Passing):
-            module.passage = Compiled(module.passage, backend)
+        if isinstance(module, LayerStack):
+            module.call_layer = CompiledCall(module.call_layer, backend)

@@ -1,4 +1,4 @@
-"""Mixed precision as layers see it; on a device without numbers (meta) there is none."""
+"""Autocast queries for layers. The meta device has no autocast."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
-    """The type that products have here: that of autocast where it is on, or that of `x`."""
+    """Return the type of matrix products with `x`: autocast's if it is on, else that of `x`."""
     device = x.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return x.dtype
 
 
-def exactly(x: Tensor) -> AbstractContextManager[object]:
-    """A block without autocast on the device of `x`."""
+def no_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Return a context without autocast on the device of `x`."""
     device = x.device.type
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()

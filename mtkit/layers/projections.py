@@ -1,4 +1,4 @@
-"""The only makers of weight matrices: every one of them sits in an `nn.Linear` or an `nn.Embedding`."""
+"""Constructors of weight matrices: every trained matrix is in an `nn.Linear` or `nn.Embedding` made here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def linear(d_in: int, d_out: int, bias: bool = True) -> nn.Linear:
-    """A projection [..., d_in] -> [..., d_out], Xavier-uniform weights, bias zero.
+    """Build a projection [..., d_in] -> [..., d_out] with Xavier-uniform weights and zero bias.
 
     Glorot & Bengio 2010, eq. 16. https://proceedings.mlr.press/v9/glorot10a.html
     """
@@ -20,14 +20,12 @@ def linear(d_in: int, d_out: int, bias: bool = True) -> nn.Linear:
     return layer
 
 
-def embedding(num: int, dim: int) -> nn.Embedding:
-    """A table [num, dim] from N(0, 1/dim): a row times sqrt(dim) and a tied softmax both begin at unit scale."""
-    table = nn.Embedding(num, dim)
+def embedding(num_embeddings: int, dim: int) -> nn.Embedding:
+    """Build a table [num_embeddings, dim] from N(0, 1/dim): rows times sqrt(dim) and tied logits have unit scale."""
+    table = nn.Embedding(num_embeddings, dim)
     nn.init.normal_(table.weight, std=dim**-0.5)
     return table
 
 
-Width = Annotated[int, Field(gt=0, le=100_000)]  # numbers of a vector, or vectors side by side; GPT-3 has 12,288
-
-
-Layers = Annotated[int, Field(gt=0, le=1_000)]  # as many as DeepNorm's deepest, https://arxiv.org/abs/2203.00555
+PositiveWidth = Annotated[int, Field(gt=0, le=100_000)]  # of a vector; also numbers of heads. GPT-3 has 12,288
+NumLayers = Annotated[int, Field(gt=0, le=1_000)]  # the deepest DeepNorm model, https://arxiv.org/abs/2203.00555

@@ -1,7 +1,7 @@
-"""The folder of a model that another engine runs: its own files, and what mtkit needs to translate with it.
+"""The folder of an exported model: the files of another inference engine, and the metadata that mtkit needs.
 
 ```
-model.bin, config.json, ...   CTranslate2's, or encoder.onnx and decoder.onnx
+model.bin, config.json, ...   of CTranslate2, or encoder.onnx and decoder.onnx
 mtkit.json                    as config.json of a model folder
 spm.model                     or src.model and tgt.model
 ```
@@ -14,44 +14,44 @@ from pathlib import Path
 
 from mtkit.model_folder.folder import (
     EXPORTED,
-    Description,
-    read_description,
+    ModelMetadata,
+    read_metadata,
     read_tokenizers,
     verify_model,
-    write_description,
+    write_metadata,
 )
 from mtkit.text.tokenizer import TokenizerPair
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What an exported model needs besides its engine's files."""
+class ExportedModel:
+    """Metadata and tokenizers of an exported model."""
 
     folder: Path
-    description: Description
+    metadata: ModelMetadata
     tokenizers: TokenizerPair
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether this is the folder of an exported model."""
+    """Return whether this is the folder of an exported model."""
     return (folder / EXPORTED).is_file()
 
 
-def write_belongings(folder: Path, description: Description, tokenizers: TokenizerPair) -> None:
-    """Write what an exported model needs besides its engine's files.
+def write_exported_metadata(folder: Path, metadata: ModelMetadata, tokenizers: TokenizerPair) -> None:
+    """Write metadata and tokenizers into the folder of an exported model.
 
     Raises:
         ReadWriteError: a file cannot be written.
     """
-    write_description(folder / EXPORTED, description, tokenizers)
+    write_metadata(folder / EXPORTED, metadata, tokenizers)
 
 
-def read_belongings(folder: Path) -> Exported:
-    """Read what `write_belongings` wrote.
+def read_exported_model(folder: Path) -> ExportedModel:
+    """Read metadata and tokenizers of an exported model.
 
     Raises:
-        MissingInputError, DataError: as `read_description` and `read_tokenizers`.
+        MissingInputError, DataError: as `read_metadata` and `read_tokenizers`.
     """
     verify_model(folder, EXPORTED)
-    description = read_description(folder, EXPORTED)
-    return Exported(folder, description, read_tokenizers(folder, description.tokenizer))
+    metadata = read_metadata(folder, EXPORTED)
+    return ExportedModel(folder, metadata, read_tokenizers(folder, metadata.tokenizer))

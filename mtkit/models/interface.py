@@ -1,31 +1,28 @@
-"""What every translation model offers: one forward to training, `start` and `step` to search."""
+"""Interface of translation models: one `forward` for training, `start` and `step` for search, and the decoder state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.cache.state import Rows
-from mtkit.layers.feed_forward.aux_loss import recording
-from mtkit.layers.int8_linear import Int8Linear
-from mtkit.layers.layer_call import compile_layers, recompute_layers
-from mtkit.layers.screened_linear import ScreenedLinear
+from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
+from mtkit.layers.layer_call import checkpoint_layers, compile_layers
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What an objective gives for one micro-batch.
+    """Losses of one micro-batch.
 
     Attributes:
         sum: scalar with gradient, nats summed over the scored tokens (the caller divides, see training/).
-        tokens: how many tokens were scored.
+        tokens: number of scored tokens.
         extra: further scalars to be minimised or logged, summed over tokens, by name.
     """
 
@@ -33,119 +30,167 @@ class Losses:
     tokens: int
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def of_nothing(self) -> Losses:
-        """As if no sentence had been there: no loss, and a gradient of zeros."""
+    def zeroed(self) -> Losses:
+        """The losses of an empty micro-batch: no tokens, and a gradient of zeros for every parameter used."""
         return Losses(self.sum * 0, 0, {name: value * 0 for name, value in self.extra.items()})
 
 
 class Objective(Protocol):
-    """Turns a model and a micro-batch into losses; it runs inside the model's forward."""
+    """Training objective; it runs inside the model's forward."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The losses of one micro-batch."""
+        """Compute the losses of one micro-batch."""
         ...
 
 
-class TranslationModel(nn.Module, ABC):
-    """The base of all models. `output` projects decoder states to the target vocabulary.
+class OutputProjection(ABC):
+    """Projection of decoder states to logits during search.
 
-    Parameters are touched only inside `forward`, `start` and `step`, and where the logits of a step are asked for.
+    Models translate through LinearOutput. Rewritten ones (mtkit/inference) hold a module of this interface as `output`.
     """
 
-    output: nn.Linear  # weight [V, D]
+    @abstractmethod
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """Logits [..., V], or [..., C] after `restricted`, of decoder states [..., D]."""
 
     @abstractmethod
-    def hidden(self, source: Source, target: Target) -> Tensor:
-        """Decoder states [B, T, D] of a whole target side given the true prefix (teacher forcing)."""
+    def restricted(self, shortlist_ids: Tensor) -> OutputProjection:
+        """The projection to the tokens of a shortlist [C]."""
+
+    def argmax(self, hidden: Tensor, banned: Tensor) -> Tensor | None:
+        """Column [rows] of the largest logit of hidden [rows, D], columns `banned` excluded.
+
+        None if this projection can find it only by computing all logits.
+        """
+        return None
+
+
+class LinearOutput(OutputProjection):
+    """Output projection with the weights of a linear layer.
+
+    Args:
+        weight: [V, D].
+        bias: [V] or None.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight = weight
+        self.bias = bias
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """See OutputProjection."""
+        return F.linear(hidden, self.weight, self.bias)
+
+    def restricted(self, shortlist_ids: Tensor) -> LinearOutput:
+        """See OutputProjection."""
+        bias = None if self.bias is None else self.bias.index_select(0, shortlist_ids)  # [C]
+        return LinearOutput(self.weight.index_select(0, shortlist_ids), bias)  # [C, D]
+
+
+class TranslationModel(nn.Module, ABC):
+    """Base of all models.
+
+    Parameters are used only inside `forward`, `start`, `step` and the output projection of a state.
+
+    Attributes:
+        output: projection from decoder states to the target vocabulary, weight [V, D].
+    """
+
+    output: nn.Linear
 
     @abstractmethod
-    def start(self, source: Source, columns: Tensor | None = None) -> State:
-        """Encode B sentences; the state has one row per sentence and nothing decoded yet.
+    def decode_states(self, source: Source, target: Target) -> Tensor:
+        """Decoder states [B, T, D] of the whole target side, each given the reference prefix (teacher forcing)."""
+
+    @abstractmethod
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+        """Encode B sentences; the state has one row per sentence and no decoded tokens.
 
         Args:
             source: the sentences.
-            columns: [C] ids of the target pieces to which the logits are restricted, or None for all V.
+            shortlist_ids: [C], ids of the target tokens to which the logits are restricted; None: all V.
         """
 
     @abstractmethod
     def step(self, token: Tensor, state: State) -> Step:
-        """Feed one token [rows] per hypothesis (the first is `bos`) and give what decides on the next."""
+        """Decode one position: feed one token [rows] per hypothesis (first `bos`)."""
 
-    def projection(self, columns: Tensor | None) -> Callable[[Tensor], Tensor]:
-        """What turns decoder states into logits: of all target pieces, or of those in `columns` [C]."""
-        if columns is None:
-            return self.output
-        if isinstance(self.output, Int8Linear | ScreenedLinear):
-            return self.output.narrowed(columns)
-        weight = self.output.weight.index_select(0, columns)  # [C, D]
-        bias = None if self.output.bias is None else self.output.bias.index_select(0, columns)
-        return partial(F.linear, weight=weight, bias=bias)
+    def output_projection(self, shortlist_ids: Tensor | None) -> OutputProjection:
+        """Projection to the logits of all target tokens, or of those in a shortlist [C]."""
+        output = self.output
+        projection = output if isinstance(output, OutputProjection) else LinearOutput(output.weight, output.bias)
+        return projection if shortlist_ids is None else projection.restricted(shortlist_ids)
 
-    def recompute_layers(self) -> None:
-        """From now on keep of each layer only what it was given, and compute it once more for its gradient."""
-        recompute_layers(self)
+    def checkpoint_layers(self) -> None:
+        """Turn on activation checkpointing for every layer."""
+        checkpoint_layers(self)
 
     def compile_layers(self) -> None:
-        """From now on train the layers as code that torch makes of them, see `layers.passage.Compiled`."""
+        """Turn on `torch.compile` for every layer in training, see CompiledCall."""
         compile_layers(self)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
-        """The one door of training; losses that layers have of their own are added, see layers/tape.py."""
-        with recording() as tape:
+        """The only entry point of training; adds auxiliary losses of layers (see layers/feed_forward/aux_loss.py)."""
+        with collect_aux_losses() as aux_losses:
             losses = objective(self, batch)
-        spoken = tape.read()
-        if spoken is None:
+        aux = aux_losses.total()
+        if aux is None:
             return losses
-        figures = {name: value * losses.tokens for name, value in spoken.figures.items()}
-        return Losses(losses.sum + losses.tokens * spoken.loss, losses.tokens, {**losses.extra, **figures})
+        metrics = {name: value * losses.tokens for name, value in aux.metrics.items()}
+        return Losses(losses.sum + losses.tokens * aux.loss, losses.tokens, {**losses.extra, **metrics})
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that decoding needs besides the model.
+    """Decoder state between two steps.
+
+    `step` and `select_rows` return a new state and leave this one valid. `keep_sentences` reuses its memory: it is
+    move-only there, and only the returned state may be used.
 
     Attributes:
-        memory: what the decoder attends to, one row per sentence.
-        cache: what it has computed so far, one row per hypothesis.
+        memory: what the decoder attends to, one row per sentence; shared by the hypotheses, never copied for a beam.
+        cache: state of the decoder's layers, one row per hypothesis.
         num_sentences: B.
-        num_rows: B·W.
-        logits: the output projection, [rows, D] -> [rows, V or C]; narrowed if there is a shortlist.
+        num_rows: B·W; the hypotheses of sentence b are the rows b·W ... b·W + W - 1.
+        output_projection: [rows, D] -> [rows, V], or [rows, C] with a shortlist.
     """
 
-    memory: Rows
-    cache: Rows
+    memory: BatchedState
+    cache: BatchedState
     num_sentences: int
     num_rows: int
-    logits: Callable[[Tensor], Tensor]
+    output_projection: OutputProjection
 
     def select_rows(self, rows: Tensor) -> State:
-        """Reorder, repeat or drop hypotheses; `rows` [B·W'] keeps them grouped by sentence."""
-        return replace(self, cache=self.cache.select(rows), num_rows=rows.numel())
+        """Reorder, repeat or drop hypotheses; `rows` [B·W'] must keep them grouped by sentence."""
+        return replace(self, cache=self.cache.index_select(rows), num_rows=rows.numel())
 
     def keep_sentences(self, sentences: Tensor) -> State:
-        """Keep the sentences [N] and all their hypotheses; the others leave the batch, and `self` is used up."""
+        """Keep the sentences [N] with all their hypotheses, in this order.
+
+        `self` must not be used afterwards: rows are moved within the same memory (see BatchedState.compact_).
+        """
         width = self.num_rows // self.num_sentences
         return replace(
             self,
-            memory=self.memory.keep(sentences, self.num_sentences),
-            cache=self.cache.keep(sentences, self.num_sentences),
+            memory=self.memory.compact_(sentences, self.num_sentences),
+            cache=self.cache.compact_(sentences, self.num_sentences),
             num_sentences=sentences.numel(),
             num_rows=width * sentences.numel(),
         )
 
 
 class Step(NamedTuple):
-    """One decoder position."""
+    """One decoder position of every hypothesis."""
 
     hidden: Tensor  # [rows, D]
     state: State
     attention: Tensor | None  # [rows, H, S], weights over the source
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
-        """Of the next piece for n rows [n, V], or [n, C] if `start` was given columns; computed here."""
-        return self.state.logits(self.hidden[rows])
+        """Logits of the next token of n rows, [n, V], or [n, C] with a shortlist; computed by this call."""
+        return self.state.output_projection(self.hidden[rows])
 
-    def argmax(self, banned: Tensor) -> Tensor | None:
-        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
-        projection = self.state.logits
-        return projection.argmax(self.hidden, banned) if isinstance(projection, ScreenedLinear) else None
+    def fast_argmax(self, banned: Tensor) -> Tensor | None:
+        """Column [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
+        return self.state.output_projection.argmax(self.hidden, banned)

@@ -1,18 +1,14 @@
-"""The whole route over one run folder: tokenizer, corpus, training, translation, scores."""
+"""The stages of a run over one run folder, from text files to scores.
 
-from mtkit.pipeline.average import average
-from mtkit.pipeline.dry_run import dry_run
-from mtkit.pipeline.plots import plot_attention
-from mtkit.pipeline.stages import Report, evaluate_run, preprocess, run, train, train_tokenizer
-
-__all__ = [
-    "Report",
-    "average",
-    "dry_run",
-    "evaluate_run",
-    "plot_attention",
-    "preprocess",
-    "run",
-    "train",
-    "train_tokenizer",
-]
+stages                  the commands run, train-bpe, preprocess, train and evaluate as functions
+run_folder              paths, format version and records of a run folder
+open_run                a run folder that is locked, with its recipe and its log
+reconcile               changes of a recipe that a training can continue with
+prepare_corpus          tokenizer, binarised corpora, lexicon
+train_stage             training, from the corpora to the model folder
+validation_fingerprint  identity of the validation metric
+score_test_sets         translations and scores of the test sets
+plots                   learning curve and attention map
+average                 mean of several checkpoints
+dry_run                 estimate of memory and time
+"""

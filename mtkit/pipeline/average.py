@@ -1,4 +1,4 @@
-"""The mean of several checkpoints as a model folder."""
+"""Checkpoint averaging: a model folder with the mean weights of several checkpoints or models."""
 
 from __future__ import annotations
 
@@ -11,71 +11,73 @@ from mtkit.model_folder.folder import (
     CONFIG,
     LEXICON,
     WEIGHTS,
-    Description,
+    ModelMetadata,
     find_model,
-    read_description,
+    read_metadata,
     read_tokenizers,
     verify_model,
     write_model,
 )
-from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.prepare_corpus import Stores
+from mtkit.model_folder.model_card import model_card
+from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.pipeline.train_stage import describe
-from mtkit.recipe.recipe import load_saved
+from mtkit.pipeline.train_stage import model_metadata
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.averaging import average_checkpoints
 
 
-def average(checkpoints: Sequence[Path], folder: Path) -> None:
-    """Write a model folder with the mean of the weights (Vaswani et al. 2017, sec. 6.1).
+def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
+    """Write a model folder with the mean of the weights of several checkpoints.
+
+    Vaswani et al. 2017, sec. 6.1. https://arxiv.org/abs/1706.03762
 
     Args:
-        checkpoints: checkpoints inside run folders, model folders or finished runs, all of one model; what goes with
-            the weights is taken from the first.
-        folder: is made; a model folder that is there is replaced.
+        checkpoints: checkpoints in run folders, model folders or finished runs, all of one model; metadata, tokenizers
+            and lexicon are those of the first.
+        folder: the model folder to write; an existing model folder is replaced.
 
     Raises:
-        UsageError: `folder` is there and is no model folder.
-        MissingInputError: a checkpoint, or the run folder of the first one, is not there.
-        DataError: a checkpoint is damaged, or they are not of one model.
+        UsageError: `folder` exists and is not a model folder.
+        MissingInputError: a checkpoint, or the run folder of the first one, does not exist.
+        DataError: a checkpoint is damaged, they are not of one model, or another version of mtkit wrote them.
         ReadWriteError: the folder cannot be written.
     """
     if folder.exists() and not (folder / CONFIG).is_file():
-        raise UsageError(f"{folder}: is there and is no model folder; choose another name")
+        raise UsageError(f"{folder}: exists and is not a model folder; choose another name")
     sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
     for source in sources:
         if (source / CONFIG).is_file():
             verify_model(source)
+    metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = average_checkpoints(sources)
-    description, tokenizers, lexicon = _belongings(sources[0])
     for source in sources[1:]:
-        if _pieces(source) not in (None, tokenizers.hash()):
+        if _tokenizer_hash(source) not in (None, tokenizers.hash()):
             raise DataError(
-                f"{source}: has other vocabularies than {sources[0]}, so that the same number is another piece; only "
-                "checkpoints of one model can be averaged"
+                f"{source}: its vocabularies differ from those of {sources[0]}, so equal ids are different tokens; "
+                "only checkpoints of one model can be averaged"
             )
-    card = model_card(description, {}, parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(folder, tensors, description, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
+    write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
 
 
-def _pieces(source: Path) -> str | None:
-    """The hash of the tokenizers that go with weights; None for a checkpoint that lies in no run folder."""
+def _tokenizer_hash(source: Path) -> str | None:
+    """Return the hash of the tokenizers of a model or checkpoint; None for a checkpoint outside a run folder."""
     if (source / CONFIG).is_file():
-        return read_tokenizers(source, read_description(source).tokenizer).hash()
+        return read_tokenizers(source, read_metadata(source).tokenizer).hash()
     run = RunFolder(source.resolve().parent.parent)
     return TokenizerPair.load(run.tokenizer).hash() if run.tokenizer.is_dir() else None
 
 
-def _belongings(source: Path) -> tuple[Description, TokenizerPair, Path]:
-    """What a model folder holds besides weights, for a model folder or a checkpoint of a run; the lexicon's file."""
+def _metadata(source: Path) -> tuple[ModelMetadata, TokenizerPair, Path]:
+    """Return metadata, tokenizers and lexicon file of a model folder or of a checkpoint in a run folder."""
     if (source / CONFIG).is_file():
-        description = read_description(source)
-        return description, read_tokenizers(source, description.tokenizer), source / LEXICON
+        metadata = read_metadata(source)
+        return metadata, read_tokenizers(source, metadata.tokenizer), source / LEXICON
     run = RunFolder(source.resolve().parent.parent)
     if not run.recipe.is_file():
-        raise MissingInputError(f"{source}: lies in no run folder; {run.recipe} is not there")
-    recipe = load_saved(run.recipe)
+        raise MissingInputError(f"{source}: not inside a run folder; {run.recipe} does not exist")
+    recipe = run.load_recipe()
     tokenizers = TokenizerPair.load(run.tokenizer)
-    stores = Stores([Store(run.train(number)) for number in range(len(recipe.corpus.train))], None, run.lexicon)
-    return describe(recipe, tokenizers, stores.longest_source), tokenizers, run.lexicon
+    train = [Store(run.train(number)) for number in range(len(recipe.corpus.train))]
+    corpora = PreparedCorpora(train, None, run.lexicon)
+    return model_metadata(recipe, tokenizers, corpora.max_source_length), tokenizers, run.lexicon

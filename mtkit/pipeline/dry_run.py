@@ -1,4 +1,4 @@
-"""What a training would cost: parameters, memory and time, from one made-up micro-batch and without the corpus."""
+"""Estimate of the parameters, memory and time of a training, measured on a dummy micro-batch without the corpus."""
 
 from __future__ import annotations
 
@@ -8,194 +8,185 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from mtkit.build.skip_init import Undrawn
-from mtkit.build.training import build_training, build_untrained, default_device, with_precision
+from mtkit.build.skip_init import SkipInit
+from mtkit.build.training import build_model_architecture, default_device, learner_from_recipe, resolve_auto_precision
 from mtkit.corpus.order.batch import Batch, Source
-from mtkit.corpus.order.dummy_batch import made_up_batch
+from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
-from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
+from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.objectives.interface import RewardName
-from mtkit.training.robustness.batch_size_search import largest_batch, learn_once
+from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
 
-SENTENCE = 30  # tokens of either side, the end included: about what one of news has, twice one of Multi30k
-PROBE = 512  # places of the made-up micro-batch at most; time and activations grow in proportion
-FEW = 4  # sentences that show already what a large model costs: 10% more each than 17 at 214 M parameters
-LONG = 0.5  # seconds that these must take to be enough
-TIMES = 3  # that a quick model is timed; the least counts
-# bytes that an optimiser remembers of each weight, at most; SGD's momentum adds 4
-PER_WEIGHT = {"adam": 8, "adamw": 8, "adafactor": 0, "lion": 4, "muon": 8, "sgd": 0}
+SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
+PROBE_TOKENS = 512  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
+FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
+MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on PROBE_TOKENS
+REPEATS = 3  # timings of a fast model, of which the minimum counts
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Of one micro-batch of the recipe's size."""
+class MicroBatchCost:
+    """Cost of one micro-batch of `training.batch_tokens`.
+
+    Attributes:
+        seconds: forward and backward pass.
+        activations: bytes saved for the backward pass.
+    """
 
     seconds: float
-    activations: float  # bytes
+    activations: float
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """The size of a model, and about how long its training takes on this machine, validation left out."""
+class TrainingEstimate:
+    """Estimate of a training on this machine.
+
+    Attributes:
+        parameters: number of weights.
+        seconds: of all updates, without validation.
+    """
 
     parameters: int
     seconds: float
 
 
-def dry_run(recipe: Recipe) -> str:
-    """The text that `--dry-run` prints.
+def dry_run_report(recipe: Recipe) -> str:
+    """Return the text that `--dry-run` prints.
 
-    The vocabulary is taken to have the size that the recipe asks for, sentences to have SENTENCE tokens, and this
-    machine to be the one that trains; time and activations are measured on a micro-batch of PROBE tokens or less.
+    Assumptions: the vocabulary has the size in the recipe, sentences have SENTENCE_TOKENS tokens, and training runs on
+    this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens.
 
     Raises:
-        RecipeError: parts of the recipe do not fit each other.
+        RecipeError: sections of the recipe are incompatible.
     """
-    recipe = _settled(recipe)
-    return "\n".join(_lines(recipe, *_probe(recipe)))
+    recipe = _resolve_auto_keys(recipe)
+    return "\n".join(_report_lines(recipe, *_probe(recipe)))
 
 
-def forecast(recipe: Recipe) -> Forecast:
-    """The figures of `dry_run` for a program. Errors as there."""
-    recipe = _settled(recipe)
+def estimate_training(recipe: Recipe) -> TrainingEstimate:
+    """Return the estimate of `dry_run` as numbers. Errors as there."""
+    recipe = _resolve_auto_keys(recipe)
     learner, cost = _probe(recipe)
-    return Forecast(_parameters(learner), _seconds(recipe, cost))
+    return TrainingEstimate(_num_parameters(learner), _seconds(recipe, cost))
 
 
-def _settled(recipe: Recipe) -> Recipe:
-    """With what `auto` comes to here."""
-    recipe = with_precision(recipe)
+def _resolve_auto_keys(recipe: Recipe) -> Recipe:
+    """Replace `auto` in precision and batch size by the values for this machine."""
+    recipe = resolve_auto_precision(recipe)
     if recipe.training.batch_tokens != "auto":
         return recipe
-    make = partial(made_up_batch, src=_vocab(recipe), tgt=_vocab(recipe))
-    places = largest_batch(_learner(recipe), SENTENCE, make)
-    return replace(recipe, training=replace(recipe.training, batch_tokens=places))
+    make_batch = partial(dummy_batch, src=_vocab(recipe), tgt=_vocab(recipe))
+    batch_tokens = find_max_batch_tokens(_build_learner(recipe), SENTENCE_TOKENS, make_batch)
+    return replace(recipe, training=replace(recipe.training, batch_tokens=batch_tokens))
 
 
-def _probe(recipe: Recipe) -> tuple[Learner, Cost]:
-    learner = _learner(recipe)
-    return learner, measure(learner, _vocab(recipe), recipe.training.places)
+def _probe(recipe: Recipe) -> tuple[Learner, MicroBatchCost]:
+    learner = _build_learner(recipe)
+    return learner, measure_cost(learner, _vocab(recipe), recipe.training.resolved_batch_tokens)
 
 
-def _learner(recipe: Recipe) -> Learner:
+def _build_learner(recipe: Recipe) -> Learner:
     size = recipe.tokenizer.vocab_size
-    with Undrawn(default_device()):
-        model = build_untrained(recipe, size, size)
-    pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
-    return build_training(recipe, model, pieces, _MadeUp(size))
+    with SkipInit(default_device()):
+        model = build_model_architecture(recipe, size, size)
+    vocab_ids = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size))
 
 
 def _vocab(recipe: Recipe) -> Vocab:
     return Vocab(size=recipe.tokenizer.vocab_size, pad=0, unk=1, bos=2, eos=3)
 
 
-def _parameters(learner: Learner) -> int:
+def _num_parameters(learner: Learner) -> int:
     return sum(p.numel() for p in learner.model.parameters())
 
 
-def _seconds(recipe: Recipe, cost: Cost) -> float:
+def _seconds(recipe: Recipe, cost: MicroBatchCost) -> float:
     return cost.seconds * recipe.training.micro_batches * recipe.training.max_updates
 
 
 @dataclass(frozen=True)
-class _MadeUp:
-    """Translations without a tokenizer, each of SENTENCE tokens."""
+class _DummySampler:
+    """Random translations of SENTENCE_TOKENS tokens each, for objectives that sample from the model."""
 
     size: int
 
     def sample(
         self, model: TranslationModel, source: Source, *, count: int, temperature: float
     ) -> list[list[list[int]]]:
-        """See Generation."""
-        drawn = torch.randint(4, self.size, (source.ids.size(0), count, SENTENCE - 1)).tolist()
-        return [[[int(piece) for piece in hyp] for hyp in hyps] for hyps in drawn]
+        """Return random token ids; see TranslationSampler."""
+        sampled = torch.randint(4, self.size, (source.ids.size(0), count, SENTENCE_TOKENS - 1)).tolist()
+        return [[[int(token) for token in hyp] for hyp in hyps] for hyps in sampled]
 
     def reward(self, name: RewardName, hyps: Sequence[Sequence[int]], ref: Sequence[int]) -> list[float]:
-        """See Generation."""
+        """Return a constant; see TranslationSampler."""
         return [0.5] * len(hyps)
 
 
-def measure(learner: Learner, vocab: Vocab, batch_tokens: int) -> Cost:
-    """Compute loss and gradient of made-up micro-batches, look at the memory and then at the time, and scale.
+def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatchCost:
+    """Measure the activations and the time of forward and backward passes over dummy batches, scaled to `batch_tokens`.
 
-    A model that is quick with FEW sentences is timed with many, which a large machine likes better, and more than once,
-    as other programs may hold a pass up.
+    A model that is fast on FEW_SENTENCES is timed again on a larger batch, which uses a large machine better, and
+    several times, since other programs may slow down a pass.
     """
-    most = max(1, min(batch_tokens, PROBE) // SENTENCE)
-    few = _made_up(min(FEW, most), vocab)
-    with torch.autograd.graph.saved_tensors_hooks(kept := _Kept(learner), lambda tensor: tensor):
-        learn_once(learner, few)
-    each = _seconds_a_sentence(learner, few)
-    if each * FEW < LONG:
-        many = _made_up(most, vocab)
-        each = min(_seconds_a_sentence(learner, many) for _ in range(TIMES))
-    sentences = batch_tokens / SENTENCE
-    return Cost(seconds=each * sentences, activations=kept.bytes / len(few.samples) * sentences)
+    max_sentences = max(1, min(batch_tokens, PROBE_TOKENS) // SENTENCE_TOKENS)
+    few = _dummy_batch(min(FEW_SENTENCES, max_sentences), vocab)
+    saved = SavedTensorBytes(learner.model)
+    with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
+        forward_backward(learner, few)
+    per_sentence = _seconds_per_sentence(learner, few)
+    if per_sentence * FEW_SENTENCES < MIN_SECONDS:
+        many = _dummy_batch(max_sentences, vocab)
+        per_sentence = min(_seconds_per_sentence(learner, many) for _ in range(REPEATS))
+    sentences = batch_tokens / SENTENCE_TOKENS
+    return MicroBatchCost(seconds=per_sentence * sentences, activations=saved.total / len(few.sample_ids) * sentences)
 
 
-def _made_up(sentences: int, vocab: Vocab) -> Batch:
-    return made_up_batch(sentences, SENTENCE, vocab, vocab)
+def _dummy_batch(sentences: int, vocab: Vocab) -> Batch:
+    return dummy_batch(sentences, SENTENCE_TOKENS, vocab, vocab)
 
 
-def _seconds_a_sentence(learner: Learner, batch: Batch) -> float:
-    began = time.perf_counter()
-    learn_once(learner, batch)
-    return (time.perf_counter() - began) / len(batch.samples)
+def _seconds_per_sentence(learner: Learner, batch: Batch) -> float:
+    start = time.perf_counter()
+    forward_backward(learner, batch)
+    return (time.perf_counter() - start) / len(batch.sample_ids)
 
 
-class _Kept:
-    """Counts the bytes that a forward pass keeps for the backward one, parameters left out."""
-
-    def __init__(self, learner: Learner) -> None:
-        self.seen = {p.untyped_storage().data_ptr() for p in learner.model.parameters()}
-        self.bytes = 0
-
-    def __call__(self, tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.seen:
-            self.seen.add(storage.data_ptr())
-            self.bytes += storage.nbytes()
-        return tensor
-
-
-def _lines(recipe: Recipe, learner: Learner, cost: Cost) -> list[str]:
+def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> list[str]:
     training, tokenizer = recipe.training, recipe.tokenizer
-    parameters = _parameters(learner)
-    optimiser = PER_WEIGHT[training.optimiser.kind]
-    if training.optimiser.kind == "sgd" and training.optimiser.momentum:
-        optimiser = 4
-    parts = {
+    parameters = _num_parameters(learner)
+    memory = {
         "weights": 4 * parameters,
         "gradients": 4 * parameters,
-        "optimiser": optimiser * parameters,
-        "moving average": 4 * parameters if training.moving_average else 0,
+        "optimiser": training.optimiser.bytes_per_weight * parameters,
+        "EMA": 4 * parameters if training.ema else 0,
         "activations": cost.activations,
     }
-    sharing = "shared" if tokenizer.shared else "a side"
-    listed = ", ".join(f"{name} {_bytes(size)}" for name, size in parts.items() if size)
+    sharing = "shared" if tokenizer.shared else "for each side"
+    listed = ", ".join(f"{name} {_format_bytes(size)}" for name, size in memory.items() if size)
     threads = torch.get_num_threads()
-    where = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
-    lasting = duration(_seconds(recipe, cost))
+    device = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
+    duration = format_duration(_seconds(recipe, cost))
     return [
-        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} pieces ({sharing})",
-        f"memory of training: about {_bytes(sum(parts.values()))}: {listed}",
-        f"time of training: about {lasting} on {where} in {training.precision}: {training.max_updates:,} updates of "
-        f"{training.micro_batches} × {training.places:,} tokens; validation comes on top",
-        f"(measured on a made-up micro-batch with sentences of {SENTENCE} tokens; the corpus was not looked at)",
+        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} tokens ({sharing})",
+        f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
+        f"time of training: about {duration} on {device} in {training.precision}: {training.max_updates:,} updates of "
+        f"{training.micro_batches} × {training.resolved_batch_tokens:,} tokens, plus validation",
+        f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
 
 
-def _bytes(size: float) -> str:
+def _format_bytes(size: float) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-def duration(seconds: float) -> str:
-    """Seconds for people, in the largest unit of which there are two."""
+def format_duration(seconds: float) -> str:
+    """Format a duration in the largest unit of which it has at least two."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"

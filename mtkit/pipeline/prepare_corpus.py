@@ -1,4 +1,4 @@
-"""The stages before training: tokenizer and binary corpus, each kept as long as what it was made from is the same."""
+"""The stages before training: tokenizer, binarised corpora and lexicon, each kept while its inputs are unchanged."""
 
 from __future__ import annotations
 
@@ -9,206 +9,232 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from mtkit.corpus.binarise import binarise, check_partners
+from mtkit.corpus.binarise import binarise, check_line_counts
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.config import AnyFiles, Text, TrainFiles, TrainText
-from mtkit.corpus.lexicon import learn_lexicon
+from mtkit.corpus.config import CorpusFiles, MonolingualFile, TrainMonolingualFile, TrainParallelFiles
+from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
-from mtkit.io.files import build_folder, changed_files, check_plain, hash_file, hash_files, write_json, writing
-from mtkit.model_folder.folder import find_model, read_description, read_tokenizers
-from mtkit.pipeline.records import Json, read_json
-from mtkit.pipeline.run_folder import Run
-from mtkit.recipe.recipe import Recipe, plain
+from mtkit.io.files import (
+    atomic_folder,
+    changed_files,
+    hash_file,
+    hash_files,
+    require_regular_file,
+    translate_write_errors,
+    write_json,
+)
+from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
+from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.run_folder import Json, read_json
+from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 
-STAMP = "stamp.json"
+FINGERPRINT = "fingerprint.json"  # in the tokenizer folder: hashes of its inputs and of its files
+MAX_LISTED = 8  # missing files in an error message
 
 
 @dataclass(frozen=True)
-class Stores:
-    """The binary corpus."""
+class PreparedCorpora:
+    """The binarised corpora of a run.
+
+    Attributes:
+        train: the training corpora, in the order of the recipe.
+        valid: the validation set, or None.
+        lexicon: file of the lexicon of the training corpora (see corpus/ibm_model1.py).
+    """
 
     train: list[Store]
     valid: Store | None
-    lexicon: Path  # the file; see corpus/lexicon.py
+    lexicon: Path
 
     @property
-    def longest_source(self) -> int:
-        """Pieces of the longest training source."""
-        return max(store.summary("src").longest for store in self.train)
+    def max_source_length(self) -> int:
+        """Tokens of the longest training source, without eos."""
+        return max(store.stats("src").max_length for store in self.train)
 
 
 def check_inputs(recipe: Recipe) -> None:
-    """Look at all text files before any work.
+    """Check all text files of a recipe before any work.
 
     Raises:
-        MissingInputError: files are not there; names all of them.
-        DataError: the sides of a pair have unequal numbers of lines, or none; names all such pairs.
+        MissingInputError: files do not exist; all are listed.
+        DataError: the two sides of a corpus have different numbers of lines, or none, or a validation or test file is
+            not UTF-8; all such corpora are listed.
     """
-    pairs: list[AnyFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
+    pairs: list[CorpusFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
     if recipe.corpus.valid is not None:
         pairs.append(recipe.corpus.valid)
     paths = dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt))
-    missing = {path: said for path in paths if (said := _not_there(path))}
+    missing = {path: message for path in paths if (message := _missing_file_error(path))}
     if missing:
-        shown = list(missing.values())[:8]
-        more = [f"... and {len(missing) - 8} more"] if len(missing) > 8 else []
-        known = any("multi30k" in str(path) for path in missing)
-        remedy = ["mtkit fetch multi30k downloads this corpus"] if known else []
-        raise MissingInputError("\n".join([*shown, *more, *remedy]))
-    unread = [pair for pair in pairs if not isinstance(pair, TrainFiles | TrainText)]
-    held_out = {path for pair in unread for path in (pair.src, pair.tgt)}
-    faults = []
+        listed = list(missing.values())[:MAX_LISTED]
+        more = [f"... and {len(missing) - MAX_LISTED} more"] if len(missing) > MAX_LISTED else []
+        is_known = any("multi30k" in str(path) for path in missing)
+        remedy = ["mtkit fetch multi30k downloads this corpus"] if is_known else []
+        raise MissingInputError("\n".join([*listed, *more, *remedy]))
+    held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainParallelFiles | TrainMonolingualFile)]
+    held_out = {path for pair in held_out_pairs for path in (pair.src, pair.tgt)}
+    errors = []
     for pair in pairs:
         try:
-            check_partners(pair.src, pair.tgt)
+            check_line_counts(pair.src, pair.tgt)
             for path in held_out & {pair.src, pair.tgt}:
-                deque(read_lines(path), maxlen=0)  # bytes that are no text would be found only after training
+                deque(read_lines(path), maxlen=0)  # otherwise invalid UTF-8 would be noticed only after training
         except DataError as error:
-            faults.append(str(error))
-    if faults:
-        raise DataError("\n".join(list(dict.fromkeys(faults))[:10]))
+            errors.append(str(error))
+    if errors:
+        raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
 
 
-def _not_there(path: Path) -> str:
+def _missing_file_error(path: Path) -> str:
     try:
-        check_plain(path)
+        require_regular_file(path)
     except MissingInputError as error:
         return str(error)
     return ""
 
 
-def make_tokenizer(run: Run) -> TokenizerPair:
-    """The tokenizers of a run, learned anew if the training text or their keys have changed, or a file is damaged.
+def prepare_tokenizer(run: Run) -> TokenizerPair:
+    """Return the tokenizers of a run, trained again if their inputs changed or a file is damaged.
 
     Raises:
-        RecipeError: they would change under a training that was begun.
+        RecipeError: they would change, and training was started with them.
         DataError, MissingInputError, ReadWriteError: as `train_pair`.
     """
-    recipe, folder = run.recipe, run.folder.tokenizer
-    stamp = _read_stamp(run, folder / STAMP)
-    wanted = _made_from(run, stamp)
-    files = stamp.pop("sha256", {})
-    damaged = changed_files(folder, files)
-    if not stamp and folder.is_dir():  # nobody knows what it was made from: it stays if it comes out the same
-        files, stamp, damaged = _without_stamp(hash_files(folder)), wanted, [STAMP]
-    if stamp == wanted and not damaged:
-        run.keep("tokenizer")
-    else:
-        if stamp != wanted:
-            run.refuse_to_replace("the training text or the tokenizer")
-        if damaged:
-            run.say("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
-        with build_folder(folder) as temporary:
-            result = _learn(recipe, temporary)
-            made = hash_files(temporary)
-            if stamp == wanted and made != files:
-                run.refuse_to_replace("the tokenizer was damaged and came out differently; so it")
-            write_json(temporary / STAMP, {**wanted, "sha256": made})
-        run.say("tokenizer", result)
-    pair = TokenizerPair.load(folder)
-    # how it samples in training is no property of the model
-    return replace(pair, config=replace(pair.config, sampling=recipe.tokenizer.sampling))
+    folder = run.folder.tokenizer
+    known_inputs = _read_fingerprint(run, folder / FINGERPRINT)
+    inputs = _tokenizer_inputs(run, known_inputs)
+    known_files = known_inputs.pop("sha256", {})
+    damaged = changed_files(folder, known_files)
+    if not known_inputs and folder.is_dir():  # without a fingerprint: valid if training it again gives the same files
+        known_files = {name: hash_ for name, hash_ in hash_files(folder).items() if name != FINGERPRINT}
+        known_inputs, damaged = inputs, [FINGERPRINT]
+    if known_inputs == inputs and not damaged:
+        run.mark_unchanged("tokenizer")
+        return load_tokenizers(run)
+    if known_inputs != inputs:
+        run.forbid_overwrite("the training text or the tokenizer")
+    if damaged:
+        run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
+    with atomic_folder(folder) as temporary:
+        result = _train_tokenizer(run.recipe, temporary)
+        files = hash_files(temporary)
+        if known_inputs == inputs and files != known_files:
+            run.forbid_overwrite("the tokenizer was damaged, and training it again gave another one; it")
+        write_json(temporary / FINGERPRINT, {**inputs, "sha256": files})
+    run.notify("tokenizer", result)
+    return load_tokenizers(run)
 
 
-def _without_stamp(hashes: Json) -> Json:
-    return {name: stated for name, stated in hashes.items() if name != STAMP}
+def load_tokenizers(run: Run) -> TokenizerPair:
+    """Read the tokenizers of a run, with the subword regularization of its recipe, which is no property of the files.
+
+    Raises:
+        MissingInputError, DataError: as `TokenizerPair.load`.
+    """
+    pair = TokenizerPair.load(run.folder.tokenizer)
+    rate = run.recipe.tokenizer.subword_regularization
+    return replace(pair, config=replace(pair.config, subword_regularization=rate))
 
 
-def _read_stamp(run: Run, path: Path) -> Json:
-    """What something was made from, with the hashes of its files; empty if nobody knows any more."""
+def _read_fingerprint(run: Run, path: Path) -> Json:
+    """Return the content of a fingerprint file; empty if it is missing or damaged."""
     try:
         return read_json(path)
     except DamagedError as error:
-        run.say("damaged", f"{error.what}; what it describes is made again")
+        run.notify("damaged", f"{error.what}; the files that it describes are made again")
         return {}
 
 
-def _made_from(run: Run, stamp: Json) -> Json:
-    """What decides the tokenizer, and the training text, which must not change under a training even if it does not.
+def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
+    """Return hashes of the training text and the configuration, or the model, that the tokenizer is made from.
 
-    A training that was begun with a model's tokenizer has its own copy: that model may be gone, `stamp` knows it.
+    The training text is included even if the tokenizer is taken from a model, since it must not change during training.
+    A training that was started has its own copy of that tokenizer, and the model may have been deleted since: then its
+    hashes are taken from `known_inputs`.
     """
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
     if recipe.training.tokenizer_from is not None:
-        if run.folder.has_training() and "init_from" in stamp:
-            return {"text": text, "init_from": stamp["init_from"]}
+        if run.folder.has_training() and "init_from" in known_inputs:
+            return {"text": text, "init_from": known_inputs["init_from"]}
         model = find_model(recipe.training.tokenizer_from)
-        names = model_names(read_description(model).tokenizer.shared)
+        names = model_names(read_metadata(model).tokenizer.shared)
         return {"text": text, "init_from": [hash_file(model / name) for name in names]}
-    config = plain(recipe.tokenizer)
-    del config["sampling"]
+    config = to_plain(recipe.tokenizer)
+    del config["subword_regularization"]
     return {"text": text, "config": config}
 
 
-def _learn(recipe: Recipe, folder: Path) -> str:
-    """Make the tokenizers in an empty folder; gives a sentence on them."""
+def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
+    """Train or copy the tokenizers into an empty folder; return a sentence about them for the log."""
     if recipe.training.tokenizer_from is not None:
         model = find_model(recipe.training.tokenizer_from)
-        read_tokenizers(model, read_description(model).tokenizer).save(folder)
-        return f"taken from {model}"
+        read_tokenizers(model, read_metadata(model).tokenizer).save(folder)
+        return f"copied from {model}"
     pairs = recipe.corpus.train
-    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, Text)]
+    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
     return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
 
 
-def make_corpus(run: Run, tokenizers: TokenizerPair) -> Stores:
-    """The binary corpus of a run; what changed since it was made is made again.
+def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
+    """Return the binarised corpora of a run, made again if their inputs changed or a file is damaged.
 
     Raises:
-        RecipeError: the training text, or what else training depends on, would change under one that was begun.
+        RecipeError: a corpus changed that a training which was started depends on.
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
-    jobs: list[tuple[str, AnyFiles, Path, CleaningConfig | None]] = [
+    jobs: list[tuple[str, CorpusFiles, Path, CleaningConfig | None]] = [
         (f"train.{number}", pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     if corpus.valid is not None:
         jobs.append(("valid", corpus.valid, run.folder.valid, None))
     for name, pair, folder, cleaning in jobs:
-        state = state_of(run, folder, pair, tokenizers, cleaning)
+        state = _corpus_state(run, folder, pair, tokenizers, cleaning)
         if state == "current":
-            run.keep(name)
+            run.mark_unchanged(name)
             continue
         if state == "changed" and name != "valid":
-            run.refuse_to_replace("the training text")
+            run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
-            run.refuse_to_replace("the valid set, which the learning rate depends on (training.schedule),")
+            run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
         report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning)
-        run.say(name, "; ".join(report.summary()))
-    _remove_others(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])
+        run.notify(name, "; ".join(report.summary()))
+    _remove_stale_corpora(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])
     train = [Store(run.folder.train(number)) for number in range(len(corpus.train))]
-    return Stores(train, None if corpus.valid is None else Store(run.folder.valid), _make_lexicon(run, train))
+    return PreparedCorpora(
+        train, None if corpus.valid is None else Store(run.folder.valid), _prepare_lexicon(run, train)
+    )
 
 
-def _make_lexicon(run: Run, train: Sequence[Store]) -> Path:
-    """The lexicon of the training corpus, learned anew if that has changed."""
+def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
+    """Return the file of the lexicon, trained again if the binarised training corpora changed."""
     path = run.folder.lexicon
-    stamp = path.with_suffix(".json")
-    wanted = {"made_from": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
-    known = _read_stamp(run, stamp)
-    files = known.pop("sha256", {})
-    if known == wanted and files and not changed_files(path.parent, files):
-        run.keep("lexicon")
+    fingerprint = path.with_suffix(".json")
+    inputs = {"training_corpora": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
+    known_inputs = _read_fingerprint(run, fingerprint)
+    files = known_inputs.pop("sha256", {})
+    if known_inputs == inputs and files and not changed_files(path.parent, files):
+        run.mark_unchanged("lexicon")
         return path
-    stamp.unlink(missing_ok=True)
+    fingerprint.unlink(missing_ok=True)
     lexicon = learn_lexicon(train)
     lexicon.save(path)
-    write_json(stamp, {**wanted, "sha256": {path.name: hash_file(path)}})
-    pieces = int((lexicon.targets.lengths > 0).sum())
-    each = len(lexicon.targets.flat) / max(1, pieces)
-    run.say("lexicon", f"{pieces:,} source pieces with {each:.0f} translations each")
+    write_json(fingerprint, {**inputs, "sha256": {path.name: hash_file(path)}})
+    num_sources = int((lexicon.targets.lengths > 0).sum())
+    mean_targets = len(lexicon.targets.flat) / max(1, num_sources)
+    run.notify("lexicon", f"{num_sources:,} source tokens with {mean_targets:.0f} translations each")
     return path
 
 
-def state_of(
-    run: Run, folder: Path, pair: AnyFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
+def _corpus_state(
+    run: Run, folder: Path, pair: CorpusFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
 ) -> Literal["current", "changed", "lost"]:
-    """Whether a store was made from these files in this way; one that is damaged is lost, as if it were not there."""
+    """Compare a binarised corpus with its inputs; "lost" if it is missing, damaged or in another format."""
     if not (folder / MANIFEST).is_file():
         return "lost"
     try:
@@ -216,17 +242,17 @@ def state_of(
         store.verify()
         manifest = store.manifest
     except DamagedError as error:
-        run.say("damaged", f"{error.what}; it is made again")
+        run.notify("damaged", f"{error.what}; it is made again")
         return "lost"
-    made_from = (manifest.src.sha256, manifest.tgt.sha256, manifest.tokenizer, manifest.cleaning)
-    bounds = None if cleaning is None else asdict(cleaning)
-    wanted = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), bounds)
-    return "current" if made_from == wanted else "changed"
+    known_inputs = (manifest.src.sha256, manifest.tgt.sha256, manifest.tokenizer, manifest.cleaning)
+    limits = None if cleaning is None else asdict(cleaning)
+    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits)
+    return "current" if known_inputs == inputs else "changed"
 
 
-def _remove_others(corpus: Path, wanted: Sequence[Path]) -> None:
-    """Remove stores of an earlier recipe."""
-    with writing(corpus):
+def _remove_stale_corpora(corpus: Path, current: Sequence[Path]) -> None:
+    """Delete binarised corpora that the recipe no longer has."""
+    with translate_write_errors(corpus):
         for folder in corpus.iterdir():
-            if folder not in wanted and (folder / MANIFEST).is_file():
+            if folder not in current and (folder / MANIFEST).is_file():
                 shutil.rmtree(folder)

@@ -1,61 +1,109 @@
-"""Two recipes compared: what a training that was begun with the one does not survive in the other."""
+"""Reconciling a recipe with the training in its run folder: changes that training can continue with, and others."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mtkit.pipeline.validation_fingerprint import OF_BLEU
-from mtkit.recipe.recipe import Recipe, plain
-from mtkit.training.config import harmless_keys
+from mtkit.build.training import resolve_auto_precision
+from mtkit.errors import RecipeError
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.validation_fingerprint import BLEU_KEYS
+from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.training.config import resumable_keys
 
-# files are compared by their content, elsewhere; valid and test sets, search and scores may change at any time, if
-# training does not depend on them
-_NOT_COMPARED = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
+MAX_LISTED = 8  # changes in an error message
+
+# text files are compared by content, in prepare_corpus.py; validation and test sets, search and evaluation may change
+# at any time unless training depends on them
+_ALWAYS_HARMLESS = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The keys that differ, each as "key: old, now new", in the order of the recipe.
+    """Keys that differ between two recipes, each as "key: old, now new", in the order of the recipe.
 
     Attributes:
-        fatal: those that the training does not survive.
-        harmless: those that it does.
+        fatal: changes that a training cannot continue with.
+        harmless: changes that it can continue with.
     """
 
     fatal: list[str]
     harmless: list[str]
 
 
-def changes(before: Recipe, after: Recipe) -> Changes:
-    """What differs between two recipes but for the paths of training text.
+def compare_recipes(before: Recipe, after: Recipe) -> Changes:
+    """Return the differences between two recipes, except the paths of training text.
 
-    Harmless are those keys that `training.config.harmless_keys` names for both recipes.
+    A key of `training` is harmless if `training.config.harmless_keys` names it for both recipes.
     """
-    harmless = harmless_keys(before.training) & harmless_keys(after.training)
-    skipped = _NOT_COMPARED | {f"training.{key}" for key in harmless}
-    learned = _learned(before)
-    old, new = dict(_flat(plain(before), "")), dict(_flat(plain(after), ""))
+    harmless = resumable_keys(before.training) & resumable_keys(after.training)
+    harmless_paths = _ALWAYS_HARMLESS | {f"training.{key}" for key in harmless}
+    dependencies = _training_dependencies(before)
+    old, new = dict(_flat(to_plain(before), "")), dict(_flat(to_plain(after), ""))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
-    found = Changes([], [])
+    changes = Changes([], [])
     for key in [*old, *(key for key in new if key not in old)]:
-        within = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)  # the kind says it all
-        if _same(old, new, key) or within or _is_path(key):
+        # where the kind changed, the keys of the old and the new kind have nothing in common: list the kind alone
+        is_of_changed_kind = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)
+        if _same(old, new, key) or is_of_changed_kind or _is_path(key):
             continue
-        change = f"{key}: {_said(old, key)}, now {_said(new, key)}"
-        is_harmless = _is_within(key, skipped) and not _is_within(key, learned)
-        (found.harmless if is_harmless else found.fatal).append(change)
-    return found
+        change = f"{key}: {_format_value(old, key)}, now {_format_value(new, key)}"
+        is_harmless = _is_within(key, harmless_paths) and not _is_within(key, dependencies)
+        (changes.harmless if is_harmless else changes.fatal).append(change)
+    return changes
 
 
-def _learned(recipe: Recipe) -> set[str]:
-    """Keys of search and evaluation that this training learns from, or whose rate depends on them."""
+def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[str]]:
+    """Check that a recipe can be used in a run folder, with a training that may have been started there.
+
+    Returns:
+        The recipe with `auto` precision and, if training was started, `auto` batch size resolved; and the harmless
+        changes since training was started.
+
+    Raises:
+        RecipeError: training was started with another recipe, or its recipe is missing or invalid.
+        FormatError: training was started by another version of mtkit in a format that this one does not read.
+    """
+    if not folder.has_training():
+        return resolve_auto_precision(recipe), []
+    folder.check_format()
+    if not folder.recipe.is_file():
+        raise RecipeError(
+            f"{folder.recipe}: no such file, and a training was started here with an unknown recipe; restore the file, "
+            "choose another --run-dir, or start over with --fresh"
+        )
+    before = folder.load_recipe()
+    training = recipe.training  # a training keeps the precision and the batch size that it was started with
+    if training.precision == "auto":
+        training = replace(training, precision=before.training.precision)
+    if training.batch_tokens == "auto":
+        training = replace(training, batch_tokens=before.training.batch_tokens)
+    recipe = replace(recipe, training=training)
+    changes = compare_recipes(before, recipe)
+    if changes.fatal:
+        listed = "\n".join(f"  {change}" for change in changes.fatal[:MAX_LISTED])
+        more = "\n  ..." if len(changes.fatal) > MAX_LISTED else ""
+        keys = ", ".join(change.partition(":")[0] for change in changes.harmless)
+        harmless = f"\nthese changes are allowed: {keys}" if keys else ""
+        raise RecipeError(
+            f"{folder.path}: a training was started here with another recipe; changed:\n{listed}{more}{harmless}\n"
+            "undo the change, choose another --run-dir, or start over with --fresh"
+        )
+    return recipe, changes.harmless
+
+
+def _training_dependencies(recipe: Recipe) -> set[str]:
+    """Return the keys of search and evaluation that training depends on.
+
+    Minimum risk training samples translations; a plateau schedule follows the validation metric.
+    """
     training = recipe.training
-    drawn = {"search.max_length"} if training.objective.kind == "minimum_risk" else set()  # it translates
-    is_judged = training.schedule.kind == "plateau" and training.validation.metric == "bleu"
-    return drawn | (OF_BLEU if is_judged else set())
+    sampling = {"search.max_length"} if training.objective.kind == "minimum_risk" else set()
+    has_bleu_schedule = training.schedule.kind == "plateau" and training.validation.metric == "bleu"
+    return sampling | (BLEU_KEYS if has_bleu_schedule else set())
 
 
 def _is_path(key: str) -> bool:
@@ -72,12 +120,12 @@ def _same(old: dict[str, Any], new: dict[str, Any], key: str) -> bool:
     return key in old and key in new and old[key] == new[key]
 
 
-def _said(flat: dict[str, Any], key: str) -> str:
-    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "not there"
+def _format_value(flat: dict[str, Any], key: str) -> str:
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every scalar of nested mappings and lists by its path."""
+    """Yield every scalar of nested mappings and lists with its dotted path."""
     if not isinstance(value, dict | list) or not value:
         yield path, value
         return

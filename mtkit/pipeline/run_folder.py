@@ -1,31 +1,119 @@
-"""The run folder: what lies where, who holds it, and what is known of earlier calls."""
+"""The run folder: its files, its format version, and its records (report.json, fingerprints.json).
+
+```
+recipe.yaml         the checked recipe with every key and absolute paths
+version.json        format of the run folder and version of mtkit that wrote it
+tokenizer/          sentencepiece models, and fingerprint.json of the data and keys that they were trained with
+corpus/             binarised corpora train.0, train.1, ... and valid; lexicon.safetensors with lexicon.json
+checkpoints/        update-00001000/ ...
+model/              the model folder, written when training is finished
+hyps/TEST.txt       translations of the test sets
+report.json         scores and training statistics
+fingerprints.json   hashes of the inputs of the finished training and of each translation
+log.jsonl           one event per line
+```
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtkit.build.training import with_precision
-from mtkit.errors import RecipeError
-from mtkit.io.files import hash_file, write_json, writing
-from mtkit.io.lock import RunLock
-from mtkit.pipeline.reconcile import changes
-from mtkit.pipeline.records import Json, Report, Stamps, read_json
-from mtkit.recipe.recipe import Recipe, load_saved, save_recipe
-from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.monitoring.log import Display, Log, Silent
-from mtkit.training.monitoring.meter import Stopwatch
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
-BESIDE = ("hyps", "nonfinite", "tensorboard")  # folders that go with a training
+from mtkit import __version__
+from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
+from mtkit.io.files import load_json, translate_write_errors, write_json
+from mtkit.recipe.recipe import Recipe, load_saved
+from mtkit.training.checkpoints.checkpoint import list_checkpoints
+
+FORMAT = 2  # raised when a training of an older version can no longer be continued
+FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
+ARTEFACTS = ("hyps", "nonfinite", "tensorboard")  # folders that belong to a training
+
+Json = dict[str, Any]
+
+_REMEDY = "delete it, it will be made again"
+_TRAIN_AGAIN = "train it again (--fresh, or another --run-dir)"
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """Checked fields of `train` in report.json."""
+
+    updates: int
+    precision: str
+    tokens_per_second: FiniteFloat
+    best_update: int | None
+
+
+@dataclass(frozen=True)
+class TestRecord:
+    """Checked fields of one test set in report.json; only the metrics of the recipe are present."""
+
+    bleu: FiniteFloat = 0.0
+    chrf: FiniteFloat = 0.0
+    ter: FiniteFloat = 0.0
+    bleu_signature: str = ""
+    chrf_signature: str = ""
+    ter_signature: str = ""
+    seconds: FiniteFloat = 0.0
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Checked fields of report.json; either may be absent."""
+
+    train: TrainingRecord = TrainingRecord(updates=0, precision="", tokens_per_second=0.0, best_update=None)
+    test: dict[str, TestRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Fields of fingerprints.json: hashes of the inputs of the finished training and of each translation."""
+
+    train: str = ""
+    test: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WrittenBy:
+    """Fields of version.json: the format of the run folder and the version of mtkit that wrote it."""
+
+    format: int
+    mtkit: str
+
+
+def read_json(path: Path, schema: type[object] | None = None, *, remedy: str = _REMEDY) -> Json:
+    """Read a JSON object; a missing file is an empty object.
+
+    Args:
+        path: the file.
+        schema: a dataclass with the types of known fields; other fields are allowed.
+        remedy: end of the error message.
+
+    Raises:
+        DamagedError: not JSON, or a field is missing or has the wrong type.
+    """
+    if not path.is_file():
+        return {}
+    content = load_json(path, remedy=remedy)
+    if schema is None:
+        return content
+    try:
+        TypeAdapter(schema).validate_json(json.dumps(content), strict=True)  # JSON mode: a mapping may be a dataclass
+    except ValidationError as error:
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise DamagedError(f"{path}: damaged: {key} is missing or has the wrong type", remedy) from error
+    return content
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Names of what is in a run folder."""
+    """Paths of the files in a run folder, and access to its records."""
 
     path: Path
 
@@ -35,183 +123,124 @@ class RunFolder:
         return self.path / "recipe.yaml"
 
     @property
+    def version(self) -> Path:
+        """Format version (see WrittenBy)."""
+        return self.path / "version.json"
+
+    @property
     def tokenizer(self) -> Path:
-        """The tokenizer's folder."""
+        """Folder of the tokenizer."""
         return self.path / "tokenizer"
 
     @property
     def valid(self) -> Path:
-        """The binarised valid set."""
+        """Folder of the binarised validation set."""
         return self.path / "corpus" / "valid"
 
     def train(self, number: int) -> Path:
-        """A binarised training corpus."""
+        """Folder of a binarised training corpus, numbered from 0."""
         return self.path / "corpus" / f"train.{number}"
 
     @property
     def lexicon(self) -> Path:
-        """The lexicon of the training corpora."""
+        """Lexicon of the training corpora."""
         return self.path / "corpus" / "lexicon.safetensors"
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
+        """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def model(self) -> Path:
-        """The model folder, there when training is finished."""
+        """Model folder, written when training is finished."""
         return self.path / "model"
 
     @property
     def log(self) -> Path:
-        """The events."""
+        """Event log."""
         return self.path / "log.jsonl"
 
     def hyps(self, test: str) -> Path:
-        """The translation of a test set."""
+        """Translation of a test set."""
         return self.path / "hyps" / f"{test}.txt"
 
     @property
     def report(self) -> Path:
-        """The scores."""
+        """Scores and training statistics."""
         return self.path / "report.json"
 
     @property
-    def stamps(self) -> Path:
-        """What training and translations were made from."""
-        return self.path / "stamps.json"
+    def fingerprints(self) -> Path:
+        """Hashes of the inputs of training and translations (see Fingerprints)."""
+        return self.path / "fingerprints.json"
 
     def read_report(self) -> Json:
-        """What report.json holds, empty if it is not there; errors as `read_json`."""
-        return read_json(self.report, Report)
+        """Return the content of report.json, empty if it does not exist; errors as `read_json`."""
+        return read_json(self.report, RunRecord)
 
-    def read_stamps(self) -> Json:
-        """What stamps.json holds, empty if it is not there; errors as `read_json`."""
-        return read_json(self.stamps, Stamps)
+    def read_fingerprints(self) -> Json:
+        """Return the content of fingerprints.json, empty if it does not exist; errors as `read_json`."""
+        return read_json(self.fingerprints, Fingerprints)
+
+    def load_recipe(self) -> Recipe:
+        """Read the saved recipe.
+
+        Raises:
+            MissingInputError: there is none.
+            FormatError: another version of mtkit wrote the folder in a format, or with recipe keys, that this one does
+                not read.
+            RecipeError: the saved recipe was edited and is invalid.
+        """
+        if not self.recipe.is_file():
+            raise MissingInputError(f"{self.path}: not a run folder; it has no recipe.yaml")
+        self.check_format()
+        try:
+            return load_saved(self.recipe)
+        except RecipeError as error:
+            writer = self._written_by()["mtkit"]
+            if writer == __version__:
+                raise RecipeError(f"{error}\nthis is the saved recipe of the run; undo the change to it") from error
+            reason = f"with a recipe that mtkit {__version__} does not read ({str(error).partition(chr(10))[0]})"
+            raise FormatError(self.path, writer, reason, _TRAIN_AGAIN) from error
+
+    def check_format(self) -> None:
+        """Check that a training in this folder was written in the current format.
+
+        Raises:
+            FormatError: it was not; nothing is changed.
+        """
+        writer = self._written_by()
+        if self.has_training() and writer["format"] != FORMAT:
+            reason = f"in run folder format {writer['format']}, but mtkit {__version__} reads format {FORMAT}"
+            raise FormatError(self.path, writer["mtkit"], reason, _TRAIN_AGAIN)
+
+    def _written_by(self) -> Json:
+        return read_json(self.version, WrittenBy, remedy=_TRAIN_AGAIN) or FIRST_VERSION
+
+    def write_version(self) -> None:
+        """Write version.json for this version of mtkit.
+
+        Raises:
+            ReadWriteError: the file cannot be written.
+        """
+        content = {"format": FORMAT, "mtkit": __version__}
+        if not self.version.is_file() or self._written_by() != content:
+            write_json(self.version, content)
 
     def has_training(self) -> bool:
-        """Whether there is training that must not be lost."""
+        """Return whether there is training that must not be lost."""
         return bool(list_checkpoints(self.checkpoints)) or self.model.is_dir()
 
-    def forget_training(self) -> None:
-        """Remove training and what came after it.
+    def delete_training(self) -> None:
+        """Delete the training and everything made from it.
 
         Raises:
-            ReadWriteError: the operating system refuses.
+            ReadWriteError: a file cannot be deleted.
         """
-        with writing(self.path):
-            for folder in (self.checkpoints, self.model, *(self.path / name for name in BESIDE)):
+        with translate_write_errors(self.path):
+            for folder in (self.checkpoints, self.model, *(self.path / name for name in ARTEFACTS)):
                 if folder.is_dir():
                     shutil.rmtree(folder)
-            for file in (self.log, self.report, self.stamps):
+            for file in (self.log, self.report, self.fingerprints, self.version):
                 file.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run folder that this process holds, with its recipe."""
-
-    recipe: Recipe
-    folder: RunFolder
-    log: Log
-    hashes: dict[Path, str] = field(default_factory=dict)
-    called: Stopwatch = field(default_factory=Stopwatch)  # runs since the folder was opened
-
-    def hash(self, path: Path) -> str:
-        """SHA-256 of a file of text, computed once a call."""
-        if path not in self.hashes:
-            self.hashes[path] = hash_file(path)
-        return self.hashes[path]
-
-    def say(self, stage: str, result: str) -> None:
-        """Tell what became of a stage."""
-        self.log.event(stage, result=result)
-
-    def keep(self, stage: str) -> None:
-        """Show that nothing is to be done; the log tells only of what happened."""
-        self.log.display.event(stage, None, {"result": "unchanged, kept"})
-
-    def refuse_to_replace(self, what: str) -> None:
-        """Keep hands off what a training that was begun stands on.
-
-        Raises:
-            RecipeError: there is one.
-        """
-        if self.folder.has_training():
-            raise RecipeError(
-                f"{self.folder.path}: {what} changed since this training was begun; --fresh starts over, or choose "
-                "another --run-dir"
-            )
-
-    def update_json(self, path: Path, changes: Mapping[str, Any]) -> Json:
-        """Replace some keys of a JSON file of the run folder; gives the whole."""
-        content = {**read_json(path), **changes}
-        write_json(path, content)
-        return content
-
-
-@contextmanager
-def open_run(
-    recipe: Recipe, run_dir: Path | None, *, fresh: bool = False, display: Display | None = None
-) -> Iterator[Run]:
-    """Hold a run folder: lock it, compare the recipe with that of a training begun there, save it, open the log.
-
-    What changed without harm is said.
-
-    Raises:
-        BusyError: another process holds it.
-        RecipeError: a training was begun with another recipe; names the keys.
-        ReadWriteError: the folder cannot be written.
-    """
-    folder = RunFolder(run_folder_path(recipe, run_dir))
-    with RunLock(folder.path):
-        if fresh:
-            folder.forget_training()
-        recipe, harmless = agreed(recipe, folder)
-        save_recipe(recipe, folder.recipe)
-        with Log(folder.log, display or Silent()) as log:
-            run = Run(recipe, folder, log)
-            if harmless:
-                run.say("recipe", f"changed, which does no harm: {'; '.join(harmless)}")
-            yield run
-
-
-def run_folder_path(recipe: Recipe, run_dir: Path | None) -> Path:
-    """Where a run goes: `runs/NAME` in the current directory unless said otherwise."""
-    return (run_dir if run_dir is not None else Path("runs") / recipe.name).absolute()
-
-
-def agreed(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[str]]:
-    """The recipe with its precision settled, if it may go on with what is in the folder, and what changed without harm.
-
-    Raises:
-        RecipeError: as `open_run`.
-    """
-    if not folder.has_training():
-        return with_precision(recipe), []
-    if not folder.recipe.is_file():
-        raise RecipeError(
-            f"{folder.recipe}: no such file, and nothing else says with which recipe the training here was begun; put "
-            "it back, choose another --run-dir, or say --fresh to start over"
-        )
-    try:
-        before = load_saved(folder.recipe)
-    except RecipeError as error:
-        raise RecipeError(
-            f"{error}\nthe training in {folder.path} was begun with this recipe; --fresh starts over"
-        ) from error
-    if recipe.training.precision == "auto":  # a training ends in the precision that it was begun in
-        recipe = replace(recipe, training=replace(recipe.training, precision=before.training.precision))
-    if recipe.training.batch_tokens == "auto":
-        recipe = replace(recipe, training=replace(recipe.training, batch_tokens=before.training.batch_tokens))
-    found = changes(before, recipe)
-    if found.fatal:
-        shown = "\n".join(f"  {change}" for change in found.fatal[:8]) + ("\n  ..." if len(found.fatal) > 8 else "")
-        keys = ", ".join(change.partition(":")[0] for change in found.harmless)
-        harmless = f"\nthese may change: {keys}" if keys else ""
-        raise RecipeError(
-            f"{folder.path}: a training was begun here with another recipe; changed:\n{shown}{harmless}\n"
-            "take the change back, choose another --run-dir, or say --fresh to start over"
-        )
-    return recipe, found.harmless

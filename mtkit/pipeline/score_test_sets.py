@@ -1,4 +1,4 @@
-"""The stages after training: translate the test sets, score them, draw pictures, say what came out."""
+"""The stage after training: translating and scoring the test sets, and the summary for the user."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from pathlib import Path
 from mtkit.build.translator import load_translator
 from mtkit.evaluation.score import Scores, evaluate
 from mtkit.io.files import hash_file, write_text
-from mtkit.model_folder.folder import CARD, WEIGHTS, read_description
-from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.records import Json
-from mtkit.pipeline.run_folder import Run
-from mtkit.recipe.recipe import plain
+from mtkit.model_folder.folder import MODEL_CARD, WEIGHTS, read_metadata
+from mtkit.model_folder.model_card import model_card
+from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.run_folder import Json
+from mtkit.recipe.recipe import to_plain
 from mtkit.text.lines import read_lines
 from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.translator import Translator
 
-SAMPLES = 6
+NUM_EXAMPLES = 6  # sentences in the summary
+DECODING_FIELDS = {"beam_size", "compute_type", "seconds"}  # of a test set in report.json, besides its scores
 
 
-HOW = {"beam_size", "compute_type", "seconds"}  # a test set was translated, in report.json
-
-
-class Tests:
-    """The test sets of a run with a finished model; the model is loaded only if something has to be translated."""
+class TestSets:
+    """The test sets of a run with a finished model, which is loaded only if a test set must be translated."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -38,112 +36,114 @@ class Tests:
 
     @property
     def translator(self) -> Translator:
-        """Translates with the recipe's search, which may have changed since the model was written."""
+        """Translator with the search of the recipe, which may have changed since the model was written."""
         if self._translator is None:
             self._translator = load_translator(self.run.folder.model, search=self.run.recipe.search)
         return self._translator
 
-    def translate(self, name: str, before: Json) -> Json:
-        """Translate a test set into `hyps/NAME.txt`, if this has not been done; gives how.
+    def translate(self, name: str, previous: Json) -> Json:
+        """Translate a test set into `hyps/NAME.txt` unless its translation is up to date.
 
         Args:
             name: of the test set.
-            before: what report.json said of it.
+            previous: its entry in report.json, empty if there is none.
+
+        Returns:
+            The DECODING_FIELDS of report.json.
         """
         run = self.run
-        source, target = run.recipe.corpus.test[name].src, run.folder.hyps(name)
-        key = self._key(source)
-        stamps = run.folder.read_stamps().get("test", {})
-        done = stamps.get(name) == [key, hash_file(target)] if target.is_file() else False
-        if done and before.keys() >= HOW:
-            run.keep(f"translate {name}")
-            return {key: before[key] for key in sorted(HOW)}
+        source, output = run.recipe.corpus.test[name].src, run.folder.hyps(name)
+        inputs = self._input_fingerprint(source)
+        fingerprints = run.folder.read_fingerprints().get("test", {})
+        is_current = output.is_file() and fingerprints.get(name) == [inputs, hash_file(output)]
+        if is_current and previous.keys() >= DECODING_FIELDS:
+            run.mark_unchanged(f"translate {name}")
+            return {key: previous[key] for key in sorted(DECODING_FIELDS)}
         lines = list(read_lines(source))
         translator = self.translator
-        began = time.perf_counter()
+        start = time.perf_counter()
         hyps = translator.translate_lines(lines)
-        seconds = time.perf_counter() - began
-        target.parent.mkdir(exist_ok=True)
-        write_text(target, "".join(f"{hyp}\n" for hyp in hyps))
-        run.update_json(run.folder.stamps, {"test": {**stamps, name: [key, hash_file(target)]}})
-        run.say(f"translate {name}", f"{len(lines):,} lines in {seconds:.1f} s, {len(lines) / seconds:.0f} lines/s")
+        seconds = time.perf_counter() - start
+        output.parent.mkdir(exist_ok=True)
+        write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
+        run.update_json(run.folder.fingerprints, {"test": {**fingerprints, name: [inputs, hash_file(output)]}})
+        run.notify(f"translate {name}", f"{len(lines):,} lines in {seconds:.1f} s, {len(lines) / seconds:.0f} lines/s")
         beam_size = run.recipe.search.beam_size
         return {"beam_size": beam_size, "compute_type": translator.compute_type, "seconds": round(seconds, 2)}
 
-    def _key(self, source: Path) -> str:
-        text = json.dumps([self.weights, self.run.hash(source), plain(self.run.recipe.search)])
+    def _input_fingerprint(self, source: Path) -> str:
+        text = json.dumps([self.weights, self.run.hash(source), to_plain(self.run.recipe.search)])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def evaluate_tests(run: Run) -> dict[str, Scores]:
-    """Translate and score all test sets; write report.json, and the scores into the model card.
+def score_test_sets(run: Run) -> dict[str, Scores]:
+    """Translate and score all test sets; write report.json and the scores in the model card.
 
     Raises:
-        DataError: unequal numbers of lines, bytes that are not UTF-8.
+        DataError: source and reference have different numbers of lines, or are not UTF-8.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     report = run.folder.read_report()
-    tests = Tests(run)
+    test_sets = TestSets(run)
     corpus = run.recipe.corpus
-    found: dict[str, Scores] = {}
+    scores: dict[str, Scores] = {}
     entries: Json = {}
     for name, files in corpus.test.items():
-        how = tests.translate(name, report.get("test", {}).get(name, {}))
+        decoding = test_sets.translate(name, report.get("test", {}).get(name, {}))
         hyps, refs = list(read_lines(run.folder.hyps(name))), list(read_lines(files.tgt))
-        found[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.tgt_lang)
-        entries[name] = {**found[name].as_dict(), **how}
+        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.tgt_lang)
+        entries[name] = {**scores[name].as_dict(), **decoding}
     report = {"test": entries, **{key: value for key, value in report.items() if key != "test"}}
     run.update_json(run.folder.report, report)
-    _write_card(run, report)
-    return found
+    _update_model_card(run, report)
+    return scores
 
 
-def _write_card(run: Run, report: Json) -> None:
-    parameters = sum(tensor.numel() for tensor in read_tensors(run.folder.model / WEIGHTS).values())
-    card = model_card(read_description(run.folder.model), report, parameters=parameters)
-    write_text(run.folder.model / CARD, card)
+def _update_model_card(run: Run, report: Json) -> None:
+    num_parameters = sum(tensor.numel() for tensor in read_tensors(run.folder.model / WEIGHTS).values())
+    card = model_card(read_metadata(run.folder.model), report, num_parameters=num_parameters)
+    write_text(run.folder.model / MODEL_CARD, card)
 
 
 def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
-    """What a person wants to see at the end: scores, their signatures, translations, and where everything lies."""
+    """Return the summary for the user: scores, their signatures, example translations, and paths of the output."""
     lines: list[str] = []
-    for name, found in scores.items():
-        numbers = "  ".join(f"{_LABELS[metric]} {score.value:.1f}" for metric, score in found.by_name().items())
-        lines.append(f"{name}: {numbers}")
-    signatures = {s.signature: metric for found in scores.values() for metric, s in found.by_name().items()}
+    for name, of_test in scores.items():
+        values = "  ".join(f"{_LABELS[metric]} {score.value:.1f}" for metric, score in of_test.by_name().items())
+        lines.append(f"{name}: {values}")
+    signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.by_name().items()}
     lines += [f"  {_LABELS[metric]}: {signature}" for signature, metric in signatures.items()]
     if scores:
-        lines += ["", *_samples(run, next(iter(scores)))]
-    return [*lines, "", *_places(run, list(scores))]
+        lines += ["", *_examples(run, next(iter(scores)))]
+    return [*lines, "", *_output_paths(run, list(scores))]
 
 
 _LABELS = {"bleu": "BLEU", "bleu_moses_lc": "BLEU (lower-cased Moses tokens)", "chrf": "chrF2", "ter": "TER"}
 
 
-def _samples(run: Run, test: str) -> list[str]:
-    """Some sentences, evenly spread over a test set."""
+def _examples(run: Run, test: str) -> list[str]:
+    """Return the lines of NUM_EXAMPLES sentences, evenly spaced in a test set."""
     files = run.recipe.corpus.test[test]
     texts = [list(read_lines(path)) for path in (files.src, run.folder.hyps(test), files.tgt)]
     count = len(texts[0])
-    places = sorted({round((number + 0.5) * count / SAMPLES - 0.5) for number in range(SAMPLES)}) if count else []
+    centres = [(number + 0.5) * count / NUM_EXAMPLES - 0.5 for number in range(NUM_EXAMPLES)]
     lines = []
-    for place in places:
-        src, hyp, ref = (text[place] for text in texts)
+    for index in sorted({round(centre) for centre in centres}) if count else []:
+        src, hyp, ref = (text[index] for text in texts)
         lines += [f"  src {src}", f"  hyp {hyp}", f"  ref {ref}", ""]
     return lines[:-1]
 
 
-def _places(run: Run, tests: Sequence[str]) -> list[str]:
+def _output_paths(run: Run, tests: Sequence[str]) -> list[str]:
     folder = run.folder
-    lines = [f"everything is in {_shown(folder.path)}", f"  model         {_shown(folder.model)}"]
-    lines += [f"  translations  {_shown(folder.hyps(test))}" for test in tests]
-    lines += [f"  scores        {_shown(folder.report)}"] if folder.report.is_file() else []
-    pictures = sorted(folder.path.glob("*.png"))
-    lines += [f"  picture       {_shown(picture)}" for picture in pictures]
-    return [*lines, f"translate with: mtkit translate {shlex.quote(_shown(folder.path))} FILE"]
+    lines = [f"run folder: {_relative(folder.path)}", f"  model         {_relative(folder.model)}"]
+    lines += [f"  translations  {_relative(folder.hyps(test))}" for test in tests]
+    lines += [f"  scores        {_relative(folder.report)}"] if folder.report.is_file() else []
+    lines += [f"  plot          {_relative(plot)}" for plot in sorted(folder.path.glob("*.png"))]
+    return [*lines, f"translate with: mtkit translate {shlex.quote(_relative(folder.path))} FILE"]
 
 
-def _shown(path: Path) -> str:
-    """Relative to the current directory if it is inside."""
+def _relative(path: Path) -> str:
+    """Return a path relative to the current directory if it is inside."""
     here = Path(os.getcwd())
     return str(path.relative_to(here)) if path.is_relative_to(here) and path != here else str(path)

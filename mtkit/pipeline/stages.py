@@ -1,4 +1,8 @@
-"""The commands over one run folder; each first makes what it needs and is missing, and skips what did not change."""
+"""The stages of a run, one function per command; each first makes what it needs and skips what is unchanged.
+
+`run` = `train_tokenizer`, `preprocess`, `train`, then translating, scoring and plotting. `evaluate_run` repeats the
+translating and scoring alone.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,36 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.corpus.store import Store
-from mtkit.errors import MissingInputError, RecipeError
+from mtkit.errors import RecipeError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
 from mtkit.model_folder.folder import find_model
-from mtkit.pipeline.batch_size import settle_batch_tokens
-from mtkit.pipeline.plots import draw_pictures
-from mtkit.pipeline.prepare_corpus import check_inputs, make_corpus, make_tokenizer
-from mtkit.pipeline.run_folder import Run, RunFolder, open_run
-from mtkit.pipeline.score_test_sets import evaluate_tests, summary_lines
-from mtkit.pipeline.train_stage import Trained, check_beginnings, follow, train_model
-from mtkit.recipe.recipe import Recipe, load_saved
-from mtkit.training.distributed.process_group import Ranks, joined
+from mtkit.pipeline.open_run import Run, open_run
+from mtkit.pipeline.plots import draw_plots
+from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus, prepare_tokenizer
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.score_test_sets import score_test_sets, summary_lines
+from mtkit.pipeline.train_stage import (
+    TrainingOutcome,
+    check_init_sources,
+    resolve_auto_batch_tokens,
+    train_as_worker,
+    train_model,
+)
+from mtkit.recipe.recipe import Recipe, validate_recipe
+from mtkit.training.distributed.process_group import ProcessGroup, init_process_group
 from mtkit.training.monitoring.log import Display
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a stage leaves.
+    """Result of a stage.
 
     Attributes:
-        run_dir: the folder with everything.
-        lines: to be printed at the end.
-        content: as in report.json; empty before training is finished.
+        run_dir: the run folder, an absolute path.
+        lines: summary for the user, one string per line.
+        content: the content of report.json: `test`, with the scores of each test set by name, and `train`, with
+            `updates`, `seconds`, `tokens_per_second`, `best_update` and others. Empty until training is finished.
     """
 
     run_dir: Path
@@ -39,106 +50,149 @@ class Report:
 
 
 def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None) -> Report:
-    """The whole route: tokenizer, corpus, training, translation of the test sets, scores, pictures.
+    """Run all stages of a recipe: tokenizer, corpus, training, translation of the test sets, scores, plots.
 
-    Of several processes (see `training.distributed`) the first does all of it, and the others train beside it.
+    Stages whose inputs are unchanged are skipped; an interrupted training is resumed. Under `torchrun` the first
+    process executes all stages and the others take part in training only; their report is empty.
 
     Args:
-        recipe: says everything.
-        run_dir: where everything goes; `runs/NAME` in the current directory unless given.
-        fresh: forget a training that was begun or finished in that folder.
-        display: is shown every event.
+        recipe: from `load_recipe`, or built in Python; relative paths are relative to the current directory.
+        run_dir: the run folder; None: `runs/NAME` in the current directory.
+        fresh: delete a training that was started or finished in the run folder, and start over.
+        display: its method `event(name, update, fields)` is called for every event; None: no display.
+
+    Returns:
+        The scores and training statistics. If `training.max_hours` ended training early, `content` has no `train`;
+        call `run` again to continue.
 
     Raises:
-        MtkitError: one of its kinds, see errors.py.
+        RecipeError: the recipe is invalid, or a training was started in the run folder with another recipe.
+        DataError: a text file is unusable, or another version of mtkit wrote the run folder (FormatError).
+        MissingInputError: a text file, or a model to start from, does not exist.
+        MissingExtraError: a metric needs a package that is not installed.
+        ComputeError: training failed: non-finite or diverging loss, or out of memory.
+        BusyError: another process has locked the run folder.
+        ReadWriteError: a file cannot be read or written.
+        Interrupted: a signal; the state is saved.
+
+    Example:
+        >>> report = run(load_recipe("quickstart"))
+        >>> report.content["test"]["embedded"]["bleu"]
     """
-    with joined() as ranks:
+    recipe = validate_recipe(recipe)
+    with init_process_group() as ranks:
         if not ranks.is_first:
-            return Report(follow(recipe, run_dir, ranks), [], {})
+            return Report(train_as_worker(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
         if "moses" in recipe.evaluation.metrics:
             moses.check_installed()  # before hours of training
-        with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
-            trained = _train(held, ranks)
-            if not trained.finished:
-                return _report(held, [trained.sentence])
-            scores = evaluate_tests(held)
-            draw_pictures(held)
-            return _report(held, [trained.sentence, "", *summary_lines(held, scores)])
-
-
-def train_tokenizer(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
-    """Learn the tokenizer, if it is not there already. Arguments and errors as `run`."""
-    check_inputs(recipe)
-    with open_run(recipe, run_dir, display=display) as held:
-        make_tokenizer(held)
-        return _report(held, [str(held.folder.tokenizer)])
-
-
-def preprocess(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
-    """Clean and binarise the corpus, if it is not there already. Arguments and errors as `run`."""
-    check_inputs(recipe)
-    with open_run(recipe, run_dir, display=display) as held:
-        stores = make_corpus(held, make_tokenizer(held))
-        lines = [_said(store) for store in (*stores.train, *([stores.valid] if stores.valid else []))]
-        return _report(held, lines)
-
-
-def _said(store: Store) -> str:
-    src, tgt = store.summary("src"), store.summary("tgt")
-    return f"{store.folder}: {len(store):,} pairs, {src.pieces:,} source and {tgt.pieces:,} target pieces"
+        with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
+            outcome = _prepare_and_train(run, ranks)
+            if not outcome.finished:
+                return _report(run, [outcome.message])
+            scores = score_test_sets(run)
+            draw_plots(run)
+            return _report(run, [outcome.message, "", *summary_lines(run, scores)])
 
 
 def train(
     recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None
 ) -> Report:
-    """Train, or go on where the run was interrupted; ends by writing `model/`. Arguments and errors as `run`."""
-    with joined() as ranks:
+    """Train the model of a recipe, or resume its training; ends by writing the model folder `model/` in the run folder.
+
+    The tokenizer and the corpus are made first if they are missing or their inputs changed. A recipe can be loaded from
+    YAML or built in Python. Arguments, result and errors as `run`.
+
+    Example:
+        >>> from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+        >>> from mtkit.models.transformer.config import TransformerConfig
+        >>> from mtkit.training.config import TrainingConfig
+        >>> corpus = CorpusConfig(
+        ...     src_lang="en",
+        ...     tgt_lang="de",
+        ...     train=[TrainParallelFiles(src=Path("train.en"), tgt=Path("train.de"))],
+        ...     valid=ParallelFiles(src=Path("valid.en"), tgt=Path("valid.de")),
+        ... )
+        >>> model = TransformerConfig(d_model=128, encoder_layers=3, decoder_layers=3)
+        >>> recipe = Recipe(name="small", corpus=corpus, model=model, training=TrainingConfig(max_updates=2000))
+        >>> report = train(recipe)
+        >>> load_model(report.run_dir).translate(["A dog runs."])
+    """
+    recipe = validate_recipe(recipe)
+    with init_process_group() as ranks:
         if not ranks.is_first:
-            return Report(follow(recipe, run_dir, ranks), [], {})
+            return Report(train_as_worker(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
-        with open_run(recipe, run_dir, fresh=fresh, display=display) as held:
-            trained = _train(held, ranks)
-            model = [f"model: {held.folder.model}"] if trained.finished else []
-            return _report(held, [trained.sentence, *model])
+        with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
+            outcome = _prepare_and_train(run, ranks)
+            model = [f"model: {run.folder.model}"] if outcome.finished else []
+            return _report(run, [outcome.message, *model])
 
 
-def _train(held: Run, ranks: Ranks) -> Trained:
-    check_beginnings(held)
-    tokenizers = make_tokenizer(held)
-    stores = make_corpus(held, tokenizers)
-    held = settle_batch_tokens(held, tokenizers, stores)
-    ranks.wait()  # the others read what was made
-    return train_model(held, tokenizers, stores, ranks)
+def _prepare_and_train(run: Run, ranks: ProcessGroup) -> TrainingOutcome:
+    check_init_sources(run)
+    tokenizers = prepare_tokenizer(run)
+    corpora = prepare_corpus(run, tokenizers)
+    run = resolve_auto_batch_tokens(run, tokenizers, corpora)
+    ranks.barrier()  # workers can read tokenizer, corpora and recipe from here on, see train_as_worker
+    return train_model(run, tokenizers, corpora, ranks)
+
+
+def train_tokenizer(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
+    """Train the tokenizer unless it exists and is unchanged. Arguments, result and errors as `run`."""
+    recipe = validate_recipe(recipe)
+    check_inputs(recipe)
+    with open_run(recipe, run_dir, display=display) as run:
+        prepare_tokenizer(run)
+        return _report(run, [str(run.folder.tokenizer)])
+
+
+def preprocess(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
+    """Clean and binarise the corpora unless they exist and are unchanged. Arguments, result and errors as `run`."""
+    recipe = validate_recipe(recipe)
+    check_inputs(recipe)
+    with open_run(recipe, run_dir, display=display) as run:
+        corpora = prepare_corpus(run, prepare_tokenizer(run))
+        stores = [*corpora.train, *([corpora.valid] if corpora.valid else [])]
+        return _report(run, [_corpus_summary(store) for store in stores])
+
+
+def _corpus_summary(store: Store) -> str:
+    src, tgt = store.stats("src"), store.stats("tgt")
+    return f"{store.folder}: {len(store):,} pairs, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
 
 
 def evaluate_run(run_dir: Path, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:
-    """Translate and score the test sets of a finished run; what did not change is skipped.
+    """Translate and score the test sets of a finished run, skipping translations that are unchanged.
 
     Args:
         run_dir: the run folder.
-        also: metrics that the report must have besides those of the recipe.
-        display: is shown every event.
+        also: metrics to compute in addition to those of the recipe.
+        display: as in `run`.
+
+    Returns:
+        The scores, in `content["test"][TEST][METRIC]`.
 
     Raises:
-        MissingInputError: no such run, or its training is not finished.
-        RecipeError: its recipe names no test set.
-        MissingExtraError: a metric needs it.
-        MtkitError: others, see errors.py.
+        MissingInputError: not a run folder, or its training is not finished.
+        RecipeError: the recipe has no test set.
+        MissingExtraError: a metric needs a package that is not installed.
+        DataError, BusyError, ReadWriteError: as `run`.
+
+    Example:
+        >>> evaluate_run(Path("runs/quickstart"), also=["chrf"]).content["test"]
     """
-    saved = RunFolder(run_dir).recipe
-    if not saved.is_file():
-        raise MissingInputError(f"{run_dir}: not a run folder; it has no recipe.yaml")
-    find_model(run_dir / "model" if (run_dir / "model").is_dir() else run_dir)
-    recipe = load_saved(saved)
+    folder = RunFolder(Path(run_dir))
+    recipe = folder.load_recipe()
+    find_model(folder.model if folder.model.is_dir() else folder.path)
     if not recipe.corpus.test:
-        raise RecipeError(f"{saved}: corpus.test: names no test set; there is nothing to score")
-    with open_run(recipe, run_dir, display=display) as held:
-        asked = held.recipe.evaluation
-        asked = replace(asked, metrics=list(dict.fromkeys([*asked.metrics, *also])))
-        scores = evaluate_tests(replace(held, recipe=replace(held.recipe, evaluation=asked)))
-        return _report(held, summary_lines(held, scores))
+        raise RecipeError(f"{folder.recipe}: corpus.test: there is no test set to score")
+    with open_run(recipe, folder.path, display=display) as run:
+        evaluation = run.recipe.evaluation
+        evaluation = replace(evaluation, metrics=list(dict.fromkeys([*evaluation.metrics, *also])))
+        scores = score_test_sets(replace(run, recipe=replace(run.recipe, evaluation=evaluation)))
+        return _report(run, summary_lines(run, scores))
 
 
-def _report(held: Run, lines: list[str]) -> Report:
-    return Report(held.folder.path, lines, held.folder.read_report())
+def _report(run: Run, lines: list[str]) -> Report:
+    return Report(run.folder.path, lines, run.folder.read_report())

@@ -1,157 +1,222 @@
-"""The training stage: from the binary corpus to a model folder."""
+"""The training stage: from the binarised corpora to a model folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mtkit.build.training import build_loader, build_model, build_training, build_untrained, build_validator
-from mtkit.build.training_sampler import SampledTranslations, target_pieces
-from mtkit.corpus.store import Store
+from mtkit.build.training import (
+    build_loader,
+    build_model,
+    build_model_architecture,
+    build_validator,
+    learner_from_recipe,
+)
+from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
+from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError, MissingInputError
-from mtkit.model_folder.folder import Description, change_search, find_model, verify_model, write_model
+from mtkit.model_folder.folder import ModelMetadata, find_model, update_search_config, verify_model, write_model
+from mtkit.model_folder.model_card import model_card
 from mtkit.models.interface import TranslationModel
-from mtkit.pipeline.model_card import model_card
-from mtkit.pipeline.prepare_corpus import Stores
-from mtkit.pipeline.run_folder import Run, RunFolder, run_folder_path
-from mtkit.pipeline.validation_fingerprint import measure
-from mtkit.recipe.recipe import Recipe, load_saved, plain
+from mtkit.pipeline.open_run import Run, run_folder_path
+from mtkit.pipeline.prepare_corpus import PreparedCorpora, load_tokenizers
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.validation_fingerprint import validation_fingerprint
+from mtkit.recipe.recipe import Recipe, save_recipe, to_plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.compile import compile_model
-from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.learner import Learner
 from mtkit.training.loop import TrainingResult, train
-from mtkit.training.monitoring.log import Log, Silent
-from mtkit.training.run import Surroundings
+from mtkit.training.monitoring.log import Log, NullDisplay
+from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
+from mtkit.training.run import TrainingRun
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What became of training; `summary` is the `train` of report.json, `sentence` says it to a person."""
+class TrainingOutcome:
+    """Result of the training stage.
+
+    Attributes:
+        finished: False if `training.max_hours` ran out first.
+        message: result in one sentence, for the user.
+        summary: `train` of report.json.
+    """
 
     finished: bool
-    sentence: str
+    message: str
     summary: dict[str, Any]
 
 
-def describe(recipe: Recipe, tokenizers: TokenizerPair, longest_source: int) -> Description:
-    """What the model folder says of a recipe's model."""
-    return Description(
+def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length: int) -> ModelMetadata:
+    """Return the metadata of a recipe's model.
+
+    Args:
+        recipe: with the model and search configuration.
+        tokenizers: of both sides.
+        max_source_length: tokens of the longest training source.
+    """
+    return ModelMetadata(
         src_lang=recipe.corpus.src_lang,
         tgt_lang=recipe.corpus.tgt_lang,
-        longest_source=longest_source,
+        max_source_length=max_source_length,
         tokenizer=tokenizers.config,
         model=recipe.model,
         search=recipe.search,
     )
 
 
-def train_model(run: Run, tokenizers: TokenizerPair, stores: Stores, ranks: Ranks) -> Trained:
-    """Train to the end of the recipe and write the model folder; go on where an earlier call was interrupted.
+def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup) -> TrainingOutcome:
+    """Train to the end of the recipe and write the model folder, resuming an interrupted training.
 
-    Of several processes only the first writes the model.
+    Args:
+        run: an open run.
+        tokenizers: of both sides.
+        corpora: the binarised corpora.
+        ranks: the processes that train; only the first writes the model.
 
     Raises:
-        RecipeError: parts of the recipe do not fit each other.
-        MissingInputError: there is a model and no checkpoint to make it from again.
-        TrainingError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
+        RecipeError: sections of the recipe are incompatible.
+        MissingInputError: there is a model, but no checkpoint that training could resume from.
+        ComputeError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
     """
     recipe, folder = run.recipe, run.folder
-    key = _key(recipe)
+    fingerprint = _training_fingerprint(recipe)
     report = folder.read_report()
-    is_finished = folder.model.is_dir() and "train" in report and folder.read_stamps().get("train") == key
-    if is_finished and _is_whole(run):
-        run.keep("training")
+    is_finished = folder.model.is_dir() and "train" in report and folder.read_fingerprints().get("train") == fingerprint
+    if is_finished and _is_intact(run):
+        run.mark_unchanged("training")
         if ranks.is_first:
-            change_search(folder.model, recipe.search)
-        sentence = f"training is finished already, after {report['train']['updates']:,} updates; --fresh starts over"
-        return Trained(True, sentence, report["train"])
+            update_search_config(folder.model, recipe.search)
+        message = f"training is already finished, after {report['train']['updates']:,} updates; --fresh starts over"
+        return TrainingOutcome(True, message, report["train"])
     if folder.model.is_dir() and not list_checkpoints(folder.checkpoints):
+        # the recipe or the model changed since training finished; without checkpoints the model would be overwritten
         raise MissingInputError(
-            f"{folder.checkpoints}: no checkpoint is left to go on from, and the model that is there would be lost; "
-            "--fresh starts over"
+            f"{folder.checkpoints}: there is no checkpoint to resume from, and training would overwrite the existing "
+            "model; start over with --fresh, or choose another --run-dir"
         )
-    model = _first_model(run, tokenizers)
-    generation = SampledTranslations.of(recipe, tokenizers.tgt)
-    learner = build_training(recipe, model, target_pieces(tokenizers.tgt), generation, ranks=ranks)
-    if recipe.training.compile:
-        compile_model(learner.model)  # here, as what only measures a model looks at its operations one by one
-    valid = stores.valid
-    validate = None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision)
-    around = Surroundings(
-        config=recipe.training,
-        folder=folder.path,
-        log=run.log,
-        validate=validate,
-        measure=measure(recipe, valid),
-        called=run.called,
-    )
-    result = train(learner, build_loader(recipe, stores.train, tokenizers, ranks=ranks), around)
+    result, parameters = _run_training_loop(run, tokenizers, corpora, ranks)
     summary = _summary(result, recipe)
     if not result.finished:
-        most = recipe.training.max_updates
-        sentence = f"not finished: {result.update:,} of {most:,} updates; the same command goes on from there"
-        return Trained(False, sentence, summary)
-    sentence = f"training ended after {result.update:,} updates ({result.reason})"
-    if not ranks.is_first:
-        return Trained(True, sentence, summary)
-    description = describe(recipe, tokenizers, stores.longest_source)
-    card = model_card(description, {"train": summary}, parameters=sum(p.numel() for p in model.parameters()))
-    write_model(folder.model, result.weights, description, tokenizers, card=card, lexicon=stores.lexicon)
-    run.update_json(folder.report, {"train": summary})
-    run.update_json(folder.stamps, {"train": key})
-    return Trained(True, sentence, summary)
+        updates = f"{result.update:,} of {recipe.training.max_updates:,} updates"
+        return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)
+    message = f"training ended after {result.update:,} updates ({result.reason})"
+    if ranks.is_first:
+        metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
+        card = model_card(metadata, {"train": summary}, num_parameters=parameters)
+        write_model(folder.model, result.weights, metadata, tokenizers, card=card, lexicon=corpora.lexicon)
+        run.update_json(folder.report, {"train": summary})
+        run.update_json(folder.fingerprints, {"train": fingerprint})  # last: it marks the training as finished
+    return TrainingOutcome(True, message, summary)
 
 
-def check_beginnings(run: Run) -> None:
-    """Look for what training begins with before any work; one that was begun needs none of it any more.
+def _run_training_loop(
+    run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup
+) -> tuple[TrainingResult, int]:
+    """Build everything that the training loop needs and run it; return its result and the number of parameters."""
+    recipe = run.recipe
+    learner = _build_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
+    if recipe.training.compile:
+        compile_model(learner.model)  # not in build/: dry runs and FLOP counts need the uncompiled operations
+    valid = corpora.valid
+    training_run = TrainingRun(
+        learner,
+        config=recipe.training,
+        folder=run.folder.path,
+        log=run.log,
+        validator=None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision),
+        validation_fingerprint=validation_fingerprint(recipe, valid),
+        since_start=run.since_start,
+    )
+    result = train(training_run, build_loader(recipe, corpora.train, tokenizers, ranks=ranks))
+    return result, sum(p.numel() for p in learner.model.parameters())
+
+
+def _build_learner(
+    run: Run, model: TranslationModel, tokenizers: TokenizerPair, ranks: ProcessGroup = SINGLE_PROCESS
+) -> Learner:
+    sampler = TrainingSampler.from_recipe(run.recipe, tokenizers.tgt)
+    return learner_from_recipe(run.recipe, model, target_vocab_ids(tokenizers.tgt), sampler, ranks=ranks)
+
+
+def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> Run:
+    """Replace `training.batch_tokens: auto` by the largest micro-batch that fits in memory, and save the recipe.
 
     Raises:
-        MissingInputError: a model or a file of word vectors is not there.
+        ComputeError: not even one sentence fits.
+        ReadWriteError: the recipe cannot be saved.
+    """
+    if run.recipe.training.batch_tokens != "auto":
+        return run
+    model = build_model_architecture(run.recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    learner = _build_learner(run, model, tokenizers)
+    max_length = max(store.stats(side).max_length for store in corpora.train for side in SIDES) + 1  # with eos
+    local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
+    processes = local_processes if learner.device.type == "cpu" else 1  # they share the RAM, but not a GPU
+    make_batch = partial(dummy_batch, src=tokenizers.src.vocab, tgt=tokenizers.tgt.vocab)
+    batch_tokens = find_max_batch_tokens(learner, max_length, make_batch, num_processes=processes)
+    recipe = replace(run.recipe, training=replace(run.recipe.training, batch_tokens=batch_tokens))
+    save_recipe(recipe, run.folder.recipe)
+    run.notify("batch_tokens", f"{batch_tokens:,}: the largest batch that fits in memory")
+    return replace(run, recipe=recipe)
+
+
+def check_init_sources(run: Run) -> None:
+    """Check that pre-trained models and word vectors exist, unless training was started and no longer needs them.
+
+    Raises:
+        MissingInputError: a model or a file of word vectors does not exist.
     """
     if run.folder.has_training():
         return
     training = run.recipe.training
-    for config in training.beginnings:
+    for config in training.init_from_list:
         find_model(config.model)
     vectors = training.word_vectors
     for path in () if vectors is None else (vectors.src, vectors.tgt):
         if path is not None and not path.is_file():
-            raise MissingInputError(f"{path}: no such file; training.word_vectors names it")
+            raise MissingInputError(f"{path}: no such file; see training.word_vectors")
 
 
-def _first_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
-    """The model as training begins; one that goes on takes its weights from a checkpoint, whatever it began with."""
+def _initial_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
+    """Return the model to train; if training is resumed, its weights are loaded from a checkpoint later."""
     recipe = run.recipe
     if list_checkpoints(run.folder.checkpoints):
-        return build_untrained(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    run.log.rewind(0)  # what an earlier call said of updates that were lost
-    return build_model(recipe, tokenizers, run.say)
+        return build_model_architecture(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    run.log.rewind(0)  # drop events of updates that were lost because no checkpoint was written
+    return build_model(recipe, tokenizers, run.notify)
 
 
-def _is_whole(run: Run) -> bool:
-    """Whether the finished model is as it was written; if not, and there are checkpoints, it is made from them again.
+def _is_intact(run: Run) -> bool:
+    """Return whether the files of the finished model are unchanged; if not, it is made again from the checkpoints.
 
     Raises:
-        DamagedError: it is damaged and there are none.
+        DamagedError: the model is damaged and there are no checkpoints.
     """
     try:
         verify_model(run.folder.model)
     except DamagedError as error:
         if not list_checkpoints(run.folder.checkpoints):
-            raise DamagedError(error.what, "no checkpoint is left to make it from; --fresh starts over") from error
-        run.say("damaged", f"{error.what}; it is made again from the checkpoints")
+            raise DamagedError(
+                error.what, "there is no checkpoint to restore it from; start over with --fresh"
+            ) from error
+        run.notify("damaged", f"{error.what}; it is made again from the checkpoints")
         return False
     return True
 
 
-def _key(recipe: Recipe) -> str:
-    """Changes if a finished training has to be taken up again, or its model to be chosen anew."""
-    text = json.dumps([plain(recipe.model), plain(recipe.training)])
+def _training_fingerprint(recipe: Recipe) -> str:
+    """Return a hash that changes if a finished training must continue, or its final weights must be chosen again."""
+    text = json.dumps([to_plain(recipe.model), to_plain(recipe.training)])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -166,19 +231,18 @@ def _summary(result: TrainingResult, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def follow(recipe: Recipe, run_dir: Path | None, ranks: Ranks) -> Path:
-    """Train beside the first process, in the same run folder; gives that folder.
+def train_as_worker(recipe: Recipe, run_dir: Path | None, ranks: ProcessGroup) -> Path:
+    """Train in a process other than the first, in the same run folder; return that folder.
 
     Raises:
         MtkitError: as `training.loop.train`.
     """
-    ranks.wait()
+    ranks.barrier()  # until the first process has prepared the corpora and saved the recipe
     folder = RunFolder(run_folder_path(recipe, run_dir))
-    with TemporaryDirectory() as own, Log(Path(own) / "log.jsonl", Silent()) as log:
-        run = Run(load_saved(folder.recipe), folder, log)
-        pair = TokenizerPair.load(folder.tokenizer)
-        tokenizers = replace(pair, config=replace(pair.config, sampling=run.recipe.tokenizer.sampling))
+    with TemporaryDirectory() as temporary, Log(Path(temporary) / "log.jsonl", NullDisplay()) as log:
+        run = Run(folder.load_recipe(), folder, log)
+        tokenizers = load_tokenizers(run)
         train = [Store(folder.train(number)) for number in range(len(run.recipe.corpus.train))]
         valid = None if run.recipe.corpus.valid is None else Store(folder.valid)
-        train_model(run, tokenizers, Stores(train, valid, folder.lexicon), ranks)
+        train_model(run, tokenizers, PreparedCorpora(train, valid, folder.lexicon), ranks)
     return folder.path

@@ -1,4 +1,4 @@
-"""The attention of one translation as a heat map, as in fig. 3 of Bahdanau et al. 2015 (arXiv:1409.0473)."""
+"""Attention map of one translation, as in fig. 3 of Bahdanau et al. 2015. https://arxiv.org/abs/1409.0473"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.plot.picture import INK, picture
+from mtkit.plot.figure import TEXT_COLOUR, figure_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CELL = 0.32  # inches
-_LARGEST = 40.0  # inches; the cells of a long sentence are smaller
-_MARGIN = 1.6  # inches for the pieces' names
+_CELL_SIZE = 0.32  # inches
+_MAX_SIZE = 40.0  # inches; longer sentences get smaller cells
+_MARGIN = 1.6  # inches, for the token labels
 
 
 def plot_attention(
@@ -27,27 +27,27 @@ def plot_attention(
     *,
     title: str = "",
 ) -> None:
-    """Draw which source pieces each output piece attended to.
+    """Draw the attention of each output token over the source tokens.
 
     Args:
-        weights: [T, S], each row the attention of one output piece, between 0 and 1.
-        src: the S source pieces, end of sentence included if it can be attended to.
-        hyp: the T output pieces.
-        path: the PNG to write.
-        title: of the picture.
+        weights: [T, S] attention weights between 0 and 1, one row for each output token.
+        src: the S source tokens, with the end of sentence if it can be attended to.
+        hyp: the T output tokens.
+        path: the PNG file to write.
+        title: of the figure; none if empty.
 
     Raises:
-        ValueError: the numbers of pieces are not those of the weights.
+        ValueError: the numbers of tokens do not match the weights.
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
     if weights.shape != (len(hyp), len(src)) or not weights.size:
-        raise ValueError(f"weights {weights.shape} do not fit {len(hyp)} output and {len(src)} source pieces")
-    width, height = (min(_CELL * count + _MARGIN, _LARGEST) for count in (len(src) + 2, len(hyp)))
-    with picture(path, width=max(width, 4.0), height=max(height, 3.0)) as figure:
+        raise ValueError(f"weights {weights.shape} do not match {len(hyp)} output and {len(src)} source tokens")
+    width, height = (min(_CELL_SIZE * count + _MARGIN, _MAX_SIZE) for count in (len(src) + 2, len(hyp)))
+    with figure_file(path, width=max(width, 4.0), height=max(height, 3.0)) as figure:
         axes = figure.add_subplot()
         image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-        _name_cells(axes, src, hyp)
+        _label_cells(axes, src, hyp)
         bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, ticks=[0, 0.5, 1])
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0, labelsize=8)
@@ -55,14 +55,14 @@ def plot_attention(
             figure.suptitle(title, fontsize=11)
 
 
-def _name_cells(axes: Axes, src: Sequence[str], hyp: Sequence[str]) -> None:
+def _label_cells(axes: Axes, src: Sequence[str], hyp: Sequence[str]) -> None:
     axes.set_xticks(range(len(src)), list(src), rotation=60, ha="left", rotation_mode="anchor", fontsize=9)
     axes.set_yticks(range(len(hyp)), list(hyp), fontsize=9)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    # thin lines between the cells
+    # thin lines between cells, drawn as the grid of minor ticks
     axes.set_xticks(np.arange(-0.5, len(src)), minor=True)
     axes.set_yticks(np.arange(-0.5, len(hyp)), minor=True)
-    axes.grid(which="minor", color=INK, alpha=0.12, linewidth=0.6)
+    axes.grid(which="minor", color=TEXT_COLOUR, alpha=0.12, linewidth=0.6)
     axes.tick_params(which="minor", length=0)

@@ -1,4 +1,4 @@
-"""Learning curves of one or more runs from their `log.jsonl`: loss on the left, BLEU on the right, over updates."""
+"""Learning curves of one or more runs from their `log.jsonl`: loss and BLEU over updates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
-from mtkit.io.files import reading
-from mtkit.plot.picture import letters, line_style, picture
+from mtkit.io.files import translate_read_errors
+from mtkit.plot.figure import figure_file, legend_font_size, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,14 +19,14 @@ Points = list[tuple[int, float]]
 
 
 @dataclass(frozen=True)
-class Curves:
-    """What one run's log tells, each as (update, value).
+class LearningCurves:
+    """Curves of one run; points are (update, value).
 
     Attributes:
-        label: the name of the run.
-        loss: of training, nats per token, with whatever smoothing the run has.
-        nll: of validation, nats per token, without smoothing.
-        bleu: of validation.
+        label: name of the run.
+        loss: training loss in nats per token, including label smoothing.
+        nll: validation negative log-likelihood in nats per token, without label smoothing.
+        bleu: validation BLEU.
     """
 
     label: str
@@ -35,15 +35,15 @@ class Curves:
     bleu: Points = field(default_factory=list)
 
 
-def read_curves(log: Path, label: str) -> Curves:
-    """Read a `log.jsonl`; a line that is torn is passed over.
+def read_curves(log: Path, label: str) -> LearningCurves:
+    """Read a `log.jsonl`; lines that are not valid JSON (cut off by a kill) are skipped.
 
     Raises:
-        MissingInputError, ReadWriteError: as `files.reading`.
-        DataError: nothing was logged that could be drawn.
+        MissingInputError, ReadWriteError: the log cannot be read.
+        DataError: the log contains no points.
     """
-    curves = Curves(label)
-    with reading(log):
+    curves = LearningCurves(label)
+    with translate_read_errors(log):
         content = log.read_bytes()
     for line in content.split(b"\n"):
         record = _parse(line)
@@ -66,7 +66,7 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def plot_curves(runs: Sequence[Path], path: Path) -> None:
-    """Draw the logs of run folders in one picture; `path` is the PNG to write.
+    """Draw the learning curves of run folders in one figure; `path` is the PNG file to write.
 
     Raises:
         DataError, MissingInputError, ReadWriteError: as `read_curves`.
@@ -75,15 +75,15 @@ def plot_curves(runs: Sequence[Path], path: Path) -> None:
     draw_curves([read_curves(run / "log.jsonl", run.resolve().name) for run in runs], path)
 
 
-def draw_curves(runs: Sequence[Curves], path: Path) -> None:
-    """Draw curves in one picture; `path` is the PNG to write.
+def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
+    """Draw learning curves in one figure; `path` is the PNG file to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
     has_bleu = any(run.bleu for run in runs)
-    with picture(path, width=10.0 if has_bleu else 6.0, height=4.2) as figure:
+    with figure_file(path, width=10.0 if has_bleu else 6.0, height=4.2) as figure:
         panels = figure.subplots(1, 2 if has_bleu else 1, squeeze=False, sharex=True)[0]
         _draw_losses(panels[0], runs)
         if has_bleu:
@@ -92,39 +92,42 @@ def draw_curves(runs: Sequence[Curves], path: Path) -> None:
             figure.suptitle(runs[0].label, fontsize=12)
 
 
-def _draw_losses(axes: Axes, runs: Sequence[Curves]) -> None:
+def _draw_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
     for number, run in enumerate(runs):
         style = line_style(number)
         name = f"{run.label}, " if len(runs) > 1 else ""
         if run.loss:
             axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=f"{name}training loss")
         if run.nll:
-            axes.plot(*zip(*run.nll, strict=True), **style, **_marked(run.nll), label=f"{name}validation nll")
-    _finish(axes, "nats per token")
-    axes.legend(frameon=False, fontsize=letters(len(runs)))
+            axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll), label=f"{name}validation nll")
+    _format_axes(axes, "nats per token")
+    axes.legend(frameon=False, fontsize=legend_font_size(len(runs)))
 
 
-def _draw_bleu(axes: Axes, runs: Sequence[Curves]) -> None:
+def _draw_bleu(axes: Axes, runs: Sequence[LearningCurves]) -> None:
     for number, run in enumerate(runs):
         if not run.bleu:
             continue
         name = f"{run.label}, " if len(runs) > 1 else ""
         best = max(value for _, value in run.bleu)
         axes.plot(
-            *zip(*run.bleu, strict=True), **line_style(number), **_marked(run.bleu), label=f"{name}best {best:.1f}"
+            *zip(*run.bleu, strict=True),
+            **line_style(number),
+            **_marker_style(run.bleu),
+            label=f"{name}best {best:.1f}",
         )
-    _finish(axes, "validation BLEU")
+    _format_axes(axes, "validation BLEU")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=letters(len(runs)), loc="lower right")
+    axes.legend(frameon=False, fontsize=legend_font_size(len(runs)), loc="lower right")
 
 
-def _marked(points: Points) -> dict[str, Any]:
-    """Markers show where it was measured, as long as they can be told apart."""
+def _marker_style(points: Points) -> dict[str, Any]:
+    """Line style of validation curves: markers show the measured points, unless there are too many of them."""
     return {"linewidth": 1.8, "marker": "o" if len(points) <= 40 else "", "markersize": 4}
 
 
-def _finish(axes: Axes, what: str) -> None:
+def _format_axes(axes: Axes, label: str) -> None:
     axes.set_xlabel("updates")
-    axes.set_ylabel(what)
+    axes.set_ylabel(label)
     axes.grid(axis="y", alpha=0.25)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

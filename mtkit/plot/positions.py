@@ -1,4 +1,4 @@
-"""Position encodings: a matrix of positions and dimensions, or what is added to attention's scores by distance."""
+"""Plots of position encodings: a matrix [position, dimension], or the contribution to attention scores by distance."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.plot.picture import picture
+from mtkit.plot.figure import figure_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Numbers = NDArray[np.floating[Any]]
-_VISIBLE = 1e-4  # of the range of scores; a spread or a difference of heads below it is rounding
+_MIN_VISIBLE = 1e-4  # share of the range of scores; smaller deviations or differences of heads are rounding errors
 
 
 @dataclass(frozen=True)
-class Encoding:
-    """What is added to the embedding of each position, [positions, D]."""
+class EncodingPanel:
+    """Encoding that is added to the embedding of each position; `matrix` is [positions, D]."""
 
     title: str
     matrix: Numbers
 
 
 @dataclass(frozen=True)
-class ByDistance:
-    """What is added to the score at each distance [N] (query position less key position), for each head [H, N].
+class ScorePanel:
+    """Contribution of a position encoding to the attention scores of each head, by distance.
 
     Attributes:
         title: of the panel.
-        distance: [N].
-        mean: [H, N], over what queries and keys may hold.
-        spread: [H, N], the standard deviation over it.
+        distance: [N], query position minus key position.
+        mean: [H, N], mean over random queries and keys.
+        std: [H, N], the standard deviation over it.
     """
 
     title: str
     distance: NDArray[np.integer[Any]]
     mean: Numbers
-    spread: Numbers
+    std: Numbers
 
 
-Panel = Encoding | ByDistance
+Panel = EncodingPanel | ScorePanel
 
 
 def draw_positions(panels: Sequence[Panel], path: Path) -> None:
-    """Draw panels beside each other; `path` is the PNG to write.
+    """Draw panels side by side; `path` is the PNG file to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
-    with picture(path, width=6.0 * len(panels), height=4.2) as figure:
+    with figure_file(path, width=6.0 * len(panels), height=4.2) as figure:
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             axes.set_title(panel.title, fontsize=11)
-            if isinstance(panel, Encoding):
+            if isinstance(panel, EncodingPanel):
                 _draw_matrix(figure, axes, panel)
             else:
                 _draw_distances(axes, panel)
 
 
-def _draw_matrix(figure: Figure, axes: Axes, panel: Encoding) -> None:
+def _draw_matrix(figure: Figure, axes: Axes, panel: EncodingPanel) -> None:
     largest = float(np.abs(panel.matrix).max()) or 1.0
     image = axes.imshow(
         panel.matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
@@ -77,24 +77,24 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: Encoding) -> None:
     bar.ax.tick_params(length=0, labelsize=8)
 
 
-def _draw_distances(axes: Axes, panel: ByDistance) -> None:
+def _draw_distances(axes: Axes, panel: ScorePanel) -> None:
     import matplotlib as mpl
 
-    visible = _VISIBLE * max(float(np.abs(panel.mean).max()), float(panel.spread.max()), 1e-12)
+    visible = _MIN_VISIBLE * max(float(np.abs(panel.mean).max()), float(panel.std.max()), 1e-12)
     heads = len(panel.mean)
-    alike = np.ptp(panel.mean, axis=0).max() < visible and np.ptp(panel.spread, axis=0).max() < visible
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, 1 if alike else heads))
+    are_equal = np.ptp(panel.mean, axis=0).max() < visible and np.ptp(panel.std, axis=0).max() < visible
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, 1 if are_equal else heads))
     for number, colour in enumerate(colours):
-        mean, spread = panel.mean[number], panel.spread[number]
+        mean, std = panel.mean[number], panel.std[number]
         axes.plot(
-            panel.distance, mean, color=colour, linewidth=1.6, label="all heads" if alike else f"head {number + 1}"
+            panel.distance, mean, color=colour, linewidth=1.6, label="all heads" if are_equal else f"head {number + 1}"
         )
-        if spread.max() > visible:
-            axes.fill_between(panel.distance, mean - spread, mean + spread, color=colour, alpha=0.12, linewidth=0)
+        if std.max() > visible:
+            axes.fill_between(panel.distance, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
     axes.axhline(0, color="#999999", linewidth=0.6, zorder=0)
     axes.margins(x=0)
     axes.grid(axis="y", alpha=0.25)
-    axes.set_xlabel("query position less key position (above 0: the key came before)")
-    spread = ", mean ± standard deviation" if panel.spread.max() > visible else ""
-    axes.set_ylabel(f"added to the score{spread}")
+    axes.set_xlabel("query position - key position (positive: the key precedes the query)")
+    deviation = ", mean ± standard deviation" if panel.std.max() > visible else ""
+    axes.set_ylabel(f"contribution to the score{deviation}")
     axes.legend(frameon=False, fontsize=8, ncols=1 if heads <= 8 else 2)

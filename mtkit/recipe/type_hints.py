@@ -1,4 +1,4 @@
-"""What the type of a recipe's key allows, taken apart."""
+"""Type hints of configuration dataclasses: union members, limits, and a description for messages."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 
-class Hint(NamedTuple):
-    """A type hint taken apart."""
+class UnwrappedHint(NamedTuple):
+    """Members and limits of a type hint."""
 
-    members: tuple[Any, ...]  # of a union, or the one type
-    limits: tuple[Any, ...]  # what stood in Annotated around it
+    members: tuple[Any, ...]  # of the union, or the single type
+    limits: tuple[Any, ...]  # metadata of the enclosing Annotated
 
 
 @cache
-def fields_of(cls: Any) -> dict[str, Any]:
-    """The type of each key of a dataclass."""
+def field_types(cls: Any) -> dict[str, Any]:
+    """Type hint of each key of a dataclass."""
     hints = get_type_hints(cls, include_extras=True)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
 
 
 def kind_of(cls: Any) -> str | None:
-    """The word that stands for a dataclass behind `kind:`."""
-    hints: dict[str, Any] = fields_of(cls) if dataclasses.is_dataclass(cls) else {}  # type: ignore[arg-type]
+    """Value of `kind:` that selects a dataclass; None if it has no kind."""
+    hints: dict[str, Any] = field_types(cls) if dataclasses.is_dataclass(cls) else {}  # type: ignore[arg-type]
     hint = hints.get("kind")
     return None if hint is None else str(get_args(hint)[0])
 
 
-def take_apart(hint: Any) -> Hint:
-    """Look through Annotated and unions."""
+def unwrap_hint(hint: Any) -> UnwrappedHint:
+    """Split a hint into union members and limits, looking through Annotated and nested unions."""
     limits: tuple[Any, ...] = ()
     while get_origin(hint) is Annotated:
         hint, *more = get_args(hint)
         limits = (*limits, *more)
     if get_origin(hint) not in (Union, types.UnionType):
-        return Hint((hint,), limits)
+        return UnwrappedHint((hint,), limits)
     members: list[Any] = []
     for member in get_args(hint):
-        inner = take_apart(member)
+        inner = unwrap_hint(member)
         members.extend(inner.members if len(inner.members) > 1 else [member])
-    return Hint(tuple(members), limits)
+    return UnwrappedHint(tuple(members), limits)
 
 
-def bare(hint: Any) -> Any:
-    """A type without what Annotated says about it."""
+def strip_annotated(hint: Any) -> Any:
+    """Type without its Annotated metadata."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def describe(members: tuple[Any, ...]) -> str:
-    """What a key takes, in words."""
-    names = {int: "an integer", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+def describe_types(members: tuple[Any, ...]) -> str:
+    """Expected value of a key in words, for messages."""
+    names = {int: "an integer", float: "a number", str: "a string", bool: "true or false", Path: "a path"}
     words: list[str] = []
     kinds: list[str] = []
-    for member in (bare(member) for member in members):
+    for member in (strip_annotated(member) for member in members):
         origin = get_origin(member)
         if dataclasses.is_dataclass(member):
             kinds.append(kind_of(member) or "")

@@ -1,7 +1,7 @@
-"""YAML as a recipe needs it: the scalars of YAML 1.2's core schema, no surprises, and a line number for every value.
+"""Strict YAML reader: the scalars of YAML 1.2's core schema, no duplicate keys, a line number for every value.
 
-YAML 1.1, which PyYAML reads by default, turns the language code `no` into False, `1:30` into 90 and leaves `1e-4` a
-string. https://yaml.org/spec/1.2.2/#103-core-schema
+YAML 1.1, which PyYAML reads by default, turns the language code `no` into False and `1:30` into 90, and reads `1e-4` as
+a string. https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ import yaml
 
 from mtkit.errors import ReadWriteError, RecipeError
 
-COMMAND_LINE = "command line"  # the place of an override
-MOST_VALUES = 100_000  # an alias that holds aliases can grow without end
+COMMAND_LINE = "command line"  # location of an override in messages
+MAX_VALUES = 100_000  # nested aliases expand exponentially
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value was stated."""
+    """Source of a value: file and line, or the command line."""
 
-    place: str  # "recipes/quickstart.yaml:14", or "command line"
-    folder: Path  # what a relative path is relative to
+    location: str  # "recipes/quickstart.yaml:14", or "command line"
+    folder: Path  # base of relative paths
     from_file: bool
 
 
 @dataclass(frozen=True)
-class Faulty:
-    """Stands for a value that could not be read and has been reported."""
+class InvalidValue:
+    """Placeholder for a value that could not be read; its error has been recorded."""
 
 
 @dataclass
-class Stated:
-    """A value together with where it was stated: a scalar, a dict of `Stated`, or a list of `Stated`."""
+class LocatedValue:
+    """Value with its origin: a scalar, a dict of `LocatedValue`, or a list of `LocatedValue`."""
 
     value: Any
     origin: Origin
 
-    def plain(self) -> Any:
-        """The value without its origins."""
+    def to_plain(self) -> Any:
+        """The value without origins: scalars, dicts and lists."""
         if isinstance(self.value, dict):
-            return {key: item.plain() for key, item in self.value.items()}
+            return {key: item.to_plain() for key, item in self.value.items()}
         if isinstance(self.value, list):
-            return [item.plain() for item in self.value]
+            return [item.to_plain() for item in self.value]
         return self.value
 
 
@@ -78,45 +78,45 @@ for _tag, _pattern in (
     StrictLoader.add_implicit_resolver(_tag, re.compile(_pattern), None)
 
 
-def read_yaml(text: str, name: str, folder: Path, faults: list[str]) -> Stated:
+def read_yaml(text: str, name: str, folder: Path, errors: list[str]) -> LocatedValue:
     """Read one YAML document.
 
     Args:
         text: the document.
         name: the file's name as the user gave it, for messages.
-        folder: what relative paths in it are relative to.
-        faults: takes what is wrong but does not end the reading: keys that occur twice, numbers that are not finite.
+        folder: base of relative paths in the document.
+        errors: collects the errors that do not stop the reader, such as duplicate keys and non-finite numbers.
 
     Raises:
-        RecipeError: it is not YAML, or there is nothing in it.
+        RecipeError: the text is not YAML, or it is empty.
     """
     node = _compose(text, name)
     if node is None:
         raise RecipeError(f"{name}: the file is empty")
-    return _Reader(name, folder, faults, from_file=True).convert(node)
+    return _Reader(name, folder, errors, from_file=True).convert(node)
 
 
-def read_value(text: str, key: str, folder: Path, faults: list[str]) -> Stated:
-    """Read the VALUE of the override `key=value`, which is YAML too; nothing at all is null.
+def read_value(text: str, key: str, folder: Path, errors: list[str]) -> LocatedValue:
+    """Read the VALUE of the override `key=value` as YAML; an empty VALUE is null.
 
     Raises:
-        RecipeError: as `read_yaml`.
+        RecipeError: the text is not YAML.
     """
     node = _compose(text, f"{COMMAND_LINE}: {key}")
     if node is None:
-        return Stated(None, Origin(COMMAND_LINE, folder, from_file=False))
-    found: list[str] = []
-    stated = _Reader(COMMAND_LINE, folder, found, from_file=False).convert(node)
-    faults.extend(fault.replace(":", f": {key}:", 1) for fault in found)
-    return stated
+        return LocatedValue(None, Origin(COMMAND_LINE, folder, from_file=False))
+    new_errors: list[str] = []
+    value = _Reader(COMMAND_LINE, folder, new_errors, from_file=False).convert(node)
+    errors.extend(error.replace(":", f": {key}:", 1) for error in new_errors)
+    return value
 
 
-def read_yaml_file(path: Path, faults: list[str]) -> Stated:
-    """Read the YAML file at `path`; `faults` as in `read_yaml`.
+def read_yaml_file(path: Path, errors: list[str]) -> LocatedValue:
+    """Read the YAML file at `path`; `errors` as in `read_yaml`.
 
     Raises:
-        RecipeError: as `read_yaml`, or it is not UTF-8.
-        ReadWriteError: the operating system refuses to read it.
+        RecipeError: the file is not YAML, is empty, or is not UTF-8.
+        ReadWriteError: the file cannot be read.
     """
     try:
         raw = path.read_bytes()
@@ -127,7 +127,7 @@ def read_yaml_file(path: Path, faults: list[str]) -> Stated:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise RecipeError(f"{path}:{line}: byte {raw[error.start]:#04x} is not UTF-8") from error
-    return read_yaml(text, str(path), path.absolute().parent, faults)
+    return read_yaml(text, str(path), path.absolute().parent, errors)
 
 
 def _compose(text: str, name: str) -> yaml.Node | None:
@@ -136,34 +136,34 @@ def _compose(text: str, name: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
-        raise RecipeError(f"{name}{line}: not YAML: {error.problem or error.context}") from error
+        raise RecipeError(f"{name}{line}: invalid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise RecipeError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+        raise RecipeError(f"{name}: invalid YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise RecipeError(f"{name}: nested too deeply") from error
 
 
 class _Reader:
-    """Turns YAML nodes into `Stated` values and collects what is wrong with them."""
+    """Converter from YAML nodes to `LocatedValue`s that collects errors."""
 
-    def __init__(self, name: str, folder: Path, faults: list[str], *, from_file: bool) -> None:
+    def __init__(self, name: str, folder: Path, errors: list[str], *, from_file: bool) -> None:
         self.name = name
         self.folder = folder
         self.from_file = from_file
-        self.faults = faults
+        self.errors = errors
         self.count = 0
-        self.open: set[int] = set()
+        self.open_nodes: set[int] = set()
 
-    def convert(self, node: yaml.Node) -> Stated:
-        origin = Origin(self.place(node), self.folder, self.from_file)
+    def convert(self, node: yaml.Node) -> LocatedValue:
+        origin = Origin(self.location(node), self.folder, self.from_file)
         self.count += 1
-        if id(node) in self.open or self.count > MOST_VALUES:
-            raise RecipeError(f"{origin.place}: an alias that holds itself, or more than {MOST_VALUES:,} values")
-        self.open.add(id(node))
+        if id(node) in self.open_nodes or self.count > MAX_VALUES:
+            raise RecipeError(f"{origin.location}: a recursive alias, or more than {MAX_VALUES:,} values")
+        self.open_nodes.add(id(node))
         try:
-            return Stated(self.value(node), origin)
+            return LocatedValue(self.value(node), origin)
         finally:
-            self.open.discard(id(node))
+            self.open_nodes.discard(id(node))
 
     def value(self, node: yaml.Node) -> Any:
         if isinstance(node, yaml.MappingNode) and node.tag == _MAP:
@@ -172,21 +172,21 @@ class _Reader:
             return [self.convert(item) for item in node.value]
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
-        return self.fault(node, f"the tag {node.tag} has no place in a recipe")
+        return self.error(node, f"the tag {node.tag} is not allowed in a recipe")
 
-    def items(self, node: yaml.MappingNode) -> Iterator[tuple[str, Stated]]:
+    def items(self, node: yaml.MappingNode) -> Iterator[tuple[str, LocatedValue]]:
         seen: dict[str, int] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.fault(key, "a key must be a word")
+                self.error(key, "a key must be a scalar")
                 continue
-            name = str(key.value)  # as written: the test set 2016 is called "2016"
+            name = str(key.value)  # not resolved as a number: a test set may be named 2016
             if name in seen:
-                self.fault(key, f"{name}: this key is already in line {seen[name]}")
+                self.error(key, f"{name}: duplicate key; first defined in line {seen[name]}")
                 continue
             seen[name] = key.start_mark.line + 1
-            stated = self.convert(value)
-            yield name, Stated(stated.value, Origin(self.place(key), self.folder, self.from_file))
+            converted = self.convert(value)
+            yield name, LocatedValue(converted.value, Origin(self.location(key), self.folder, self.from_file))
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
         text = str(node.value)
@@ -201,16 +201,16 @@ class _Reader:
             if tag == _FLOAT:
                 return self.finite(node, text)
         except (ValueError, KeyError):
-            return self.fault(node, f"{text!r} is not what its tag says")
-        return text if tag == _STR else self.fault(node, f"the tag {tag} has no place in a recipe")
+            return self.error(node, f"{text!r} does not match its tag")
+        return text if tag == _STR else self.error(node, f"the tag {tag} is not allowed in a recipe")
 
-    def finite(self, node: yaml.Node, text: str) -> float | Faulty:
+    def finite(self, node: yaml.Node, text: str) -> float | InvalidValue:
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-        return number if math.isfinite(number) else self.fault(node, f"{text} is not a finite number")
+        return number if math.isfinite(number) else self.error(node, f"{text} is not a finite number")
 
-    def fault(self, node: yaml.Node, sentence: str) -> Faulty:
-        self.faults.append(f"{self.place(node)}: {sentence}")
-        return Faulty()
+    def error(self, node: yaml.Node, message: str) -> InvalidValue:
+        self.errors.append(f"{self.location(node)}: {message}")
+        return InvalidValue()
 
-    def place(self, node: yaml.Node) -> str:
+    def location(self, node: yaml.Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}" if self.from_file else self.name

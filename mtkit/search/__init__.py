@@ -1,0 +1,26 @@
+"""Search: from the logits of a decoder step to the hypotheses of a sentence.
+
+A model takes part through `start` and `step` alone (interface.py), so that every method works with every model family.
+
+    interface       Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
+    config          the recipe's `search:`, and the union of the methods
+    run             set-up that all methods share: limits, shortlist, constraints, batch compaction
+    beam/           beam search: the loop, live and finished hypotheses, selection, diverse groups, coverage
+    single_path     greedy search, and the loop for sampling
+    sampling        the `sampling` method: temperature, top-k, nucleus and epsilon sampling
+    constraints/    what may follow a prefix: forced prefixes, required phrases, forbidden texts, no repeated n-grams
+    length_penalty  from log-probabilities to scores
+    fast_topk       the k best columns and the log-normalisers of rows of logits
+    ensemble        several models as one Stepper
+
+To add a method: write a config class with the members of `run.SearchMethod`, and add it to the union in config.py.
+
+Shapes:
+
+    B  sentences                    N  beams: B, or B times the number of diverse groups
+    W  hypotheses of a beam         W' hypotheses that were chosen for the next step, at most the beam's width
+    V  target vocabulary            C  columns of the logits: V, or the number of ids of a shortlist
+    M  candidates of a beam         K  best columns of a row, or of the rows of a beam
+    T  or t, target tokens so far   S  source tokens
+    H  attention heads              rows: the hypotheses of a batch, N·W; those of beam n are n·W ... n·W + W - 1
+"""

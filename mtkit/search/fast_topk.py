@@ -1,6 +1,20 @@
-"""The best pieces of each row and the normaliser of each row, without writing log-probabilities of a vocabulary.
+"""Top-k and log-normaliser of rows of logits, without writing log-probabilities of the whole vocabulary.
 
-Search looks at a few rows at a time (`parts`), so that their logits stay in the processor's cache until all is done.
+Beam search needs the k largest of V·W values at each step, with V about 10,000 and k about 5, for
+which a full `torch.topk` is slow on a CPU. `top_k` finds the same values from the maxima of blocks of columns:
+
+    1. Divide the columns of a row into about 100 blocks of neighbours, and take the maximum of each block.
+    2. Take the k blocks with the largest maxima.
+    3. Take the k largest values inside these blocks.
+
+The k largest values lie in these blocks: suppose that one of them, x, lies in another block. The maximum of that block
+is at least x and was still not among the k largest maxima, so that k blocks have a maximum of at least x each. Those
+are k values of at least x outside x's block: x can be replaced by one of them without changing the k largest values.
+Step 1 reads the logits once, in order; step 3 looks at k of 100 blocks. Several rows that compete (the hypotheses of a
+beam) are treated alike, each with an offset, its log-probability so far, that is added to the maxima in step 2.
+
+Search takes a few rows at a time (`row_chunks`), so that their logits stay in the processor's cache throughout.
+The constants were measured: see tests/benchmarks/NOTES.md.
 """
 
 from __future__ import annotations
@@ -12,122 +26,132 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# So many groups of neighbouring columns. Of 64 rows of 10,000, on one thread of an Intel Xeon, the largest of each of
-# 100 groups took 123 µs, compared as whole numbers 68; with 200 groups it was 420 and 120.
-GROUPS = range(96, 128)
+BLOCKS = range(96, 128)  # blocks of a row
+COLUMNS_PER_BLOCKS = 12  # the number of blocks grows by BLOCKS with each further 12 columns of a row that are requested
+CHUNK_ROWS = 128  # 4 MB of float32 logits for 8,000 tokens
+EXP_CHUNK_ROWS = 16  # the exponentials of this many rows stay in the nearest cache
+MIN_EXP_SUM = 1e-30  # below, too many of the summed exponentials are denormal: imprecise
 
 
-MOST_WANTED = 12  # columns of a row for which so many groups are enough; for more there are more groups
+def row_chunks(num_rows: int, device: torch.device, rows_per_beam: int = 1) -> list[slice]:
+    """All rows in chunks of whole beams, at most CHUNK_ROWS rows unless a beam has more; a single chunk on a GPU."""
+    whole_beams = CHUNK_ROWS // rows_per_beam * rows_per_beam
+    size = max(1, num_rows if device.type == "cuda" else whole_beams, rows_per_beam)
+    return [slice(first, first + size) for first in range(0, num_rows, size)]
 
 
-ROWS_AT_ONCE = 128  # 4 MB of logits over 8,000 pieces; with 64 a beam of 5 took 3% more, with 80 to 240 as much
+class TopK(NamedTuple):
+    """The best columns of each beam, best first."""
+
+    value: Tensor  # [beams, K] float32, of the logits
+    row: Tensor  # [beams, K] int64, index among all rows of the logits
+    column: Tensor  # [beams, K] int64
 
 
-EXPONENTIALS_AT_ONCE = 16  # rows; what is written beside the logits stays in the nearest cache
+def top_k(logits: Tensor, count: int, offset: Tensor | None = None, rows_per_beam: int = 1) -> TopK:
+    """The `count` largest logits plus offset of each beam, or all of them if there are fewer.
 
+    Equal to this, except that among equal values another column may be chosen:
 
-LEAST_MASS = 1e-30  # sum of exponentials below which too many of them are no numbers of full precision any more
-
-
-def parts(rows: int, device: torch.device, together: int = 1) -> list[slice]:
-    """All the rows, on a processor a few at a time, of which so many stay `together`."""
-    at_once = max(1, rows if device.type == "cuda" else ROWS_AT_ONCE // together * together, together)
-    return [slice(first, first + at_once) for first in range(0, rows, at_once)]
-
-
-class Top(NamedTuple):
-    """The best columns of each row, best first, or of several rows together."""
-
-    value: Tensor  # [n, count] float32, of the logits
-    row: Tensor  # [n, count] int64, which of the rows that are taken together
-    column: Tensor  # [n, count] int64
-
-
-def top_columns(logits: Tensor, count: int, offset: Tensor | None = None, together: int = 1) -> Top:
-    """The `count` largest of every `together` rows of `logits` [n·together, V], or all of them if there are fewer.
-
-    They lie in as many groups, those with the largest maxima, so that only these are looked into.
+        values = (logits.float() + offset.unsqueeze(1)).view(-1, rows_per_beam * V)
+        index = values.topk(count).indices
+        row = torch.arange(0, rows, rows_per_beam).unsqueeze(1) + index // V
+        return TopK(logits.view(values.shape).gather(1, index).float(), row, index % V)
 
     Args:
-        logits: of any float type.
-        count: how many.
-        offset: [n·together], what is added to the logits of each row before they are compared.
-        together: how many rows compete with each other.
+        logits: [beams·rows_per_beam, V], of any float type.
+        count: K.
+        offset: [beams·rows_per_beam], added to the logits of each row before they are compared; None: 0.
+        rows_per_beam: number of rows that compete with each other.
     """
     rows, vocab = logits.shape
-    count = min(count, together * vocab)
-    groups = num_groups(vocab, -(-count // together))
-    depth = vocab // groups
+    count = min(count, rows_per_beam * vocab)
+    blocks = num_blocks(vocab, -(-count // rows_per_beam))
+    depth = vocab // blocks  # columns of a block
     offset = logits.new_zeros(rows, dtype=torch.float32) if offset is None else offset
+    first = torch.arange(0, rows, rows_per_beam, device=logits.device).unsqueeze(1)  # [beams, 1]
     if logits.is_cuda or depth < 2:
-        values = (logits.float() + offset.unsqueeze(1)).view(-1, together * vocab)  # [n, together·V]
-        place = values.topk(count).indices  # [n, count]
-        return Top(logits.view(values.shape).gather(1, place).float(), place // vocab, place % vocab)
-    grouped = _grouped(logits, groups, depth)  # [rows, G, depth]
-    offset = offset.view(-1, together)  # [n, together]
-    chosen = _best_groups(grouped, count, offset)  # [n, count]
-    row, group = chosen // grouped.size(1), chosen % grouped.size(1)
-    first = torch.arange(0, rows, together, device=logits.device).unsqueeze(1)  # [n, 1]
-    inside = grouped[first + row, group].float()  # [n, count, depth]
-    best = (inside + offset.gather(1, row).unsqueeze(2)).flatten(1).topk(count).indices  # [n, count]
-    which = best // depth
-    column = (group.gather(1, which) * depth + best % depth).clamp_(max=vocab - 1)  # of what is left over too
-    return Top(inside.flatten(1).gather(1, best), row.gather(1, which), column)
+        values = (logits.float() + offset.unsqueeze(1)).view(-1, rows_per_beam * vocab)  # [beams, rows_per_beam·V]
+        index = values.topk(count).indices  # [beams, K]
+        return TopK(logits.view(values.shape).gather(1, index).float(), first + index // vocab, index % vocab)
+    blocked = _blocked(logits, blocks, depth)  # [rows, blocks, depth]
+    best_blocks = _best_blocks(blocked, count, offset.view(-1, rows_per_beam))  # [beams, K]
+    row, block = first + best_blocks // blocked.size(1), best_blocks % blocked.size(1)
+    inside = blocked[row, block].float()  # [beams, K, depth]
+    index = (inside + offset[row].unsqueeze(2)).flatten(1).topk(count).indices  # [beams, K]
+    which = index // depth  # of the K blocks
+    column = (block.gather(1, which) * depth + index % depth).clamp_(max=vocab - 1)  # padding is no column
+    return TopK(inside.flatten(1).gather(1, index), row.gather(1, which), column)
 
 
-def _grouped(logits: Tensor, groups: int, depth: int) -> Tensor:
-    """Logits [rows, V] as [rows, G, depth], G = groups, or one more with what is left over and -inf."""
-    whole = groups * depth
-    left = logits.size(1) - whole
-    if left == 0:
-        return logits.view(-1, groups, depth)
-    return F.pad(logits, (0, depth - left), value=float("-inf")).view(-1, groups + 1, depth)
+def _blocked(logits: Tensor, blocks: int, depth: int) -> Tensor:
+    """Logits [rows, V] as [rows, blocks, depth]; columns left over make one more block, padded with -inf."""
+    left_over = logits.size(1) - blocks * depth
+    if left_over == 0:
+        return logits.view(-1, blocks, depth)
+    return F.pad(logits, (0, depth - left_over), value=float("-inf")).view(-1, blocks + 1, depth)
 
 
-def _best_groups(grouped: Tensor, count: int, offset: Tensor) -> Tensor:
-    """Of the groups [n·together, G, depth] the `count` with the largest maxima plus offset [n, together]: [n, count].
+def _best_blocks(blocked: Tensor, count: int, offset: Tensor) -> Tensor:
+    """Indices [beams, count], in a beam's rows · blocks, of the blocks with the largest maximum plus offset.
 
-    Positive floats are in the order of their bits as whole numbers, of which the maximum takes half the time. Other
-    maxima come out too low by that, which matters only if one of them could be among the best.
+    Positive floats are in the order of their bits as integers, whose maximum takes half the time. The integer order of
+    negative floats is reversed, so that the maximum of a block without a positive value comes out too small. That can
+    change the result only if such a block could be among the best, which is checked.
+
+    Args:
+        blocked: [beams·rows_per_beam, blocks, depth].
+        count: K.
+        offset: [beams, rows_per_beam].
     """
 
-    def best(largest: Tensor) -> tuple[Tensor, Tensor]:  # of [n·together, G]
-        raised = largest.view(*offset.shape, -1) + offset.unsqueeze(2)  # [n, together, G]
-        return raised.flatten(1).topk(count)
+    def best(maxima: Tensor) -> tuple[Tensor, Tensor]:  # maxima [beams·rows_per_beam, blocks]
+        ranked = maxima.view(*offset.shape, -1) + offset.unsqueeze(2)  # [beams, rows_per_beam, blocks]
+        return ranked.flatten(1).topk(count)
 
-    if grouped.dtype == torch.float32:
-        value, chosen = best(grouped.view(torch.int32).amax(2).view(torch.float32))
+    if blocked.dtype == torch.float32:
+        value, index = best(blocked.view(torch.int32).amax(2).view(torch.float32))
+        # A block without a positive value has at most its row's offset. If the worst of the best blocks of each beam
+        # reaches the largest offset of the beam, no such block was left out wrongly.
         if bool((value[:, -1] >= offset.amax(1)).all()):
-            return chosen
-    return best(grouped.amax(2).float())[1]
+            return index
+    return best(blocked.amax(2).float())[1]
 
 
 @cache
-def num_groups(vocab: int, count: int) -> int:
-    """Of those in GROUPS, as often as so many columns of a row want it, the number that leaves the fewest over."""
-    times = 1 + count // MOST_WANTED
-    return min(range(GROUPS.start * times, GROUPS.stop * times), key=lambda groups: vocab % groups)
+def num_blocks(vocab: int, count: int) -> int:
+    """Number of blocks for the `count` largest columns of a row: of those in BLOCKS the one that leaves fewest over."""
+    times = 1 + count // COLUMNS_PER_BLOCKS
+    return min(range(BLOCKS.start * times, BLOCKS.stop * times), key=lambda blocks: vocab % blocks)
 
 
-def with_columns(top: Top, logits: Tensor, wanted: Tensor) -> Top:
-    """`top` of `logits` and behind it the columns `wanted` [rows, E], -inf where they are there already or below 0."""
-    column = torch.cat([top.column, wanted.clamp(min=0)], dim=1)  # [rows, K + E]
-    known = torch.cat([top.column, wanted], dim=1)
-    again = (wanted.unsqueeze(2) == known.unsqueeze(1)).tril(top.column.size(1) - 1).any(2)  # [rows, E]
-    value = logits.gather(1, column[:, top.column.size(1) :]).float().masked_fill(again | (wanted < 0), float("-inf"))
-    return Top(torch.cat([top.value, value], dim=1), torch.zeros_like(column), column)
+def append_columns(top: TopK, logits: Tensor, required: Tensor) -> TopK:
+    """`top` of each row of `logits`, followed by the columns `required` [rows, E].
+
+    The value is -inf where the column is in `top` already, is repeated, or is negative (padding).
+    """
+    column = torch.cat([top.column, required.clamp(min=0)], dim=1)  # [rows, K + E]
+    known = torch.cat([top.column, required], dim=1)
+    is_repeated = (required.unsqueeze(2) == known.unsqueeze(1)).tril(top.column.size(1) - 1).any(2)  # [rows, E]
+    value = logits.gather(1, column[:, top.column.size(1) :]).float()
+    value = value.masked_fill(is_repeated | (required < 0), float("-inf"))  # [rows, E]
+    return TopK(torch.cat([top.value, value], dim=1), top.row[:, :1].expand_as(column), column)
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
-    """log sum exp of each row of `logits` [rows, V], in float32 [rows]."""
+    """log sum exp of each row of `logits` [rows, V], in float32 [rows].
+
+    `logsumexp` subtracts the maximum first, which takes a pass over the logits. Where the plain sum of exponentials is
+    in the range of float32, its logarithm is the same; trained models have such logits.
+    """
     if logits.is_cuda:
         return logits.float().logsumexp(-1)
     if logits.size(0) == 0:
         return logits.new_zeros(0, dtype=torch.float32)
-    at_once = range(0, logits.size(0), EXPONENTIALS_AT_ONCE)
-    mass = torch.cat([logits[row : row + EXPONENTIALS_AT_ONCE].float().exp().sum(1) for row in at_once])  # [rows]
-    least, most = mass.aminmax()
-    if float(least) > LEAST_MASS and float(most) < float("inf"):  # logits of a trained model are small enough
-        return mass.log()
-    in_range = (mass > LEAST_MASS) & (mass < float("inf"))
-    return torch.where(in_range, mass.log(), logits.float().logsumexp(1))
+    chunks = range(0, logits.size(0), EXP_CHUNK_ROWS)
+    total = torch.cat([logits[row : row + EXP_CHUNK_ROWS].float().exp().sum(1) for row in chunks])  # [rows]
+    smallest, largest = total.aminmax()
+    if float(smallest) > MIN_EXP_SUM and float(largest) < float("inf"):
+        return total.log()
+    in_range = (total > MIN_EXP_SUM) & (total < float("inf"))
+    return torch.where(in_range, total.log(), logits.float().logsumexp(1))

@@ -1,4 +1,4 @@
-"""How search sees a model: `start` and `step`, and a state of which it may only choose rows and sentences."""
+"""The interface of search: how it calls a model (`start`, `step`), what it is asked for and what it returns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.selection import Selection
+from mtkit.search.beam.selection import ExtensionSelector
 from mtkit.search.constraints.constraint import Constraint
 
 
-class State(Protocol):
-    """What a decoder carries; the W hypotheses of sentence b are the rows b·W ... b·W + W - 1."""
+class DecoderState(Protocol):
+    """State of a decoder; the W hypotheses of sentence b are the rows b·W ... b·W + W - 1."""
 
     @property
     def num_sentences(self) -> int:
@@ -24,86 +24,94 @@ class State(Protocol):
         """B·W."""
 
     def select_rows(self, rows: Tensor) -> Self:
-        """Reorder, repeat or drop hypotheses; `rows` [B·W'] keeps them grouped by sentence."""
+        """Reorder, repeat or drop hypotheses; `rows` [B·W'] must keep them grouped by sentence."""
 
     def keep_sentences(self, sentences: Tensor) -> Self:
-        """Keep the sentences [N] with all their hypotheses; the others leave."""
+        """Keep the sentences [N] with all their hypotheses, in this order. `self` must not be used afterwards."""
 
 
-class Step(Protocol):
+class DecoderStep(Protocol):
     """One decoder position of every hypothesis."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> DecoderState:
         """The next state."""
 
     @property
     def attention(self) -> Tensor | None:
-        """[rows, H, S], weights over the source."""
+        """Attention weights over the source [rows, H, S]."""
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
-        """Those of n rows [n, V], or [n, C] if there is a shortlist; any float type.
+        """Logits of n rows, [n, V], or [n, C] with a shortlist; any float type.
 
-        They may be computed when they are asked for, which is once for each row, and search may write into them.
+        They may be computed by this call. Search calls it once for each row and may write into the result.
         """
 
-    def argmax(self, banned: Tensor) -> Tensor | None:
-        """The column [rows] of the largest logit but for the columns `banned`, if that is found without all logits."""
+    def fast_argmax(self, banned: Tensor) -> Tensor | None:
+        """The column [rows] with the largest logit, the columns `banned` excluded; None: take it from the logits."""
 
 
 class Stepper(Protocol):
-    """A model, an ensemble, or a scripted table of a test."""
+    """Step function of a decoder: a model, an ensemble, or the scripted table of a test."""
 
-    def start(self, source: Any, columns: Tensor | None = None) -> Any:
-        """Encode B sentences; the state has one row for each. `columns` [C] narrows the logits to these ids."""
+    def start(self, source: Any, shortlist_ids: Tensor | None = None) -> Any:
+        """Encode B sentences.
 
-    def step(self, token: Tensor, state: Any) -> Step:
-        """Feed one token [rows] to each hypothesis (`bos` first) and give the logits of the next."""
+        Args:
+            source: the sentences.
+            shortlist_ids: [C], ids to which the logits are restricted; None: the whole vocabulary.
+
+        Returns:
+            The DecoderState, with one row for each sentence.
+        """
+
+    def step(self, token: Tensor, state: Any) -> DecoderStep:
+        """Extend each hypothesis by one token [rows] (`bos` first) and compute the distribution of the next."""
 
 
 @dataclass(frozen=True)
-class Symbols:
-    """The ids that search knows by meaning; `banned` are never generated (padding, control pieces)."""
+class SpecialIds:
+    """Ids with a meaning for search; `banned` ids (padding, control tokens) are never generated."""
 
-    size: int  # V
+    vocab_size: int  # V
     bos: int
     eos: int
     banned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """B sentences to translate at once.
+class SearchRequest:
+    """A batch of B sentences to be translated.
 
     Attributes:
-        source: what the stepper's `start` takes; search does not look into it.
-        max_length: [B] int64, pieces at most, the end of sentence not counted.
-        min_length: [B] int64, pieces at least; where it is above `max_length`, that holds.
-        lines: [B] int64, a number for each sentence that does not depend on its batch (seeds of sampling).
-        real: [B, S] where the source holds tokens; only a coverage penalty asks for it.
-        constraints: those of these sentences (a prefix, phrases), applied after the search's own.
-        selection: takes the place of the search's own where a beam is searched; of one group.
-        columns: [C] the ids to which the output is narrowed (a shortlist, with `eos` in it), or None.
+        source: the argument of the stepper's `start`; opaque to search.
+        max_length: [B] int64, maximum number of tokens, the end of sentence not counted.
+        min_length: [B] int64, minimum number of tokens; `max_length` has precedence where it is smaller.
+        sentence_ids: [B] int64, a number for each sentence that does not depend on its batch (seeds sampling).
+        real: [B, S] bool, True for source tokens, False for padding; needed by the coverage penalty only.
+        constraints: constraints of these sentences (prefix, phrases), applied after those of the search.
+        selector: replaces the beam search's own selector; it must have one group.
+        shortlist_ids: [C], ids to which the output is restricted, `eos` among them; None: the whole vocabulary.
     """
 
     source: Any
     max_length: Tensor
     min_length: Tensor
-    lines: Tensor
+    sentence_ids: Tensor
     real: Tensor | None = None
     constraints: tuple[Constraint, ...] = ()
-    columns: Tensor | None = None
-    selection: Selection | None = None
+    shortlist_ids: Tensor | None = None
+    selector: ExtensionSelector | None = None
 
     @classmethod
-    def of(cls, source: Any, max_length: Tensor, *, columns: Tensor | None = None) -> Request:
-        """A request with no minimum and sentences numbered from 0."""
+    def of(cls, source: Any, max_length: Tensor, *, shortlist_ids: Tensor | None = None) -> SearchRequest:
+        """A request without a minimum length, with sentences numbered from 0."""
         return cls(
             source=source,
             max_length=max_length,
             min_length=torch.zeros_like(max_length),
-            lines=torch.arange(max_length.numel(), device=max_length.device),
-            columns=columns,
+            sentence_ids=torch.arange(max_length.numel(), device=max_length.device),
+            shortlist_ids=shortlist_ids,
         )
 
     @property
@@ -112,30 +120,36 @@ class Request:
         return self.max_length.numel()
 
 
-class Columns:
-    """The one place where columns of narrowed logits and ids of the vocabulary are mapped to each other."""
+class ShortlistMap:
+    """Mapping between the columns of logits and ids of the vocabulary; the identity without a shortlist.
 
-    def __init__(self, symbols: Symbols, columns: Tensor | None, device: torch.device) -> None:
-        """Raises ValueError if there are columns and `eos` is none of them; `device` is that of the logits."""
-        self.ids = columns
-        if columns is None:
-            self.eos = symbols.eos
-            banned = list(symbols.banned)
+    Attributes:
+        ids: [C] the id of each column; None: column c is id c.
+        eos: column of the end of sentence.
+        banned: columns that are never generated.
+    """
+
+    def __init__(self, special_ids: SpecialIds, shortlist_ids: Tensor | None, device: torch.device) -> None:
+        """Raises ValueError if the shortlist lacks `eos`; `device` is that of the logits."""
+        self.ids = shortlist_ids
+        if shortlist_ids is None:
+            self.eos = special_ids.eos
+            banned = list(special_ids.banned)
         else:
-            found = columns.tolist()
-            if symbols.eos not in found:
-                raise ValueError(f"the end of sentence ({symbols.eos}) is not among the {len(found)} columns")
-            self.eos = found.index(symbols.eos)
-            banned = [column for column, piece in enumerate(found) if piece in set(symbols.banned)]
+            ids = shortlist_ids.tolist()
+            if special_ids.eos not in ids:
+                raise ValueError(f"the end of sentence ({special_ids.eos}) is not among the {len(ids)} shortlist ids")
+            self.eos = ids.index(special_ids.eos)
+            banned = [column for column, token in enumerate(ids) if token in set(special_ids.banned)]
         self.banned = torch.tensor(banned, dtype=torch.int64, device=device)
 
-    def widen(self, log_prob: Tensor, size: int) -> Tensor:
-        """Log-probabilities [rows, C] as [rows, V], -inf where there is no column."""
+    def to_full_vocab(self, log_prob: Tensor, vocab_size: int) -> Tensor:
+        """Log-probabilities [rows, C] as [rows, V], -inf for ids that are not in the shortlist."""
         if self.ids is None:
             return log_prob
-        wide = log_prob.new_full((log_prob.size(0), size), float("-inf"))  # [rows, V]
-        wide[:, self.ids] = log_prob
-        return wide
+        full = log_prob.new_full((log_prob.size(0), vocab_size), float("-inf"))  # [rows, V]
+        full[:, self.ids] = log_prob
+        return full
 
     def to_ids(self, column: Tensor) -> Tensor:
         """Ids of columns, any shape."""
@@ -144,20 +158,20 @@ class Columns:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One ended translation of one sentence.
+    """A finished translation of one sentence.
 
     Attributes:
         tokens: ids without `bos` and `eos`.
-        log_prob: the model's own log-probability of the tokens and the end of sentence, nats.
-        score: what it was ranked by (after length penalty, coverage and constraints).
-        piece_log_probs: of each token and, last, of the end of sentence; they sum to `log_prob`.
-        finished: False if a limit or a constraint forced the end.
-        attention: [T, S] weights over the source for each token, mean of heads, if they were asked for.
+        log_prob: the model's log-probability of the tokens and the end of sentence, nats.
+        score: ranking value: after length penalty, coverage penalty and constraints.
+        token_log_probs: log-probability of each token and, last, of the end of sentence; their sum is `log_prob`.
+        finished: False if a length limit or a constraint forced the end.
+        attention: [T, S] attention over the source for each token, averaged over heads; None unless requested.
     """
 
     tokens: list[int]
     log_prob: float
     score: float
-    piece_log_probs: list[float]
+    token_log_probs: list[float]
     finished: bool = True
     attention: Tensor | None = None

@@ -1,4 +1,7 @@
-"""Search that never turns back: each hypothesis follows one path, of the most probable pieces or of drawn ones."""
+"""Search along single paths: each hypothesis is extended by one token at a time and never discarded.
+
+The token is the most probable one (greedy search), or a sampled one (sampling.py).
+"""
 
 from __future__ import annotations
 
@@ -9,104 +12,114 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mtkit.search.compaction import closed_up, many, members
-from mtkit.search.constraints.constraint import Constraint, Prefixes, apply
-from mtkit.search.fast_topk import log_normaliser, parts, top_columns
-from mtkit.search.interface import Columns, Hypothesis, Request, State, Step, Stepper, Symbols
+from mtkit.search.constraints.constraint import Prefixes
+from mtkit.search.fast_topk import log_normaliser, row_chunks, top_k
+from mtkit.search.interface import DecoderStep, Hypothesis, SearchRequest, Stepper
 from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.run import SearchParts, SearchRun, compaction_order
 
 
-class Place(NamedTuple):
-    """Where in the request and in its hypothesis a piece is chosen; the same in every batch."""
+class SampleKey(NamedTuple):
+    """Identity of a choice; the same in every batch, so that it can seed a random number."""
 
-    line: Tensor  # [rows] of the request's `lines`
-    path: Tensor  # [rows] number of the hypothesis of its sentence
+    sentence_id: Tensor  # [rows] of the request's `sentence_ids`
+    path: Tensor  # [rows] index of the hypothesis among those of its sentence
     step: int
 
 
-class Chosen(NamedTuple):
-    """What comes next, for each row."""
+class NextToken(NamedTuple):
+    """The token that each hypothesis is extended with."""
 
     column: Tensor  # [rows]
-    log_prob: Tensor | None  # [rows] the model's own, nats, if it is wanted
-    forced: Tensor  # [rows] bool, nothing was left but to end
+    log_prob: Tensor | None  # [rows] the model's log-probability, nats; None unless requested
+    forced: Tensor  # [rows] bool, the end of sentence was the only choice
 
 
-class Pick(Protocol):
-    """Chooses the next piece of each hypothesis."""
+class TokenChooser(Protocol):
+    """Chooses the next token of each hypothesis."""
 
-    def __call__(self, logits: Tensor, place: Place) -> Tensor:
-        """Columns [rows] of `logits` [rows, C]; forbidden ones are -inf."""
-
-
-def most_probable(logits: Tensor, place: Place) -> Tensor:
-    """Greedy search."""
-    return top_columns(logits, 1).column.squeeze(1)
+    def __call__(self, logits: Tensor, key: SampleKey) -> Tensor:
+        """Columns [rows] of `logits` [rows, C]; forbidden columns are -inf."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Walk:
-    """One path for each hypothesis.
+def argmax(logits: Tensor, key: SampleKey) -> Tensor:
+    """The most probable token: greedy search."""
+    return top_k(logits, 1).column.squeeze(1)
+
+
+@dataclass(frozen=True)
+class SinglePathSearch:
+    """Follows `num_paths` independent paths for each sentence.
 
     Attributes:
-        symbols: ids with a meaning.
-        pick: chooses the next piece.
-        penalty: scores the ended hypotheses.
-        paths: hypotheses walked for each sentence (more than one make sense only if `pick` draws).
-        n_best: hypotheses given back for each sentence, at most `paths`.
-        constraints: applied to the log-probabilities of what may come next.
-        with_log_probs: without them (NaN) greedy search is spared a pass over the logits of every step.
-        with_attention: give attention with the hypotheses.
+        parts: `n_best` is at most `num_paths`; beam size, patience and coverage are ignored.
+        choose: chooses the next token.
+        num_paths: hypotheses of each sentence; more than one are useful only if `choose` is random.
     """
 
-    symbols: Symbols
-    penalty: LengthPenalty
-    pick: Pick = most_probable
-    paths: int = 1
-    n_best: int = 1
-    constraints: tuple[Constraint, ...] = ()
-    with_log_probs: bool = True
-    with_attention: bool = False
+    parts: SearchParts
+    choose: TokenChooser = argmax
+    num_paths: int = 1
+
+    @property
+    def with_log_probs(self) -> bool:
+        """Whether log-probabilities are computed: if requested, or to rank several hypotheses."""
+        return self.parts.with_log_probs or self.num_paths > 1
 
     @torch.inference_mode()
-    def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each sentence by score, at least one each; drawn ones may be equal."""
+    def __call__(self, stepper: Stepper, request: SearchRequest) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each sentence by score, at least one each; sampled ones may be equal."""
         if not request.num_sentences:
             return []
-        run = _Run(self, request)
-        run.follow(stepper)
-        found = run.trail.hypotheses(self.penalty)
-        sentences = [found[i * self.paths : (i + 1) * self.paths] for i in range(request.num_sentences)]
-        return [sorted(paths, key=lambda h: -h.score)[: self.n_best] for paths in sentences]
+        run = _PathRun(self, stepper, request)
+        run.run()
+        hypotheses = run.history.hypotheses(self.parts.length_penalty)
+        sentences = [hypotheses[i * self.num_paths : (i + 1) * self.num_paths] for i in range(request.num_sentences)]
+        return [sorted(paths, key=lambda h: -h.score)[: self.parts.n_best] for paths in sentences]
 
 
-class _Trail:
-    """What was chosen at each step, and for which path."""
+class _HistoryStep(NamedTuple):
+    """The tokens chosen at one step, for the paths that are in the batch."""
+
+    path: Tensor  # [rows]
+    token: Tensor  # [rows]
+    log_prob: Tensor | None  # [rows]
+    attention: Tensor | None  # [rows, S]
+
+
+class _PathHistory:
+    """The tokens of all paths, kept as lists of steps; assembled into hypotheses once, after the last step."""
 
     def __init__(self, num_paths: int) -> None:
         self.num_paths = num_paths
         self.lengths = torch.zeros(num_paths, dtype=torch.int64)
         self.forced = torch.zeros(num_paths, dtype=torch.bool)
-        self.steps: list[tuple[Tensor, Tensor, Tensor | None, Tensor | None]] = []
+        self.steps: list[_HistoryStep] = []
 
     def add(self, path: Tensor, token: Tensor, log_prob: Tensor | None, attention: Tensor | None) -> None:
-        """The tokens [rows] chosen for the paths [rows]."""
-        mean = None if attention is None else attention.float().mean(1)  # [rows, S]
-        own = None if log_prob is None else log_prob.cpu()
-        self.steps.append((path.cpu(), token.cpu(), own, None if mean is None else mean.cpu()))
+        """Append the tokens [rows] of the paths [rows], and their attention [rows, H, S]."""
+        mean = None if attention is None else attention.float().mean(1).cpu()  # [rows, S]
+        self.steps.append(_HistoryStep(path.cpu(), token.cpu(), None if log_prob is None else log_prob.cpu(), mean))
+
+    def end(self, path: Tensor, length: int, forced: Tensor) -> None:
+        """The paths [rows] end with `length` tokens; `forced` [rows]: without choosing the end of sentence freely."""
+        self.lengths[path.cpu()] = length
+        self.forced[path.cpu()] = forced.cpu()
 
     def hypotheses(self, penalty: LengthPenalty) -> list[Hypothesis]:
-        """All paths, ended."""
+        """The hypotheses of all paths."""
         tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
         log_probs = torch.full((self.num_paths, len(self.steps)), math.nan)
-        for t, (paths, token, log_prob, _) in enumerate(self.steps):
-            tokens[paths, t] = token
-            if log_prob is not None:
-                log_probs[paths, t] = log_prob
+        for t, step in enumerate(self.steps):
+            tokens[step.path, t] = step.token
+            if step.log_prob is not None:
+                log_probs[step.path, t] = step.log_prob
         lengths = self.lengths.tolist()
-        pieces = [row[: length + 1] for row, length in zip(log_probs.tolist(), lengths, strict=True)]
+        token_log_probs = [row[: length + 1] for row, length in zip(log_probs.tolist(), lengths, strict=True)]
+        # A path that ended before the model was asked for the end of sentence has no log-probability.
         total = [
-            math.fsum(row) if len(row) == length + 1 else math.nan for row, length in zip(pieces, lengths, strict=True)
+            math.fsum(row) if len(row) == length + 1 else math.nan
+            for row, length in zip(token_log_probs, lengths, strict=True)
         ]
         score = penalty.score(torch.tensor(total), self.lengths + 1).tolist()
         forced = self.forced.tolist()
@@ -115,7 +128,7 @@ class _Trail:
                 tokens=row[:length],
                 log_prob=total[path],
                 score=score[path],
-                piece_log_probs=pieces[path],
+                token_log_probs=token_log_probs[path],
                 finished=not forced[path],
                 attention=self._attention(path, length),
             )
@@ -123,110 +136,103 @@ class _Trail:
         ]
 
     def _attention(self, path: int, length: int) -> Tensor | None:
-        if not self.steps or self.steps[0][3] is None:
+        """[T, S], or None if no attention was recorded."""
+        if not self.steps or self.steps[0].attention is None:
             return None
-        rows = [step[3][step[0] == path] for step in self.steps[:length] if step[3] is not None]
-        return torch.cat([self.steps[0][3][:0], *rows])  # [T, S]
+        rows = [step.attention[step.path == path] for step in self.steps[:length] if step.attention is not None]
+        return torch.cat([self.steps[0].attention[:0], *rows])
 
 
-class _Run:
-    """One search: what does not change during it, and the trail."""
+class _PathRun(SearchRun):
+    """One search; the items of a sentence are its paths."""
 
-    def __init__(self, search: Walk, request: Request) -> None:
-        self.search = search
-        self.request = request
-        self.constraints = (*search.constraints, *request.constraints)
-        self.max_length = request.max_length.repeat_interleave(search.paths)  # [all paths]
-        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(search.paths)
-        device = self.max_length.device
-        self.narrow = Columns(search.symbols, request.columns, device)
-        self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
-        self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
-        self.greedy = search.pick is most_probable and not (search.with_log_probs or self.constraints)
-        self.trail = _Trail(self.max_length.numel())
+    def __init__(self, search: SinglePathSearch, stepper: Stepper, request: SearchRequest) -> None:
+        super().__init__(search.parts, stepper, request, per_sentence=search.num_paths)
+        self.choose = search.choose
+        self.with_log_probs = search.with_log_probs
+        # Only plain greedy search can leave the choice to the model, which may find it without all logits.
+        self.may_use_argmax = search.choose is argmax and not (self.with_log_probs or self.constraints)
+        self.history = _PathHistory(self.num_items)
 
-    def follow(self, stepper: Stepper) -> None:
-        """Choose piece after piece until every path has ended."""
-        search, paths = self.search, self.search.paths
-        device = self.max_length.device
-        state: State = stepper.start(self.request.source, self.request.columns)
-        if paths > 1:
-            state = state.select_rows(torch.arange(state.num_rows, device=device).repeat_interleave(paths))
-        path = torch.arange(self.max_length.numel(), device=device)  # [rows]
-        token = torch.full_like(path, search.symbols.bos)
-        tokens = token.new_zeros(path.numel(), 0)  # [rows, t], for constraints
-        over = torch.zeros_like(path, dtype=torch.bool)  # ended, and not yet gone
-        step_number = 0
+    def run(self) -> None:
+        """Extend all paths by one token after another, until every path has ended."""
+        state = self.start()
+        path = torch.arange(self.num_items, device=self.device)  # [rows] index of each row's path
+        token = torch.full_like(path, self.parts.special_ids.bos)
+        tokens = token.new_zeros(path.numel(), 0)  # [rows, t], grown only if there are constraints, which need it
+        finished = torch.zeros_like(path, dtype=torch.bool)  # ended, but still in the batch
+        length = 0
         while path.numel():
-            at_limit = step_number >= self.max_length[path]
-            if not (search.with_log_probs or step_number in self.between) and bool((over | at_limit).all()):
-                self._end(path[~over], step_number, at_limit[~over])
+            at_limit = length >= self.max_length[path]
+            # Where the end is forced for all and its log-probability is not requested, the last step is skipped.
+            check_limit = not (self.with_log_probs or length in self.unconstrained_lengths)
+            if check_limit and bool((finished | at_limit).all()):
+                self.history.end(path[~finished], length, at_limit[~finished])
                 return
-            step = stepper.step(token, state)
+            step = self.stepper.step(token, state)
             state = step.state
-            chosen = self._choose(step, path, tokens, at_limit)
+            chosen = self._next_token(step, path, tokens, at_limit)
             token = self.columns.to_ids(chosen.column)
-            self.trail.add(path, token, chosen.log_prob, step.attention if search.with_attention else None)
+            attention = step.attention if self.parts.with_attention else None
+            self.history.add(path, token, chosen.log_prob, attention)
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
-            step_number += 1
-            ended = (chosen.column == self.columns.eos) & ~over
+            length += 1
+            ended = (chosen.column == self.columns.eos) & ~finished
             if not bool(ended.any()):
                 continue
-            self._end(path[ended], step_number - 1, chosen.forced[ended])
-            over = over | ended
-            left = over.view(-1, paths).all(1)  # [B]
-            if bool(left.all()):
+            self.history.end(path[ended], length - 1, chosen.forced[ended])
+            finished = finished | ended
+            # A sentence leaves the batch with all its paths at once, so that each keeps the same number of rows.
+            sentences = finished.view(-1, self.per_sentence).all(1)  # [B]
+            if bool(sentences.all()):
                 return
-            if many(left):
-                stay = closed_up(left)
-                state = state.keep_sentences(stay)
-                rows = members(stay, paths)
-                path, token, tokens, over = path[rows], token[rows], tokens[rows], over[rows]
+            order = compaction_order(sentences)
+            if order is not None:
+                state = state.keep_sentences(order)
+                rows = self.items_of(order)
+                path, token, tokens, finished = path[rows], token[rows], tokens[rows], finished[rows]
 
-    def _choose(self, step: Step, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
-        """What comes next, for each row."""
-        if self.greedy and len(self.trail.steps) in self.between:
-            column = step.argmax(self.columns.banned)
+    def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
+        """The next token of each row."""
+        if self.may_use_argmax and len(self.history.steps) in self.unconstrained_lengths:
+            column = step.fast_argmax(self.columns.banned)
             if column is not None:
-                return Chosen(column, None, at_limit)
-        found = [
-            self._choose_from(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
-            for rows in parts(path.numel(), path.device)
+                return NextToken(column, None, at_limit)
+        # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
+        chunks = [
+            self._choose(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
+            for rows in row_chunks(path.numel(), path.device)
         ]
-        if len(found) == 1:
-            return found[0]
-        columns, log_prob, forced = zip(*found, strict=True)
-        return Chosen(torch.cat(columns), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
+        if len(chunks) == 1:
+            return chunks[0]
+        columns, log_prob, forced = zip(*chunks, strict=True)
+        return NextToken(torch.cat(columns), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
 
-    def _choose_from(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> Chosen:
-        """What comes next by these logits [rows, V or C], which are written into."""
-        columns, search = self.columns, self.search
+    def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
+        """The next tokens according to these logits [n, V or C], which are overwritten."""
+        eos, sentence = self.columns.eos, path // self.per_sentence
         own = logits
-        normaliser = log_normaliser(logits) if search.with_log_probs or self.constraints else None  # [rows]
+        normaliser = log_normaliser(logits) if self.with_log_probs or self.constraints else None  # [n]
         if self.constraints and normaliser is not None:
-            own = self.narrow.widen(logits.float() - normaliser.unsqueeze(1), search.symbols.size)
+            own, logits = self.constrain(logits, normaliser, Prefixes(tokens, sentence))  # [n, V]
             normaliser = torch.zeros_like(normaliser)
-            logits = apply(self.constraints, Prefixes(tokens, path // search.paths), own).clone()
-        elif search.with_log_probs:
-            own = logits.clone() if len(columns.banned) else logits
-        end = own[:, columns.eos].clone()  # [rows]
-        logits.index_fill_(1, columns.banned, float("-inf"))
-        length = len(self.trail.steps)
-        limited = bool(self.constraints) or length not in self.between
-        if limited:
-            early = length < self.min_length[path]
-            logits[:, columns.eos] = logits[:, columns.eos].masked_fill(early, float("-inf"))
-        place = Place(self.request.lines[path // search.paths], path % search.paths, length)
-        chosen, forced = self.search.pick(logits, place), at_limit
-        if limited:
-            forced = at_limit | (logits.gather(1, chosen.unsqueeze(1)).squeeze(1) == float("-inf"))
-            chosen = torch.where(forced, columns.eos, chosen)
+        # Below, only banned columns and the end of sentence are overwritten, perhaps in `own` too. A banned token is
+        # never chosen, and the end is saved here: its log-probability is needed also where it is not allowed.
+        end = own[:, eos].clone()  # [n]
+        logits.index_fill_(1, self.columns.banned, float("-inf"))
+        length = len(self.history.steps)
+        is_limited = bool(self.constraints) or length not in self.unconstrained_lengths
+        if is_limited:
+            too_short = length < self.min_length[path]
+            logits[:, eos] = logits[:, eos].masked_fill(too_short, float("-inf"))
+        key = SampleKey(self.request.sentence_ids[sentence], path % self.per_sentence, length)
+        column, forced = self.choose(logits, key), at_limit
+        if is_limited:
+            # The end is forced at the maximum length, and where the constraints allow nothing at all.
+            forced = at_limit | (logits.gather(1, column.unsqueeze(1)).squeeze(1) == float("-inf"))
+            column = torch.where(forced, eos, column)
         if normaliser is None:
-            return Chosen(chosen, None, forced)
-        value = torch.where(chosen == columns.eos, end, own.gather(1, chosen.unsqueeze(1)).squeeze(1))
-        return Chosen(chosen, value.float() - normaliser, forced)
-
-    def _end(self, path: Tensor, length: int, forced: Tensor) -> None:
-        self.trail.lengths[path.cpu()] = length
-        self.trail.forced[path.cpu()] = forced.cpu()
+            return NextToken(column, None, forced)
+        value = torch.where(column == eos, end, own.gather(1, column.unsqueeze(1)).squeeze(1))
+        return NextToken(column, value.float() - normaliser, forced)

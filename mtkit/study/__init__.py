@@ -1,0 +1,13 @@
+"""Studies: variants of a recipe, each trained from several seeds and compared in one table.
+
+config        StudyConfig: the keys of a study file
+load          a study file -> a checked recipe for each variant
+runs          one run folder for each variant and seed, and its result
+jobs          training in parallel processes, on shares of the CPU or on GPUs
+run           the whole study, from its runs to its report
+plan          the runs with their expected time, without training
+results       mean, standard deviation and significance of every metric; tables
+report        files and plots beside the runs
+by_length     BLEU of short and of long sentences
+free_running  validation loss without teacher forcing
+"""

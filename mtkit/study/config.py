@@ -1,4 +1,4 @@
-"""What a study file says: recipes that differ in what is studied, and how they are compared."""
+"""Configuration of a study: variants of a recipe and how they are compared."""
 
 from __future__ import annotations
 
@@ -8,43 +8,47 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mtkit.recipe.yaml_reader import Origin, Stated
+from mtkit.recipe.yaml_reader import LocatedValue, Origin
 
-Name = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$")]  # it names a folder
+VariantName = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$")]  # name of a folder
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Words = Annotated[int, Field(gt=0)]
+NumWords = Annotated[int, Field(gt=0)]
 
 
-def nothing() -> Stated:
-    """A part of a recipe that states nothing."""
-    return Stated({}, Origin("", Path(), from_file=False))
+def empty() -> LocatedValue:
+    """Empty partial recipe."""
+    return LocatedValue({}, Origin("", Path(), from_file=False))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyConfig:
     """Variants of one recipe, each trained from every seed.
 
-    A variant is a part of a recipe in the recipe's own form. It is stated on top of the budget, and that on top of the
-    base, by the rules of `base:` in a recipe.
+    `common` and each variant are partial recipes. The recipe of a variant is base, then `common`, then the variant,
+    merged like a recipe and its `base:`.
     """
 
-    name: Name  # names the folder, runs/NAME
-    base: str  # a recipe: a file, relative to this one, or the name of a shipped one
-    budget: Stated = field(default_factory=nothing)  # a part of a recipe: what all variants have in common
-    variants: dict[Name, Stated] = field(default_factory=dict)  # a part of a recipe each
-    grid: dict[str, Annotated[list[Stated], Field(min_length=1)]] = field(default_factory=dict)  # values by their path
-    begin_from: dict[str, str] = field(default_factory=dict)  # a variant that goes on from another's model: that other
-    seeds: Annotated[list[Seed], Field(min_length=1)] = field(default_factory=lambda: [1, 2, 3])  # three show a spread
-    test: str | None = None  # the test set to compare by; null: the recipe's first
-    baseline: str | None = None  # the variant that the others are tested against; null: the first
-    by_length: list[Words] = field(default_factory=list)  # BLEU too of sources with up to so many words, and of longer
-    exposure_bias: bool = False  # measure the loss without the truth to read, and repetition
+    name: VariantName  # name of the folder, runs/NAME
+    base: str  # recipe: a file, relative to this one, or the name of a built-in recipe
+    common: LocatedValue = field(default_factory=empty)  # partial recipe that all variants share
+    variants: dict[VariantName, LocatedValue] = field(default_factory=dict)  # partial recipes by name
+    # values by the path of their key; every combination is a variant
+    grid: dict[str, Annotated[list[LocatedValue], Field(min_length=1)]] = field(default_factory=dict)
+    # variant: the variant whose trained model it is initialised from
+    init_from_variant: dict[str, str] = field(default_factory=dict)
+    # three seeds are enough for a standard deviation
+    seeds: Annotated[list[Seed], Field(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
+    test: str | None = None  # test set of the comparison; null: the recipe's first
+    baseline: str | None = None  # variant that the others are tested against; null: the first
+    # also report BLEU by source length: maximum number of words of each group; longer sources are a group of their own
+    bleu_by_length: list[NumWords] = field(default_factory=list)
+    exposure_bias: bool = False  # also measure free-running loss and repetition
 
     def __post_init__(self) -> None:
         if not self.variants and not self.grid:
-            raise ValueError("variants: there is nothing to compare; name variants, or values in grid")
+            raise ValueError("variants: nothing to compare; add variants or a grid")
         for seed in self.seeds:
             if self.seeds.count(seed) > 1:
-                raise ValueError(f"seeds: {seed} is there twice; equal seeds give equal runs")
-        if any(above <= below for below, above in zip(self.by_length, self.by_length[1:], strict=False)):
-            raise ValueError(f"by_length: {self.by_length} does not rise; state the limits from short to long")
+                raise ValueError(f"seeds: {seed} occurs twice; equal seeds give equal runs")
+        if any(above <= below for below, above in zip(self.bleu_by_length, self.bleu_by_length[1:], strict=False)):
+            raise ValueError(f"bleu_by_length: {self.bleu_by_length} is not ascending; sort the limits")

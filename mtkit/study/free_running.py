@@ -1,4 +1,4 @@
-"""The loss of a model that reads what it said itself: beside that under teacher forcing, a measure of exposure bias."""
+"""Free-running loss: validation loss of a decoder that reads its own tokens, a measure of exposure bias."""
 
 from __future__ import annotations
 
@@ -15,52 +15,51 @@ from mtkit.corpus.store import Store
 from mtkit.io.files import hash_file, write_json
 from mtkit.model_folder.folder import WEIGHTS, read_model
 from mtkit.models.interface import TranslationModel
-from mtkit.pipeline.records import read_json
-from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
-from mtkit.training.decoder_inputs.token_sampler import choose_best
+from mtkit.training.decoder_inputs.token_sampler import sample_argmax
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
-FILE = "free_running.json"
+CACHE_FILE = "free_running.json"
 BATCH_TOKENS = 4096  # sentences × longest side; the loss does not depend on it
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What the run folder remembers of it, for the weights of this hash."""
+class CachedLoss:
+    """Content of the cache file in the run folder; valid for the weights with this hash."""
 
     weights: str
-    nats_per_piece: FiniteFloat
+    nats_per_token: FiniteFloat
 
 
 class FreeRunning:
-    """The decoder reads the likeliest piece after what it has read, never the truth but for a sentence's first."""
+    """Decoder input without teacher forcing: after bos, the decoder reads its own most probable tokens."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
-        """See DecoderInput."""
-        nowhere = torch.zeros_like(batch.target.ids, dtype=torch.bool)
-        return step_by_step(model, batch, truth=nowhere, choice=choose_best)
+        """Decoder states of the scored tokens, see DecoderInput."""
+        no_truth = torch.zeros_like(batch.target.ids, dtype=torch.bool)  # [B, T]
+        return step_by_step(model, batch, truth=no_truth, sampler=sample_argmax)
 
     def set_update(self, update: int) -> None:
-        """Nothing changes in the course of training."""
+        """Ignore the update: the input does not change during training."""
 
 
 def free_running_loss(folder: RunFolder) -> float:
-    """Nats per target piece of the valid set if the decoder never reads the truth; kept in the run folder.
+    """Loss on the validation set in nats per reference token, without teacher forcing; cached in the run folder.
 
-    As the loss of validation, to which it compares: of each true piece at its place, whatever was said before.
+    Like the validation loss, it scores each reference token at its position, whatever tokens the decoder has read.
 
     Raises:
-        MissingInputError, DataError: the model or the binary corpus is missing or damaged.
+        MissingInputError, DataError: the model or the binary corpus is missing or corrupted.
     """
-    path = folder.path / FILE
+    path = folder.path / CACHE_FILE
     weights = hash_file(folder.model / WEIGHTS)
-    kept = read_json(path, Kept)
-    if kept and kept["weights"] == weights:
-        return float(kept["nats_per_piece"])
-    found = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))
-    write_json(path, {"weights": weights, "nats_per_piece": found})
-    return found
+    cached = read_json(path, CachedLoss)
+    if cached and cached["weights"] == weights:
+        return float(cached["nats_per_token"])
+    loss = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))
+    write_json(path, {"weights": weights, "nats_per_token": loss})
+    return loss
 
 
 @torch.no_grad()

@@ -1,199 +1,269 @@
-"""The runs of a study, each an `mtkit run` in a process of its own; as many at a time as there are places."""
+"""Training of a study: run folders with a shared corpus, then one `mtkit run` process for each run.
+
+As many processes run at a time as there are device slots: shares of the CPU, or GPUs.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from os import environ
 from pathlib import Path
 
 import torch
 
-from mtkit.errors import Interrupted, MtkitError, TrainingError, UsageError
-from mtkit.hardware import find_device
-from mtkit.io.files import reading, writing
+from mtkit.errors import ComputeError, Interrupted, MtkitError, UsageError
+from mtkit.hardware import parse_device
+from mtkit.io.files import atomic_folder, translate_read_errors, translate_write_errors
+from mtkit.pipeline.open_run import open_run
+from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus, prepare_tokenizer
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.robustness.signals import Signals
 
-SECONDS = 0.2  # between two looks at the processes
+POLL_SECONDS = 0.2  # between two checks of the processes
 
-
-_ERROR = "mtkit: error: "  # how a command begins its last words
-
-
-@dataclass(frozen=True)
-class Child:
-    """A run in its process."""
-
-    run: StudyRun
-    place: Place
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    def begin(cls, run: StudyRun, place: Place, command: Sequence[str]) -> Child:
-        """Start the process; what it says goes to output.txt in the run folder."""
-        run.forget_failure()
-        with writing(run.folder.path), cls.output(run).open("wb") as said:
-            process = subprocess.Popen(command, env={**environ, **place.environment}, stdout=said, stderr=said)
-        return cls(run, place, process)
-
-    @staticmethod
-    def output(run: StudyRun) -> Path:
-        """The file with what it says."""
-        return run.folder.path / "output.txt"
-
-    def conclude(self) -> str:
-        """What became of a process that has ended; a failed training is noted.
-
-        Raises:
-            MtkitError: it ended for another reason, with its exit code.
-        """
-        code = self.process.returncode
-        if code == 0:
-            return "done"
-        reason = self._last_words()
-        if code < 0 or code == TrainingError.exit_code:
-            reason = reason or f"ended by signal {-code} (9: the memory was used up)"
-            self.run.note_failure(reason)
-            return f"failed: {reason}"
-        failure = MtkitError(f"{self.run.label}: {reason or f'ended with code {code}; see {self.output(self.run)}'}")
-        failure.exit_code = code
-        raise failure
-
-    def _last_words(self) -> str:
-        path = self.output(self.run)
-        with reading(path):
-            said = path.read_text(encoding="utf-8", errors="replace")
-        return said.rpartition(_ERROR)[2].strip() if _ERROR in said else ""
-
-
-def mtkit_run(run: StudyRun) -> list[str]:
-    """The command that trains and scores a run, whose recipe is in its folder, or goes on with it."""
-    return [sys.executable, "-m", "mtkit", "run", str(run.folder.recipe), "--run-dir", str(run.folder.path)]
-
-
-def execute(
-    runs: Sequence[StudyRun],
-    places: Sequence[Place],
-    display: Display,
-    *,
-    command: Callable[[StudyRun], Sequence[str]] = mtkit_run,
-) -> None:
-    """Train and score every run; one whose training fails is noted and does not stop the others.
-
-    A signal is passed on, and the processes save their states. So they do when one of them ends with an error that is
-    none of its training.
-
-    Args:
-        runs: prepared, see prepare.py.
-        places: where they compute.
-        display: is shown what begins and ends.
-        command: of a run.
-
-    Raises:
-        Interrupted: a signal came.
-        MtkitError: one of the processes ended with an error other than TrainingError.
-    """
-    waiting, crew = list(runs), Crew(places, display, command)
-    with Signals() as signals, closing(crew):
-        while waiting or crew.children:
-            crew.begin(waiting)
-            time.sleep(SECONDS)
-            if signals.received is not None:
-                raise Interrupted(signals.received, "interrupted; the same command goes on from there")
-            crew.conclude()
-
-
-class Crew:
-    """The runs that are under way, and the places that are free."""
-
-    def __init__(self, places: Sequence[Place], display: Display, command: Callable[[StudyRun], Sequence[str]]) -> None:
-        self.children: list[Child] = []
-        self.free = list(places)
-        self.display = display
-        self.command = command
-
-    def begin(self, waiting: list[StudyRun]) -> None:
-        """Start as many of the waiting runs as there is place for; those are taken out of the list."""
-        while self.free and (run := self._next(waiting)) is not None:
-            waiting.remove(run)
-            if not _may_begin(run):
-                continue
-            self.children.append(Child.begin(run, self.free.pop(), self.command(run)))
-            self._say(f"{run.label}: begins, {len(waiting)} more to come; in {run.folder.path}")
-
-    def _next(self, waiting: Sequence[StudyRun]) -> StudyRun | None:
-        """The first run that waits for no other."""
-        ahead = [id(run) for run in [*waiting, *(child.run for child in self.children)]]
-        return next((run for run in waiting if id(run.source) not in ahead), None)
-
-    def conclude(self) -> None:
-        """See to those that have ended.
-
-        Raises:
-            MtkitError: as `execute`.
-        """
-        for child in [child for child in self.children if child.process.poll() is not None]:
-            self.children.remove(child)
-            self.free.append(child.place)
-            self._say(f"{child.run.label}: {child.conclude()}")
-
-    def close(self) -> None:
-        """Ask all to end, and wait until they have saved their states."""
-        for child in self.children:
-            child.process.terminate()
-        for child in self.children:
-            child.process.wait()
-
-    def _say(self, result: str) -> None:
-        self.display.event("study", None, {"result": result})
-
-
-def _may_begin(run: StudyRun) -> bool:
-    """Whether there is the model to begin from; if not, that is noted as a failure."""
-    if run.source is None or run.source.is_finished():
-        return True
-    run.note_failure(f"not begun: {run.source.label} has no model to begin from")
-    return False
+_ERROR_PREFIX = "mtkit: error: "  # start of a command's error message
 
 
 @dataclass(frozen=True)
-class Place:
-    """Room for one run: a share of the processor, or a GPU; `environment` confines a process to it."""
+class DeviceSlot:
+    """Computing resources of one run: a share of the CPU, or a GPU; `environment` confines a process to them."""
 
     name: str
     environment: Mapping[str, str]
 
 
-def share_of_cpu(count: int) -> list[Place]:
-    """So many places with equally many threads."""
+def cpu_slots(count: int) -> list[DeviceSlot]:
+    """Divide the CPU threads of this process evenly over `count` slots."""
     threads = max(1, torch.get_num_threads() // count)
-    return [Place(f"{threads} threads", {"OMP_NUM_THREADS": str(threads)})] * count
+    return [DeviceSlot(f"{threads} threads", {"OMP_NUM_THREADS": str(threads)})] * count
 
 
-def gpus(names: Sequence[str]) -> list[Place]:
-    """A place on each GPU, such as cuda:0.
+def gpu_slots(names: Sequence[str]) -> list[DeviceSlot]:
+    """One slot on each named GPU, such as cuda:0.
 
     Raises:
-        UsageError: a name is not that of a GPU, or not of one that is here.
+        UsageError: a name is not that of a GPU, or the GPU does not exist.
     """
-    places = []
+    slots = []
     for name in names:
-        device = find_device(name)
+        device = parse_device(name)
         if device.type != "cuda":
-            raise UsageError(f"device {name}: not a GPU such as cuda:0; --parallel N divides the processor")
-        seen = _visible(torch.cuda.device_count())
-        places.append(Place(name, {"CUDA_VISIBLE_DEVICES": seen[device.index or 0]}))
-    return places
+            raise UsageError(f"device {name}: not a GPU such as cuda:0; --parallel N divides the CPU")
+        visible = _visible_devices(torch.cuda.device_count())
+        slots.append(DeviceSlot(name, {"CUDA_VISIBLE_DEVICES": visible[device.index or 0]}))
+    return slots
 
 
-def _visible(count: int) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES must say for each of the GPUs that this process sees."""
-    stated = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return stated.split(",") if stated else [str(number) for number in range(count)]
+def _visible_devices(count: int) -> list[str]:
+    """Value of CUDA_VISIBLE_DEVICES that selects each of the `count` GPUs that this process sees."""
+    own = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return own.split(",") if own else [str(number) for number in range(count)]
+
+
+def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> None:
+    """Write recipe, tokenizer and binary corpus to the folder of every unfinished run.
+
+    Runs with equal tokenizer and corpus settings share the files by hard links: each folder is complete, and the disk
+    stores the data once. The files are never modified, only replaced. Each run verifies them before it trains.
+
+    Args:
+        runs: all runs of the study.
+        fresh: discard finished and unfinished training of all runs.
+        display: receives the progress.
+
+    Raises:
+        MissingInputError, DataError: the text of a corpus is missing or invalid.
+        RecipeError: a folder holds a training that began with another recipe.
+        BusyError: another process has locked a folder.
+        ReadWriteError: a folder cannot be written.
+    """
+    originals: dict[str, RunFolder] = {}
+    for run in runs:
+        key = _corpus_key(run.recipe)
+        if fresh or not run.is_finished():
+            _prepare_run(run, originals.get(key), fresh=fresh, display=display)
+        # the lexicon is the last file that preparation writes
+        if run.source is None and run.folder.lexicon.is_file():
+            originals.setdefault(key, run.folder)
+
+
+def _corpus_key(recipe: Recipe) -> str:
+    """Key that is equal for recipes with the same tokenizer and binary corpus."""
+    corpus, tokenizer = to_plain(recipe.corpus), to_plain(recipe.tokenizer)
+    for key in ("root", "test"):
+        del corpus[key]
+    del tokenizer["subword_regularization"]
+    return json.dumps([corpus, tokenizer])
+
+
+def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, display: Display) -> None:
+    if original is None:
+        check_inputs(run.recipe)
+    with open_run(run.recipe, run.folder.path, fresh=fresh, display=display) as opened:
+        folder = opened.folder
+        if original is not None and not folder.tokenizer.is_dir():
+            _link_folder(original.tokenizer, folder.tokenizer)
+            _link_folder(original.valid.parent, folder.valid.parent)
+        elif original is None and run.source is None:
+            prepare_corpus(opened, prepare_tokenizer(opened))
+
+
+def _link_folder(original: Path, link: Path) -> None:
+    if original.is_dir():
+        with atomic_folder(link) as temporary:
+            shutil.copytree(original, temporary, copy_function=_link_file, dirs_exist_ok=True)
+
+
+def _link_file(original: str, link: str) -> None:
+    try:
+        os.link(original, link)
+    except OSError:  # the file system has no hard links
+        shutil.copy2(original, link)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run in its own process."""
+
+    run: StudyRun
+    slot: DeviceSlot
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, run: StudyRun, slot: DeviceSlot, command: Sequence[str]) -> Job:
+        """Start the process; its stdout and stderr go to output.txt in the run folder."""
+        run.clear_failure()
+        with translate_write_errors(run.folder.path), cls.output(run).open("wb") as output:
+            environment = {**os.environ, **slot.environment}
+            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        return cls(run, slot, process)
+
+    @staticmethod
+    def output(run: StudyRun) -> Path:
+        """File of the process's output."""
+        return run.folder.path / "output.txt"
+
+    def finish(self) -> str:
+        """Outcome of a process that has ended; a failed training is recorded in the run folder.
+
+        Raises:
+            MtkitError: the process ended with an error other than a failed training; it has the same exit code.
+        """
+        code = self.process.returncode
+        if code == 0:
+            return "done"
+        reason = self._error_message()
+        if code < 0 or code == ComputeError.exit_code:
+            reason = reason or f"killed by signal {-code} (9: out of memory)"
+            self.run.note_failure(reason)
+            return f"failed: {reason}"
+        error = MtkitError(f"{self.run.label}: {reason or f'exit code {code}; see {self.output(self.run)}'}")
+        error.exit_code = code
+        raise error
+
+    def _error_message(self) -> str:
+        path = self.output(self.run)
+        with translate_read_errors(path):
+            output = path.read_text(encoding="utf-8", errors="replace")
+        return output.rpartition(_ERROR_PREFIX)[2].strip() if _ERROR_PREFIX in output else ""
+
+
+def mtkit_run(run: StudyRun) -> list[str]:
+    """Command that trains and scores a run from the recipe in its folder, or resumes it."""
+    return [sys.executable, "-m", "mtkit", "run", str(run.folder.recipe), "--run-dir", str(run.folder.path)]
+
+
+def run_jobs(
+    runs: Sequence[StudyRun],
+    slots: Sequence[DeviceSlot],
+    display: Display,
+    *,
+    command: Callable[[StudyRun], Sequence[str]] = mtkit_run,
+) -> None:
+    """Train and score every run; a run whose training fails is recorded and does not stop the others.
+
+    After a signal, or when a process ends with another error, all processes are terminated and save their state.
+
+    Args:
+        runs: prepared by `prepare_runs`.
+        slots: resources, one run at a time on each.
+        display: receives the start and the end of each run.
+        command: command line of a run.
+
+    Raises:
+        Interrupted: a signal was received.
+        MtkitError: a process ended with an error other than a failed training.
+    """
+    waiting, pool = list(runs), JobPool(slots, display, command)
+    with Signals() as signals, closing(pool):
+        while waiting or pool.jobs:
+            pool.start_ready(waiting)
+            time.sleep(POLL_SECONDS)
+            if signals.received is not None:
+                raise Interrupted(signals.received, "interrupted; the same command resumes")
+            pool.collect_finished()
+
+
+class JobPool:
+    """Running processes and free device slots."""
+
+    def __init__(
+        self, slots: Sequence[DeviceSlot], display: Display, command: Callable[[StudyRun], Sequence[str]]
+    ) -> None:
+        self.jobs: list[Job] = []
+        self.free_slots = list(slots)
+        self.display = display
+        self.command = command
+
+    def start_ready(self, waiting: list[StudyRun]) -> None:
+        """Start runs while there are free slots, and remove them from `waiting`."""
+        while self.free_slots and (run := self._next_ready(waiting)) is not None:
+            waiting.remove(run)
+            if not _check_source(run):
+                continue
+            self.jobs.append(Job.start(run, self.free_slots.pop(), self.command(run)))
+            self._notify(f"{run.label}: started, {len(waiting)} waiting; in {run.folder.path}")
+
+    def _next_ready(self, waiting: Sequence[StudyRun]) -> StudyRun | None:
+        """First run whose source model is neither waiting nor being trained; None if there is none."""
+        unfinished = [id(run) for run in [*waiting, *(job.run for job in self.jobs)]]
+        return next((run for run in waiting if id(run.source) not in unfinished), None)
+
+    def collect_finished(self) -> None:
+        """Remove jobs whose process has ended, and free their slots.
+
+        Raises:
+            MtkitError: a process ended with an error other than a failed training.
+        """
+        for job in [job for job in self.jobs if job.process.poll() is not None]:
+            self.jobs.remove(job)
+            self.free_slots.append(job.slot)
+            self._notify(f"{job.run.label}: {job.finish()}")
+
+    def close(self) -> None:
+        """Terminate all processes, and wait until they have saved their state."""
+        for job in self.jobs:
+            job.process.terminate()
+        for job in self.jobs:
+            job.process.wait()
+
+    def _notify(self, result: str) -> None:
+        self.display.event("study", None, {"result": result})
+
+
+def _check_source(run: StudyRun) -> bool:
+    """Whether the model that a run starts from exists; if not, the run is recorded as failed."""
+    if run.source is None or run.source.is_finished():
+        return True
+    run.note_failure(f"not started: {run.source.label} has no model to initialise from")
+    return False

@@ -1,4 +1,4 @@
-"""A study file → checked recipes, one for each variant, before anything is trained."""
+"""Study files: read and checked, with a recipe for each variant, before anything is trained."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
 from mtkit.recipe.overrides import apply_overrides, merge
 from mtkit.recipe.recipe import Recipe, build_recipe, read_tree
-from mtkit.recipe.schema import build, close, shorten
-from mtkit.recipe.shipped import find, shipped
-from mtkit.recipe.yaml_reader import Stated, read_yaml_file
-from mtkit.study.config import StudyConfig, nothing
+from mtkit.recipe.schema import build, summarise_errors
+from mtkit.recipe.suggestions import suggest
+from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
+from mtkit.study.config import StudyConfig, empty
 
-# what a study decides by itself, with the reason
-_DECIDED = {
-    ("name",): "the study names its runs; take this key out",
-    ("training", "seed"): "the seeds of a study are stated once for all variants, as seeds: [1, 2, 3]",
+# keys that a variant may not set, with the reason
+_RESERVED_KEYS = {
+    ("name",): "the study names its runs; remove this key",
+    ("training", "seed"): "a study has one list of seeds for all variants; set seeds: [1, 2, 3]",
 }
 
 
@@ -29,10 +30,10 @@ class Study:
     """A checked study.
 
     Attributes:
-        config: what the file says.
+        config: content of the file.
         recipes: of each variant, in the order of the file; name and seed are those of the base.
-        baseline: the variant that the others are tested against.
-        test: the test set.
+        baseline: variant that the others are tested against.
+        test: name of the test set.
     """
 
     config: StudyConfig
@@ -45,170 +46,178 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
     """Read and check a study and the recipes of all its variants.
 
     Args:
-        name_or_path: a YAML file, or the name of a study that comes with mtkit.
-        overrides: `key=value` each, of a key of the study or, for its budget, of a recipe.
+        name_or_path: a YAML file, or the name of a built-in study.
+        overrides: `key=value` each. A key of a recipe overrides it in all variants (see StudyConfig.common).
 
     Raises:
-        MissingInputError: there is no such study, or no such base.
-        RecipeError: something is wrong; all faults are named with their lines.
+        MissingInputError: no such study, or no such base.
+        RecipeError: the study or a recipe is invalid; the message lists all errors with their lines.
     """
-    faults: list[str] = []
-    tree = read_yaml_file(find("study", name_or_path), faults)
+    errors: list[str] = []
+    tree = read_yaml_file(resolve_recipe_path("study", name_or_path), errors)
     if not isinstance(tree.value, dict):
         known = ", ".join(field.name for field in fields(StudyConfig))
-        raise RecipeError(f"{tree.origin.place}: a study is a mapping with the keys {known}")
-    tree = apply_overrides(tree, [_at_home(text) for text in overrides], Path.cwd(), faults)
-    config: StudyConfig = build(StudyConfig, tree, faults)
+        raise RecipeError(f"{tree.origin.location}: a study is a mapping with the keys {known}")
+    tree = apply_overrides(tree, [_as_common_override(text) for text in overrides], Path.cwd(), errors)
+    config: StudyConfig = build(StudyConfig, tree, errors)
     recipes = _recipes(config, tree)
     _check_names(config, tree, list(recipes))
     baseline = config.baseline or next(iter(recipes))
     test = config.test or next(iter(recipes[baseline].corpus.test), "")
-    _check_test(recipes, tree, baseline=baseline, test=test)
+    _check_test_set(recipes, tree, baseline=baseline, test=test)
     return Study(config, recipes, baseline, test)
 
 
-def _at_home(override: str) -> str:
-    """An override of a recipe's key is one of the budget's."""
-    of_recipe = {field.name for field in fields(Recipe)} - {"name"}
-    return f"budget.{override}" if override.partition("=")[0].partition(".")[0] in of_recipe else override
+def _as_common_override(override: str) -> str:
+    """Redirect the override of a recipe's key to `common`."""
+    sections = {field.name for field in fields(Recipe)} - {"name"}
+    return f"common.{override}" if override.partition("=")[0].partition(".")[0] in sections else override
 
 
-def _recipes(config: StudyConfig, tree: Stated) -> dict[str, Recipe]:
-    """The recipe of each variant.
+def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
+    """Recipe of each variant.
 
     Raises:
-        RecipeError: with the faults of all of them, each once.
+        RecipeError: a recipe is invalid; the message lists the errors of all variants, each error once.
     """
-    known: list[str] = []
-    base = read_tree(_base(tree.value["base"]), known)
-    grid = [nest(path, values[0]) for path, values in config.grid.items()]
-    parts = {"budget": config.budget, **config.variants, **dict(zip(config.grid, grid, strict=True))}
-    known += [fault for name, part in parts.items() for fault in _faults(part, name)]
-    budget = merge(base, config.budget)
+    shared_errors: list[str] = []
+    base = read_tree(_base_path(tree.value["base"]), shared_errors)
+    grid = [nested(path, values[0]) for path, values in config.grid.items()]
+    sections = {"common": config.common, **config.variants, **dict(zip(config.grid, grid, strict=True))}
+    shared_errors += [error for name, section in sections.items() for error in _section_errors(section, name)]
+    common = merge(base, config.common)
     recipes: dict[str, Recipe] = {}
-    faults: dict[str, list[str]] = {}  # and the variants that have them
-    variants = cells(config.variants, config.grid)
-    for name, stated in variants.items():
+    variants_of_error: dict[str, list[str]] = {}
+    variants = variant_grid(config.variants, config.grid)
+    for name, overrides in variants.items():
         try:
-            recipes[name] = build_recipe(merge(budget, stated), known)
+            recipes[name] = build_recipe(merge(common, overrides), shared_errors)
         except RecipeError as error:
             for line in str(error).split("\n"):
-                faults.setdefault(line, []).append(name)
-    if faults:
-        lines = [line if len(names) == len(variants) else f"{line} ({names[0]})" for line, names in faults.items()]
-        raise RecipeError(shorten(lines))
+                variants_of_error.setdefault(line, []).append(name)
+    if variants_of_error:
+        # an error of every variant is one of the base or of `common`; any other is followed by the first variant
+        lines = [
+            line if len(names) == len(variants) else f"{line} ({names[0]})" for line, names in variants_of_error.items()
+        ]
+        raise RecipeError(summarise_errors(lines))
     return recipes
 
 
-def _faults(part: Stated, name: str) -> Iterator[str]:
-    """Why this is no part of a recipe, or what it may not state."""
-    if not isinstance(part.value, dict):
-        yield f"{part.origin.place}: {name}: {part.plain()!r} is not a mapping of a recipe's keys"
+def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
+    """Errors of a partial recipe: not a mapping, or reserved keys in it."""
+    if not isinstance(section.value, dict):
+        yield f"{section.origin.location}: {name}: {section.to_plain()!r} is not a mapping of a recipe's keys"
         return
-    for path, reason in _DECIDED.items():
-        inner: Stated | None = part
+    for path, reason in _RESERVED_KEYS.items():
+        inner: LocatedValue | None = section
         for key in path:
             inner = inner.value.get(key) if inner is not None and isinstance(inner.value, dict) else None
         if inner is not None:
-            yield f"{inner.origin.place}: {'.'.join(path)}: {reason}"
+            yield f"{inner.origin.location}: {'.'.join(path)}: {reason}"
 
 
-def _base(stated: Stated) -> Path:
-    known = shipped("recipe")
-    path: Path = stated.origin.folder / os.path.expanduser(stated.value)
-    if stated.value in known:
-        return known[stated.value]
+def _base_path(base: LocatedValue) -> Path:
+    builtin = builtin_files("recipe")
+    path: Path = base.origin.folder / os.path.expanduser(base.value)
+    if base.value in builtin:
+        return builtin[base.value]
     if path.is_file():
         return path
     raise MissingInputError(
-        f"{stated.origin.place}: base: {stated.value}: no such recipe{close(stated.value, list(known))}"
+        f"{base.origin.location}: base: {base.value}: no such recipe{suggest(base.value, list(builtin))}"
     )
 
 
-def _check_names(config: StudyConfig, tree: Stated, variants: Sequence[str]) -> None:
-    """Whether variants that are named elsewhere are there.
+def _check_names(config: StudyConfig, tree: LocatedValue, variants: Sequence[str]) -> None:
+    """Check that the variants named by `baseline` and `init_from_variant` exist.
 
     Raises:
-        RecipeError: with all that are not.
+        RecipeError: some do not; the message lists all of them.
     """
-    faults = []
+    errors = []
     if config.baseline is not None and config.baseline not in variants:
-        faults.append(_unknown(tree.value["baseline"], "baseline", config.baseline, variants))
-    for variant, source in config.begin_from.items():
-        stated = tree.value["begin_from"].value[variant]
-        faults += [_unknown(stated, "begin_from", name, variants) for name in (variant, source) if name not in variants]
-        if source in config.begin_from:
-            faults.append(
-                f"{stated.origin.place}: begin_from.{variant}: {source} itself begins from another; one step only"
+        errors.append(_unknown_variant(tree.value["baseline"], "baseline", config.baseline, variants))
+    for variant, source in config.init_from_variant.items():
+        located = tree.value["init_from_variant"].value[variant]
+        unknown = [name for name in (variant, source) if name not in variants]
+        errors += [_unknown_variant(located, "init_from_variant", name, variants) for name in unknown]
+        if source in config.init_from_variant:
+            errors.append(
+                f"{located.origin.location}: init_from_variant.{variant}: {source} is initialised from a variant "
+                "itself; chains are not supported"
             )
-    if faults:
-        raise RecipeError(shorten(faults))
+    if errors:
+        raise RecipeError(summarise_errors(errors))
 
 
-def _unknown(stated: Stated, key: str, name: str, variants: Sequence[str]) -> str:
-    return f"{stated.origin.place}: {key}: {name}: no such variant{close(name, variants)}"
+def _unknown_variant(located: LocatedValue, key: str, name: str, variants: Sequence[str]) -> str:
+    return f"{located.origin.location}: {key}: {name}: no such variant{suggest(name, variants)}"
 
 
-def _check_test(recipes: Mapping[str, Recipe], tree: Stated, *, baseline: str, test: str) -> None:
-    """Whether all variants are scored on the same text.
+def _check_test_set(recipes: Mapping[str, Recipe], tree: LocatedValue, *, baseline: str, test: str) -> None:
+    """Check that all variants are scored with BLEU on the same text.
 
     Raises:
         RecipeError: they are not.
     """
-    place = tree.value["test"].origin.place if "test" in tree.value else tree.origin.place
+    location = tree.value["test"].origin.location if "test" in tree.value else tree.origin.location
     tests = recipes[baseline].corpus.test
     if test not in tests:
         raise RecipeError(
-            f"{place}: test: {test or 'none'}: no such test set{close(test, list(tests)) if tests else ''}"
+            f"{location}: test: {test or 'none'}: no such test set{suggest(test, list(tests)) if tests else ''}"
         )
     for name, recipe in recipes.items():
         if recipe.corpus.test.get(test) != tests[test]:
-            raise RecipeError(f"{place}: test: {test}: {name} has other files of that name than {baseline}, or none")
+            raise RecipeError(f"{location}: test: {test}: {name} and {baseline} have different test files of this name")
         if "bleu" not in recipe.evaluation.metrics:
-            raise RecipeError(f"{place}: {name}: evaluation.metrics: a study compares by bleu; name it there")
+            raise RecipeError(f"{location}: {name}: evaluation.metrics: a study compares by BLEU; add bleu")
 
 
-Grid = Mapping[str, Sequence[Stated]]
+Grid = Mapping[str, Sequence[LocatedValue]]
 
 
-def cells(variants: Mapping[str, Stated], grid: Grid) -> dict[str, Stated]:
-    """What each variant states, by its name: `rope`, `warmup=400`, or `rope+warmup=400` where there is both.
+def variant_grid(variants: Mapping[str, LocatedValue], grid: Grid) -> dict[str, LocatedValue]:
+    """Partial recipe of each combination of variants and grid values, by its name.
+
+    Names: `rope` (a variant), `warmup=400` (a grid value), `rope+warmup=400` (both).
 
     Raises:
-        RecipeError: two would have the same name.
+        RecipeError: two combinations have the same name.
     """
-    found: dict[str, Stated] = {}
-    for name, stated in (variants or {"": nothing()}).items():
-        for labels, cell in _combinations(grid):
-            full = "+".join([name, *labels] if name else labels)
-            if full in found:
+    combinations: dict[str, LocatedValue] = {}
+    for name, overrides in (variants or {"": empty()}).items():
+        for labels, cell in _cells(grid):
+            full_name = "+".join([name, *labels] if name else labels)
+            if full_name in combinations:
                 raise RecipeError(
-                    f"{cell.origin.place}: grid: two combinations are called {full}; name them as variants"
+                    f"{cell.origin.location}: grid: two combinations are named {full_name}; make them variants"
                 )
-            found[full] = merge(stated, cell)
-    return found
+            combinations[full_name] = merge(overrides, cell)
+    return combinations
 
 
-def _combinations(grid: Grid) -> Iterator[tuple[list[str], Stated]]:
+def _cells(grid: Grid) -> Iterator[tuple[list[str], LocatedValue]]:
+    """Labels and partial recipe of each combination of grid values."""
     axes = [[(path, number, value) for number, value in enumerate(values)] for path, values in grid.items()]
-    for chosen in itertools.product(*axes):
-        cell = nothing()
-        for path, _, value in chosen:
-            cell = merge(cell, nest(path, value))
-        yield [_label(path, number, value) for path, number, value in chosen], cell
+    for coordinates in itertools.product(*axes):
+        cell = empty()
+        for path, _, value in coordinates:
+            cell = merge(cell, nested(path, value))
+        yield [_label(path, number, value) for path, number, value in coordinates], cell
 
 
-def nest(path: str, value: Stated) -> Stated:
-    """The part of a recipe that states a value at a path."""
+def nested(path: str, value: LocatedValue) -> LocatedValue:
+    """Partial recipe with a value at a path."""
     for key in reversed(path.split(".")):
-        value = Stated({key: value}, value.origin)
+        value = LocatedValue({key: value}, value.origin)
     return value
 
 
-def _label(path: str, number: int, value: Stated) -> str:
-    """`warmup=400`, `norm=post`; of a mapping its kind, and of what has none its number in the grid, from 0."""
+def _label(path: str, number: int, value: LocatedValue) -> str:
+    """Label of a grid value: `warmup=400`; a mapping is named by its kind or, without one, by its index from 0."""
     key = path.removesuffix(".kind").rpartition(".")[2]
-    plain = value.plain()
+    plain = value.to_plain()
     if isinstance(plain, dict):
         plain = plain.get("kind", number)
     text = str(number) if isinstance(plain, list) else "none" if plain is None else str(plain).lower()

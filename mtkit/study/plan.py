@@ -1,4 +1,4 @@
-"""What a study would train: its runs, their sizes, and about how long they take; without the corpus."""
+"""Plan of a study, without its corpus: the runs, their sizes and their expected time."""
 
 from __future__ import annotations
 
@@ -6,38 +6,45 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from mtkit.pipeline.dry_run import duration, forecast
+from mtkit.pipeline.dry_run import estimate_training, format_duration
 from mtkit.study.load import Study
-from mtkit.study.runs import State, StudyRun
+from mtkit.study.runs import RunState, StudyRun
 
 
-def plan(study: Study, runs: Sequence[StudyRun], *, at_a_time: int) -> tuple[Table, list[str]]:
-    """A table with a row for each variant, and how long all of it takes.
+def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:
+    """Table with a row for each variant, and the expected time of the whole study.
 
-    The time of an update is measured as `mtkit train --dry-run` does, once for each variant, on all threads.
+    The time of an update is measured as in `mtkit train --dry-run`, once for each variant, on all threads.
+
+    Args:
+        study: the study.
+        runs: all its runs.
+        num_slots: runs at a time.
 
     Raises:
-        RecipeError: parts of a recipe do not fit each other.
+        RecipeError: a recipe cannot be built.
     """
     table = Table(title=study.config.name)
     for heading in ("variant", "parameters", "updates", "time of a run", "seeds"):
         table.add_column(heading, justify="left" if heading in ("variant", "seeds") else "right", no_wrap=True)
-    left = 0.0
+    remaining = 0.0
     for variant, recipe in study.recipes.items():
-        own = [run for run in runs if run.variant == variant]
-        expected = forecast(recipe)
-        left += expected.seconds * sum(not run.is_finished() for run in own)
+        of_variant = [run for run in runs if run.variant == variant]
+        estimate = estimate_training(recipe)
+        remaining += estimate.seconds * sum(not run.is_finished() for run in of_variant)
         table.add_row(
             variant,
-            f"{expected.parameters:,}",
+            f"{estimate.parameters:,}",
             f"{recipe.training.max_updates:,}",
-            duration(expected.seconds),
-            ", ".join(f"{run.seed} ({State.finished})" if run.is_finished() else str(run.seed) for run in own),
+            format_duration(estimate.seconds),
+            ", ".join(
+                f"{run.seed} ({RunState.finished})" if run.is_finished() else str(run.seed) for run in of_variant
+            ),
         )
-    each = f" {at_a_time} at a time, which share this machine," if at_a_time > 1 else ""
+    parallel = f" {num_slots} at a time on the same machine," if num_slots > 1 else ""
     lines = [
-        f"{len(runs)} runs,{each} about {duration(left)} of training that is left to do; validation, translation and "
-        "starting come on top",
-        f"everything goes to {runs[0].folder.path.parent.parent}",
+        f"{len(runs)} runs,{parallel} about {format_duration(remaining)} of training remaining, not counting "
+        "validation, translation and start-up",
+        f"folder: {runs[0].folder.path.parent.parent}",
     ]
     return table, lines

@@ -1,35 +1,91 @@
-"""The files that a study leaves beside its runs."""
+"""Files of a study beside its runs: tables, mean learning curves, BLEU by source length."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.io.files import write_json, write_text, writing
-from mtkit.plot.picture import is_installed
-from mtkit.study import curves
-from mtkit.study import length_plot as length_picture
-from mtkit.study.results import Results
-from mtkit.study.table import as_csv, as_json, markdown
+from mtkit.errors import DataError
+from mtkit.io.files import translate_write_errors, write_json, write_text
+from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
+from mtkit.plot.curves import LearningCurves, Points, draw_curves, read_curves
+from mtkit.plot.figure import is_installed
+from mtkit.study.results import StudyResults, VariantRow, as_csv, as_json, markdown
 
 MARKDOWN, CSV, JSON = "results.md", "results.csv", "results.json"
 
 
-PICTURES = {"curves.png": curves.draw, "by_length.png": length_picture.draw}
-
-
-def write_results(results: Results, folder: Path) -> list[Path]:
-    """Write the table as Markdown, CSV and JSON, and the pictures where matplotlib is installed.
+def write_results(results: StudyResults, folder: Path) -> list[Path]:
+    """Write the table as Markdown, CSV and JSON, and the plots if matplotlib is installed.
 
     Returns:
-        What was written.
+        Paths of the files written.
 
     Raises:
         ReadWriteError: the folder cannot be written.
     """
-    with writing(folder):
+    with translate_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / MARKDOWN, markdown(results))
     write_text(folder / CSV, as_csv(results))
     write_json(folder / JSON, as_json(results))
-    drawn = [name for name, draw in PICTURES.items() if is_installed() and draw(results, folder / name)]
+    plots = {"curves.png": plot_curves, "bleu_by_length.png": plot_bleu_by_length}
+    drawn = [name for name, plot in plots.items() if is_installed() and plot(results, folder / name)]
     return [folder / name for name in (MARKDOWN, CSV, JSON, *drawn)]
+
+
+def plot_curves(results: StudyResults, path: Path) -> bool:
+    """Draw validation loss and BLEU of all variants, each the mean over its seeds; False if there is nothing to draw.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    variants = [mean_curves(row.variant, _curves_of_runs(row)) for row in results.rows]
+    validated = [curves for curves in variants if curves.nll]
+    if validated:
+        draw_curves(validated, path)
+    return bool(validated)
+
+
+def _curves_of_runs(row: VariantRow) -> list[LearningCurves]:
+    """Curves of the runs that have been validated."""
+    curves = []
+    for result in row.results:
+        log = result.run.folder.log
+        try:
+            curves += [read_curves(log, row.variant)] if log.is_file() else []
+        except DataError:  # a run that has only just started
+            continue
+    return [each for each in curves if each.nll]
+
+
+def mean_curves(label: str, runs: Sequence[LearningCurves]) -> LearningCurves:
+    """Mean of the validation curves, at the updates that all runs have."""
+    return LearningCurves(label, nll=_mean([run.nll for run in runs]), bleu=_mean([run.bleu for run in runs]))
+
+
+def _mean(lines: Sequence[Points]) -> Points:
+    values = [dict(line) for line in lines]
+    updates = sorted(set.intersection(*map(set, values))) if values else []
+    return [(update, statistics.fmean(each[update] for each in values)) for update in updates]
+
+
+def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:
+    """Draw BLEU by source length of all variants with finished runs; False if there is nothing to draw.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    groups = [LengthGroup(name, lines) for name, lines in results.lines_by_length.items() if lines]
+    systems = [_bleu_of_groups(row, groups) for row in results.rows if row.metrics]
+    if groups and systems:
+        draw_bleu_by_length(groups, systems, path)
+    return bool(groups and systems)
+
+
+def _bleu_of_groups(row: VariantRow, groups: Sequence[LengthGroup]) -> BleuByLength:
+    bleu = [row.metrics[f"bleu {group.name}"] for group in groups]
+    return BleuByLength(row.variant, [each.mean for each in bleu], [each.std or 0.0 for each in bleu])

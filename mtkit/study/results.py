@@ -1,128 +1,287 @@
-"""The result of a study: of each variant the mean and the spread of every figure, and the test against the baseline."""
+"""Results of a study: mean, standard deviation and significance of every metric, as a table in several forms."""
 
 from __future__ import annotations
 
+import csv
+import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
 
 from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import Significance, paired_bootstrap
-from mtkit.study.by_length import lines_by_length, names
+from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
-from mtkit.study.runs import Outcome, State, StudyRun, outcome
+from mtkit.study.runs import RunResult, RunState, StudyRun, run_result
 from mtkit.text.lines import read_lines
+
+LEFT_ALIGNED = ("variant", "runs", "p")  # columns of text; the others hold numbers
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A figure over the seeds: its mean, and the standard deviation of a sample, None for one seed alone."""
+class MeanStd:
+    """Values of a metric over the seeds, with mean and sample standard deviation."""
 
     values: list[float]
 
     @property
     def mean(self) -> float:
-        """Of all seeds that finished."""
+        """Mean over the finished runs."""
         return statistics.fmean(self.values)
 
     @property
-    def deviation(self) -> float | None:
-        """With n - 1 in the denominator."""
+    def std(self) -> float | None:
+        """Standard deviation with n - 1 in the denominator; None for one run."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)
-class Row:
-    """One variant.
+class VariantRow:
+    """Results of one variant.
 
     Attributes:
-        p_values: by seed, against the baseline's run of that seed.
+        parameters: number of parameters; None if no training has started.
+        p_values: by seed, against the baseline's run of the same seed.
     """
 
     variant: str
     parameters: int | None
-    outcomes: Sequence[Outcome]
-    figures: Mapping[str, Spread]
+    results: Sequence[RunResult]
+    metrics: Mapping[str, MeanStd]
     p_values: Mapping[int, float]
 
-    def count(self, state: State) -> int:
-        """How many of its runs have come so far."""
-        return sum(one.state == state for one in self.outcomes)
+    def count(self, state: RunState) -> int:
+        """Number of runs in a state."""
+        return sum(result.state == state for result in self.results)
 
 
 @dataclass(frozen=True)
-class Results:
-    """All variants in the order of the file.
+class StudyResults:
+    """Results of all variants, in the order of the study file.
 
     Attributes:
-        signature: of the test of significance; empty if there was nothing to test.
-        lines_by_length: how many lines of the test set each group of sentences has.
-        reference_repetition: to compare that of translations with, where the study looks at it.
+        signature: of the significance test; empty if nothing was tested.
+        lines_by_length: number of test lines in each length group.
+        reference_repetition: repetition rate of the reference, for comparison; None unless the study measures it.
     """
 
     study: Study
-    rows: Sequence[Row]
+    rows: Sequence[VariantRow]
     signature: str
     lines_by_length: Mapping[str, int]
     reference_repetition: float | None
 
     def failures(self) -> list[str]:
-        """A line for each run that failed."""
-        found = (one for row in self.rows for one in row.outcomes if one.state == State.failed)
-        return [f"{one.run.label}: {one.reason}".partition("\n")[0] for one in found]
+        """One line for each failed run."""
+        failed = (result for row in self.rows for result in row.results if result.state == RunState.failed)
+        return [f"{result.run.label}: {result.reason}".partition("\n")[0] for result in failed]
 
 
-def figures_of(config: StudyConfig) -> list[str]:
-    """The names of the figures of a study, in the order of the table."""
-    groups = [f"bleu {name}" for name in names(config.by_length)] if config.by_length else []
+def metric_names(config: StudyConfig) -> list[str]:
+    """Names of the metrics of a study, in the order of the table."""
+    groups = [f"bleu {name}" for name in group_names(config.bleu_by_length)] if config.bleu_by_length else []
     exposure = ["free_running_loss", "repetition"] if config.exposure_bias else []
     return ["bleu", *groups, "loss", *exposure, "tokens_per_second", "lines_per_second"]
 
 
-def collect(study: Study, runs: Sequence[StudyRun]) -> Results:
-    """Read what the runs have left and compare it.
+def compare_runs(study: Study, runs: Sequence[StudyRun]) -> StudyResults:
+    """Read the results of the runs and compare the variants.
 
     Raises:
-        DataError, MissingInputError: as `outcome`.
+        DataError: a file of a run is corrupted.
+        MissingInputError: the test set or a file of a run is missing.
     """
-    outcomes = [outcome(run, study.config) for run in runs]
-    tests = {seed: _test(study, [one for one in outcomes if one.run.seed == seed]) for seed in study.config.seeds}
-    rows = []
-    for variant in study.recipes:
-        own = [one for one in outcomes if one.run.variant == variant]
-        values = {name: [one.figures[name] for one in own if name in one.figures] for name in figures_of(study.config)}
-        rows.append(
-            Row(
-                variant,
-                next((one.parameters for one in own if one.parameters is not None), None),
-                own,
-                {name: Spread(found) for name, found in values.items() if found},
-                {seed: test.p_values[variant] for seed, test in tests.items() if variant in test.p_values},
-            )
-        )
+    results = [run_result(run, study.config) for run in runs]
+    tests = {
+        seed: _test_significance(study, [result for result in results if result.run.seed == seed])
+        for seed in study.config.seeds
+    }
+    rows = [
+        _row(study, variant, [result for result in results if result.run.variant == variant], tests)
+        for variant in study.recipes
+    ]
     signature = next((test.signature for test in tests.values() if test.signature), "")
     repetition = repetition_rate(_reference(study)) if study.config.exposure_bias else None
-    return Results(study, rows, signature, _lines_by_length(study), repetition)
+    return StudyResults(study, rows, signature, _lines_by_length(study), repetition)
+
+
+def _row(study: Study, variant: str, results: Sequence[RunResult], tests: Mapping[int, Significance]) -> VariantRow:
+    names = metric_names(study.config)
+    values = {name: [result.metrics[name] for result in results if name in result.metrics] for name in names}
+    return VariantRow(
+        variant,
+        next((result.parameters for result in results if result.parameters is not None), None),
+        results,
+        {name: MeanStd(of_runs) for name, of_runs in values.items() if of_runs},
+        {seed: test.p_values[variant] for seed, test in tests.items() if variant in test.p_values},
+    )
 
 
 def _lines_by_length(study: Study) -> dict[str, int]:
-    if not study.config.by_length:
+    if not study.config.bleu_by_length:
         return {}
     srcs = list(read_lines(study.recipes[study.baseline].corpus.test[study.test].src))
-    return {name: len(places) for name, places in lines_by_length(srcs, study.config.by_length).items()}
+    return {name: len(indices) for name, indices in lines_by_length(srcs, study.config.bleu_by_length).items()}
 
 
 def _reference(study: Study) -> list[str]:
     return list(read_lines(study.recipes[study.baseline].corpus.test[study.test].tgt))
 
 
-def _test(study: Study, outcomes: Sequence[Outcome]) -> Significance:
-    """The finished runs of one seed against the baseline's."""
-    hyps = {one.run.variant: one.hyps for one in outcomes if one.state == State.finished}
+def _test_significance(study: Study, results: Sequence[RunResult]) -> Significance:
+    """Test the finished runs of one seed against the baseline's run."""
+    hyps = {result.run.variant: result.hyps for result in results if result.state == RunState.finished}
     baseline = hyps.pop(study.baseline, None)
     if baseline is None or not hyps:
         return Significance({}, "")
     recipe = study.recipes[study.baseline]
-    tokenize = recipe.evaluation.segmentation(recipe.corpus.tgt_lang)
+    tokenize = recipe.evaluation.sacrebleu_tokenizer(recipe.corpus.tgt_lang)
     return paired_bootstrap(baseline, hyps, [_reference(study)], tokenize=tokenize)
+
+
+@dataclass(frozen=True)
+class ColumnFormat:
+    """Heading and number format of a metric's column."""
+
+    heading: str
+    digits: int
+    with_std: bool = True
+
+    def format(self, metric: MeanStd | None) -> str:
+        """Mean and standard deviation as text; empty for None."""
+        if metric is None:
+            return ""
+        mean = f"{metric.mean:,.{self.digits}f}"
+        if metric.std is None or not self.with_std:
+            return mean
+        return f"{mean} ± {metric.std:,.{self.digits}f}"
+
+
+FORMATS = {
+    "bleu": ColumnFormat("BLEU", 2),
+    "loss": ColumnFormat("loss", 3),
+    "free_running_loss": ColumnFormat("free-running loss", 3),
+    "repetition": ColumnFormat("repetition %", 1),
+    "tokens_per_second": ColumnFormat("tokens/s", 0, with_std=False),
+    "lines_per_second": ColumnFormat("lines/s", 0, with_std=False),
+}
+
+
+def format_of(metric: str) -> ColumnFormat:
+    """Column format of a metric; `bleu 1-10` is the BLEU of a length group."""
+    return FORMATS[metric] if metric in FORMATS else ColumnFormat(metric.replace("bleu", "BLEU"), 1)
+
+
+def headings(results: StudyResults) -> list[str]:
+    """Column headings."""
+    metrics = [format_of(metric).heading for metric in metric_names(results.study.config)]
+    return ["variant", "parameters", *metrics, "p", "runs"]
+
+
+def cell_rows(results: StudyResults) -> list[list[str]]:
+    """Cells of the table as text, one list for each variant."""
+    return [_cells(row, results) for row in results.rows]
+
+
+def _cells(row: VariantRow, results: StudyResults) -> list[str]:
+    metrics = [format_of(name).format(row.metrics.get(name)) for name in metric_names(results.study.config)]
+    parameters = "" if row.parameters is None else f"{row.parameters:,}"
+    is_baseline = row.variant == results.study.baseline
+    p_values = "baseline" if is_baseline else " ".join(f"{p:.3f}" for p in row.p_values.values())
+    return [row.variant, parameters, *metrics, p_values, _run_counts(row)]
+
+
+def _run_counts(row: VariantRow) -> str:
+    """`3`, or `1, 1 failed, 1 unfinished`."""
+    others = [f"{row.count(state)} {state}" for state in (RunState.failed, RunState.unfinished) if row.count(state)]
+    return ", ".join([str(row.count(RunState.finished)), *others])
+
+
+def study_table(results: StudyResults) -> Table:
+    """Table for the terminal."""
+    table = Table(title=results.study.config.name)
+    for heading in headings(results):
+        table.add_column(heading, justify="left" if heading in LEFT_ALIGNED else "right", no_wrap=heading == "variant")
+    for cells in cell_rows(results):
+        table.add_row(*cells)
+    return table
+
+
+def notes(results: StudyResults) -> list[str]:
+    """Definitions of the metrics, one line each, and the failed runs."""
+    study = results.study
+    seeds = ", ".join(str(seed) for seed in study.config.seeds)
+    lines = [
+        f"BLEU on {study.test}; mean ± standard deviation over the seeds {seeds}. Loss: nats per target token on the "
+        "validation set, with teacher forcing, of the best checkpoint. tokens/s: training, both sides. lines/s: "
+        "translation of the test set."
+    ]
+    if results.lines_by_length:
+        groups = ", ".join(f"{count:,} of {name}" for name, count in results.lines_by_length.items())
+        lines.append(f"BLEU by the number of source words; lines of the test set: {groups}.")
+    if results.reference_repetition is not None:
+        lines.append(
+            "Free-running loss: nats per reference token when the decoder reads its own tokens. Repetition: word "
+            f"bigrams that occurred before in the same line; reference: {results.reference_repetition:.1f} %."
+        )
+    if results.signature:
+        lines.append(f"p: paired bootstrap against {study.baseline}, seed by seed; {results.signature}.")
+    return [*lines, *(f"failed: {failure}" for failure in results.failures())]
+
+
+def markdown(results: StudyResults) -> str:
+    """Table and notes as Markdown."""
+    alignment = ["---" if heading in LEFT_ALIGNED else "---:" for heading in headings(results)]
+    table = [headings(results), alignment, *cell_rows(results)]
+    listed = [f"- {note}" for note in notes(results)]
+    return "\n".join([f"# Study {results.study.config.name}", "", *map(_markdown_row, table), "", *listed]) + "\n"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    escaped = [cell.replace("|", r"\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def as_csv(results: StudyResults) -> str:
+    """Table as CSV: one line for each variant, numbers in full precision."""
+    names, seeds = metric_names(results.study.config), results.study.config.seeds
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    columns = [f"{name} {statistic}" for name in names for statistic in ("mean", "std")]
+    writer.writerow(["variant", "parameters", "finished", "failed", *columns, *(f"p seed {seed}" for seed in seeds)])
+    for row in results.rows:
+        metrics = [row.metrics.get(name) for name in names]
+        pairs = [(None, None) if metric is None else (metric.mean, metric.std) for metric in metrics]
+        counts = [row.count(RunState.finished), row.count(RunState.failed)]
+        p_values = [row.p_values.get(seed) for seed in seeds]
+        writer.writerow([row.variant, row.parameters, *counts, *(cell for pair in pairs for cell in pair), *p_values])
+    return stream.getvalue()
+
+
+def as_json(results: StudyResults) -> dict[str, Any]:
+    """All results, run by run."""
+    study = results.study
+    return {
+        "study": study.config.name,
+        "test": study.test,
+        "baseline": study.baseline,
+        "seeds": study.config.seeds,
+        "signature": results.signature,
+        "lines_by_length": dict(results.lines_by_length),
+        "variants": {row.variant: _row_as_json(row) for row in results.rows},
+    }
+
+
+def _row_as_json(row: VariantRow) -> dict[str, Any]:
+    return {
+        "parameters": row.parameters,
+        "metrics": {name: {"mean": metric.mean, "std": metric.std} for name, metric in row.metrics.items()},
+        "p_values": {str(seed): p for seed, p in row.p_values.items()},
+        "runs": {
+            str(one.run.seed): {"state": one.state.value, "reason": one.reason, **one.metrics} for one in row.results
+        },
+    }

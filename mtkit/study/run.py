@@ -1,4 +1,4 @@
-"""A study from its runs to its table; whatever is there already is not done again."""
+"""Execution of a whole study, from its runs to its report; finished runs are kept."""
 
 from __future__ import annotations
 
@@ -7,49 +7,48 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.io.lock import RunLock
-from mtkit.study.jobs import Place, execute
+from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
-from mtkit.study.prepare import prepare
 from mtkit.study.report import write_results
-from mtkit.study.results import Results, collect
+from mtkit.study.results import StudyResults, compare_runs
 from mtkit.study.runs import runs_of
 from mtkit.training.monitoring.log import Display
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a study leaves: its results, and the files with them."""
+class StudyReport:
+    """Results of a study, and the files written with them."""
 
-    results: Results
+    results: StudyResults
     files: list[Path]
 
 
-def carry_out(study: Study, folder: Path, places: Sequence[Place], *, fresh: bool, display: Display) -> Report:
-    """Train and score every run that is not finished, then compare them all.
+def run_study(study: Study, folder: Path, slots: Sequence[DeviceSlot], *, fresh: bool, display: Display) -> StudyReport:
+    """Train and score every unfinished run, then compare all variants.
 
     Args:
-        study: what is compared.
+        study: the study.
         folder: of the study, see study_folder.
-        places: where runs compute, one run in each at a time.
-        fresh: forget all runs first.
-        display: is shown what happens.
+        slots: resources, one run at a time on each.
+        fresh: discard all runs first.
+        display: receives the progress.
 
     Raises:
-        MtkitError: of a study that cannot be carried out; a training that fails is part of the result.
+        MtkitError: the study cannot be run. A failed training is no error but part of the results.
     """
     runs = runs_of(study, folder)
     with RunLock(folder):
-        prepare(runs, fresh=fresh, display=display)
-        execute([run for run in runs if not run.is_finished()], places, display)
-    return report(study, folder)
+        prepare_runs(runs, fresh=fresh, display=display)
+        run_jobs([run for run in runs if not run.is_finished()], slots, display)
+    return report_study(study, folder)
 
 
-def report(study: Study, folder: Path) -> Report:
-    """Compare what there is so far.
+def report_study(study: Study, folder: Path) -> StudyReport:
+    """Compare the runs that are finished so far, and write the report.
 
     Raises:
-        DataError, MissingInputError: a file of a run is damaged or missing.
-        ReadWriteError: the results cannot be written.
+        DataError, MissingInputError: a file of a run is corrupted or missing.
+        ReadWriteError: the report cannot be written.
     """
-    results = collect(study, runs_of(study, folder))
-    return Report(results, write_results(results, folder))
+    results = compare_runs(study, runs_of(study, folder))
+    return StudyReport(results, write_results(results, folder))

@@ -1,4 +1,4 @@
-"""The runs of a study: one ordinary run folder for each variant and seed, and what has become of each."""
+"""Runs of a study: one ordinary run folder for each variant and seed, and the result of each run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import RecipeError
+from mtkit.errors import FormatError, RecipeError
 from mtkit.evaluation.repetition import repetition_rate
-from mtkit.io.files import reading, write_json
-from mtkit.pipeline.records import read_json
-from mtkit.pipeline.run_folder import RunFolder, agreed
+from mtkit.io.files import translate_read_errors, write_json
+from mtkit.pipeline.reconcile import reconcile_recipe
+from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.recipe.recipe import Recipe, load_saved
-from mtkit.study.by_length import bleu_by_length
+from mtkit.study.by_length import bleu_of_length_groups
 from mtkit.study.config import StudyConfig
 from mtkit.study.free_running import free_running_loss
 from mtkit.study.load import Study
@@ -23,8 +23,8 @@ from mtkit.training.monitoring.log import parse_line
 
 
 @dataclass(frozen=True)
-class Failure:
-    """What failed.json says."""
+class FailureRecord:
+    """Content of failed.json."""
 
     reason: str
 
@@ -34,10 +34,10 @@ class StudyRun:
     """One variant trained from one seed.
 
     Attributes:
-        recipe: with the run's own name and seed, and no other test set than the study's.
+        recipe: with the run's own name and seed, and the study's test set only.
         folder: runs/STUDY/VARIANT/seed-N.
-        test: the test set of the study.
-        source: the run whose model this one begins from.
+        test: name of the study's test set.
+        source: run whose model initialises this one; None: random initialisation, or the recipe's init_from.
     """
 
     variant: str
@@ -49,18 +49,18 @@ class StudyRun:
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """Name in messages."""
         return f"{self.variant}, seed {self.seed}"
 
     def is_finished(self) -> bool:
-        """Whether this very recipe was trained and scored here."""
+        """Whether exactly this recipe was trained and scored in the folder."""
         report = self.folder.read_report()
         scores = report.get("test", {}).get(self.test, {})
         if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
             return False
         try:
-            return agreed(self.recipe, self.folder)[0] == load_saved(self.folder.recipe)
-        except RecipeError:  # of another recipe or another version; running it says more
+            return reconcile_recipe(self.recipe, self.folder)[0] == load_saved(self.folder.recipe)
+        except (FormatError, RecipeError):  # another recipe or version; running it reports the difference
             return False
 
     @property
@@ -68,47 +68,48 @@ class StudyRun:
         return self.folder.path / "failed.json"
 
     def note_failure(self, reason: str) -> None:
-        """Remember that training failed, and why."""
+        """Record a failed training in the run folder."""
         write_json(self._failure, {"reason": reason})
 
-    def forget_failure(self) -> None:
-        """It is tried again."""
+    def clear_failure(self) -> None:
+        """Remove the record of a failed training, before a new attempt."""
         self._failure.unlink(missing_ok=True)
 
     def failure(self) -> str | None:
-        """Why its last training failed; None if it did not."""
-        found = read_json(self._failure, Failure)
-        return str(found["reason"]) if found else None
+        """Reason why the last training failed; None if it did not fail."""
+        record = read_json(self._failure, FailureRecord)
+        return str(record["reason"]) if record else None
 
 
 def study_folder(study: Study, run_dir: Path | None) -> Path:
-    """Where a study goes: `runs/NAME` in the current directory unless said otherwise."""
+    """Folder of a study: `run_dir`, or `runs/NAME` in the current directory."""
     return (run_dir if run_dir is not None else Path("runs") / study.config.name).resolve()
 
 
 def runs_of(study: Study, folder: Path) -> list[StudyRun]:
-    """All runs, seed by seed, so that every variant soon has one; those that begin from others come after them."""
+    """All runs, seed by seed, so that every variant has a result early; a run follows its source."""
     return [run for seed in study.config.seeds for run in _of_seed(study, folder, seed)]
 
 
 def _of_seed(study: Study, folder: Path, seed: int) -> Iterator[StudyRun]:
-    begin_from = study.config.begin_from
-    done: dict[str, StudyRun] = {}
-    for variant in sorted(study.recipes, key=lambda name: name in begin_from):  # stable: else in the order of the file
+    source_of = study.config.init_from_variant
+    runs: dict[str, StudyRun] = {}
+    for variant in sorted(study.recipes, key=lambda name: name in source_of):  # stable: otherwise the file's order
         recipe = study.recipes[variant]
-        own = RunFolder(folder / variant / f"seed-{seed}")
-        source = done[begin_from[variant]] if variant in begin_from else None
+        source = runs[source_of[variant]] if variant in source_of else None
         training = replace(recipe.training, seed=seed)
         if source is not None:
             training = replace(training, init_from=source.folder.path)
         corpus = replace(recipe.corpus, test={study.test: recipe.corpus.test[study.test]})
-        named = replace(recipe, name=f"{study.config.name}-{variant}-{seed}", corpus=corpus, training=training)
-        done[variant] = StudyRun(variant, seed, named, own, study.test, source)
-        yield done[variant]
+        recipe = replace(recipe, name=f"{study.config.name}-{variant}-{seed}", corpus=corpus, training=training)
+        runs[variant] = StudyRun(
+            variant, seed, recipe, RunFolder(folder / variant / f"seed-{seed}"), study.test, source
+        )
+        yield runs[variant]
 
 
-class State(StrEnum):
-    """How far a run has come."""
+class RunState(StrEnum):
+    """State of a run."""
 
     finished = "finished"
     failed = "failed"
@@ -116,75 +117,75 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One run.
+class RunResult:
+    """Result of one run.
 
     Attributes:
-        reason: why it failed; empty otherwise.
-        parameters: of its model; None if training never began.
-        figures: by name, see `FIGURES` in results.py; none unless it is finished.
-        hyps: its translations of the test set.
+        reason: of a failure; empty otherwise.
+        parameters: number of parameters; None if training has not started.
+        metrics: by name, see `metric_names`; empty unless the run is finished.
+        hyps: translations of the test set.
     """
 
     run: StudyRun
-    state: State
+    state: RunState
     reason: str
     parameters: int | None
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     hyps: list[str]
 
 
-def outcome(run: StudyRun, config: StudyConfig) -> Outcome:
-    """Read what a run has left.
+def run_result(run: StudyRun, config: StudyConfig) -> RunResult:
+    """Read the result of a run from its folder.
 
     Raises:
-        DataError: a file is damaged.
-        MissingInputError: the test set, or a file of the run, is no longer there.
+        DataError: a file is corrupted.
+        MissingInputError: the test set or a file of the run is missing.
     """
     events = _events(run)
     parameters = next((event["parameters"] for event in reversed(events) if event["event"] == "begin"), None)
     if not run.is_finished():
         reason = run.failure()
-        state = State.unfinished if reason is None else State.failed
-        return Outcome(run, state, reason or "", parameters, {}, [])
+        state = RunState.unfinished if reason is None else RunState.failed
+        return RunResult(run, state, reason or "", parameters, {}, [])
     hyps = list(read_lines(run.folder.hyps(run.test)))
     report = run.folder.read_report()
-    figures = _figures(report["train"], report["test"][run.test], events, lines=len(hyps))
-    figures |= _further(run, config, hyps)
-    return Outcome(run, State.finished, "", parameters, figures, hyps)
+    metrics = _metrics(report["train"], report["test"][run.test], events, lines=len(hyps))
+    metrics |= _optional_metrics(run, config, hyps)
+    return RunResult(run, RunState.finished, "", parameters, metrics, hyps)
 
 
-def _figures(train: Any, test: Any, events: list[dict[str, Any]], *, lines: int) -> dict[str, float]:
-    figures = {"bleu": test["bleu"], "tokens_per_second": train["tokens_per_second"], "updates": train["updates"]}
+def _metrics(train: Any, test: Any, events: list[dict[str, Any]], *, lines: int) -> dict[str, float]:
+    metrics = {"bleu": test["bleu"], "tokens_per_second": train["tokens_per_second"], "updates": train["updates"]}
     losses = {event["update"]: event["nll"] for event in events if event["event"] == "validation"}
     loss = losses.get(train["best_update"], next(reversed(losses.values()), None))
     if loss is not None:
-        figures["loss"] = loss
+        metrics["loss"] = loss
     if test.get("seconds"):
-        figures["lines_per_second"] = lines / test["seconds"]
-    return figures
+        metrics["lines_per_second"] = lines / test["seconds"]
+    return metrics
 
 
-def _further(run: StudyRun, config: StudyConfig, hyps: list[str]) -> dict[str, float]:
-    """What this study asks for besides."""
-    found: dict[str, float] = {}
-    if config.by_length:
+def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> dict[str, float]:
+    """Metrics that only some studies measure."""
+    metrics: dict[str, float] = {}
+    if config.bleu_by_length:
         files = run.recipe.corpus.test[run.test]
         srcs, refs = list(read_lines(files.src)), list(read_lines(files.tgt))
-        tokenize = run.recipe.evaluation.segmentation(run.recipe.corpus.tgt_lang)
-        groups = bleu_by_length(srcs, hyps, refs, config.by_length, tokenize=tokenize)
-        found |= {f"bleu {name}": value for name, value in groups.items()}
+        tokenize = run.recipe.evaluation.sacrebleu_tokenizer(run.recipe.corpus.tgt_lang)
+        groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenize)
+        metrics |= {f"bleu {name}": value for name, value in groups.items()}
     if config.exposure_bias:
-        found["repetition"] = repetition_rate(hyps)
+        metrics["repetition"] = repetition_rate(hyps)
         if run.recipe.corpus.valid is not None:
-            found["free_running_loss"] = free_running_loss(run.folder)
-    return found
+            metrics["free_running_loss"] = free_running_loss(run.folder)
+    return metrics
 
 
 def _events(run: StudyRun) -> list[dict[str, Any]]:
-    """Of its log; none if there is no log."""
+    """Events of the run's log; empty if there is no log."""
     if not run.folder.log.is_file():
         return []
-    with reading(run.folder.log):
+    with translate_read_errors(run.folder.log):
         lines = run.folder.log.read_bytes().split(b"\n")
     return [event for line in lines if (event := parse_line(line)) is not None]

@@ -1,8 +1,8 @@
-r"""Reading text files line by line: UTF-8, `\n` only, plain or compressed.
+r"""Text files read line by line: UTF-8, `\n` only, plain or compressed.
 
-A line ends at `\n` and nowhere else (`str` has a method that splits on ten characters; it is never used here), a `\r`
-before it is dropped, and so is a byte order mark at the beginning of the file. Compression is known by the first bytes
-of the content, not by the name. Nothing is guessed: a byte that is not UTF-8 is an error that names its place.
+A line ends at `\n` and nowhere else (`str.splitlines` splits on ten characters and is never used). A `\r` before the
+`\n` is dropped, and so is a byte order mark at the beginning of the file. Compression is detected from the first bytes
+of the content, not from the name. The encoding is not guessed: a byte that is not UTF-8 is an error with its location.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from mtkit.errors import DataError, MissingExtraError
-from mtkit.io.files import check_plain, reading
+from mtkit.io.files import require_regular_file, translate_read_errors
 
 _CHUNK = 1 << 20  # bytes read at a time
 _BOM = b"\xef\xbb\xbf"
@@ -25,48 +25,48 @@ _GZIP, _XZ, _ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file without their line ends; the memory used does not grow with the file.
+    """The lines of a text file without their line ends; memory does not grow with the file.
 
     Raises:
-        DataError: a byte that is not UTF-8 (after all lines before it were given), or a damaged compressed file.
-        MissingInputError, ReadWriteError: as `files.reading`.
-        MissingExtraError: the file is compressed with zstandard and no package for that is installed.
+        DataError: a byte that is not UTF-8 (after all lines before it were yielded), or a damaged compressed file.
+        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
+        MissingExtraError: the file is compressed with zstandard and no package for zstandard is installed.
     """
     with _content(path) as stream:
         yield from decode_lines(stream, str(path))
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` would give; whether they are UTF-8 is not looked at.
+    """The number of lines that `read_lines` yields; the encoding is not checked.
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
-        MissingInputError: a pipe, of which nothing would be left to read.
+        MissingInputError: the file is a pipe, which can be read only once.
     """
-    check_plain(path)
+    require_regular_file(path)
     lines = 0
     last = b""
     is_first = True
     with _content(path) as stream:
         while chunk := stream.read(_CHUNK):
             lines += chunk.count(b"\n")
-            last = _without_bom(chunk, is_first)  # a mark and nothing else is an empty file
+            last = _without_bom(chunk, is_first)  # a file with a byte order mark only is empty
             is_first = False
     return lines + (last != b"" and not last.endswith(b"\n"))
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a byte stream such as standard input, each as soon as its line end has come.
+    """The lines of a byte stream such as standard input, each as soon as its line end has been read.
 
     Args:
-        stream: has `read1`, which gives what is there and waits only if nothing is.
-        name: what an error calls the stream.
+        stream: has `read1`, which returns the available bytes and blocks only if there are none.
+        name: name of the stream in error messages.
 
     Raises:
         DataError: as `read_lines`.
     """
-    done = 0  # lines
-    rest = bytearray()  # of a line whose end has not come
+    done = 0  # lines yielded
+    rest = bytearray()  # the beginning of a line whose end has not been read yet
     is_first = True
     while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
         head, line_end, tail = chunk.rpartition(b"\n")
@@ -86,7 +86,7 @@ def _without_bom(block: bytes, is_first: bool) -> bytes:
 
 
 def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, int]:
-    """Give the lines of a block that ends where a line ends; return their number."""
+    """Yield the lines of a block that ends at a line end; return their number."""
     try:
         text = block.decode()
     except UnicodeDecodeError as error:
@@ -116,7 +116,7 @@ def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
 
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
-    with reading(path), path.open("rb") as file:
+    with translate_read_errors(path), path.open("rb") as file:
         stream, damage = _decompressed(file, file.peek(6))
         try:
             yield stream
@@ -125,7 +125,7 @@ def _content(path: Path) -> Iterator[BinaryIO]:
 
 
 def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
-    """The plain bytes, and what is raised on reading them if the compressed ones are damaged."""
+    """The decompressed stream, and the exceptions that reading it raises if the compressed file is damaged."""
     if magic.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (EOFError, gzip.BadGzipFile, zlib.error)
     if magic.startswith(_XZ):
@@ -136,7 +136,7 @@ def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[E
 
 
 def _zstandard(file: IO[bytes]) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
-    """Python reads zstandard by itself from 3.14 on; before, a package of the same interface does."""
+    """As `_decompressed`, for zstandard: in Python's library from 3.14 on, before that in a package of its own."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             module: Any = importlib.import_module(name)

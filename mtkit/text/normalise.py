@@ -1,7 +1,7 @@
-"""What happens to a line before it is segmented: nothing, unless the recipe says otherwise.
+"""Normalisation of a line before tokenization: none by default, Unicode NFC or NFKC on request.
 
-Two things cannot be kept and are replaced, in every kind of normalisation: U+2581, which sentencepiece uses for the
-space, becomes an underscore; a lone surrogate, which is no character and which no file can hold, becomes U+FFFD.
+Every kind of normalisation replaces two characters that cannot be represented: U+2581, which sentencepiece uses for
+the space, becomes an underscore; a lone surrogate, which UTF-8 cannot encode, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Literal
 
 Normalisation = Literal["identity", "nfc", "nfkc"]
 
-SPACE_MARK = "\u2581"  # sentencepiece's own sign for a space
-REPLACEMENT = "_"
-_UNKEEPABLE = re.compile("[\u2581\ud800-\udfff]")
+SPACE_MARK = "\u2581"  # sentencepiece's symbol for a space
+SPACE_MARK_REPLACEMENT = "_"
+_UNREPRESENTABLE = re.compile("[\u2581\ud800-\udfff]")
 
 
 def normalise(line: str, kind: Normalisation) -> str:
-    """Normalise a line; doing it twice changes nothing more.
+    """Normalise a line; the function is idempotent.
 
     Args:
         line: any text.
@@ -28,11 +28,11 @@ def normalise(line: str, kind: Normalisation) -> str:
         line = unicodedata.normalize("NFC", line)
     elif kind == "nfkc":
         line = unicodedata.normalize("NFKC", line)
-    if _UNKEEPABLE.search(line):
-        line = _UNKEEPABLE.sub(lambda match: REPLACEMENT if match[0] == SPACE_MARK else "\ufffd", line)
+    if _UNREPRESENTABLE.search(line):
+        line = _UNREPRESENTABLE.sub(lambda match: SPACE_MARK_REPLACEMENT if match[0] == SPACE_MARK else "\ufffd", line)
     return line
 
 
-def count_replaced(line: str) -> int:
-    """How many characters of the line `normalise` has to replace in every kind of normalisation."""
-    return len(_UNKEEPABLE.findall(line))
+def count_unrepresentable(line: str) -> int:
+    """The number of characters in the line that every kind of normalisation replaces."""
+    return len(_UNREPRESENTABLE.findall(line))

@@ -1,45 +1,38 @@
-"""Pieces that every vocabulary reserves and that no text can produce.
+"""Special tokens that every vocabulary reserves and that no text can produce.
 
-They are sentencepiece *control* symbols: the characters `<sep>` in a text are segmented as characters. They are there
-from the first day because a vocabulary cannot grow without changing every matrix of a model that was trained with it.
+They are sentencepiece *control* symbols: the characters `<sep>` in a text are segmented as ordinary characters. All are
+reserved from the start, because adding a token later would change the shape of every embedding and output matrix.
 """
 
 from __future__ import annotations
 
-SEPARATOR = "<sep>"  # between source and target, or between the sentences of a document
-
-
-MASK = "<mask>"  # a hidden piece, in pre-training
-
+SEPARATOR = "<sep>"  # reserved for document translation; no model uses it yet
+MASK = "<mask>"  # replaces a masked token in pre-training
 
 NUM_TAGS = 32
+NUM_SENTINELS = 32
+NUM_RESERVED = 32
 
 
-NUM_SPANS = 32
-
-
-NUM_SPARE = 32
-
-
-def tag(number: int) -> str:
-    """The piece of a language, domain or corpus tag; what each number stands for is the recipe's matter."""
+def tag_token(number: int) -> str:
+    """The token of a language, domain or corpus tag; the recipe decides the meaning of each number."""
     return f"<tag{number}>"
 
 
-def span(number: int) -> str:
-    """The sentinel of the n-th removed span (T5, Raffel et al. 2020, sec. 3.1.4)."""
+def sentinel_token(number: int) -> str:
+    """The sentinel token of the n-th removed span (T5, Raffel et al. 2020, sec. 3.1.4)."""
     return f"<span{number}>"
 
 
-def spare(number: int) -> str:
-    """A piece without a meaning yet."""
+def reserved_token(number: int) -> str:
+    """A token without a meaning yet."""
     return f"<spare{number}>"
 
 
-RESERVED: tuple[str, ...] = (
+SPECIAL_TOKENS: tuple[str, ...] = (
     SEPARATOR,
     MASK,
-    *(tag(number) for number in range(NUM_TAGS)),
-    *(span(number) for number in range(NUM_SPANS)),
-    *(spare(number) for number in range(NUM_SPARE)),
+    *(tag_token(number) for number in range(NUM_TAGS)),
+    *(sentinel_token(number) for number in range(NUM_SENTINELS)),
+    *(reserved_token(number) for number in range(NUM_RESERVED)),
 )

@@ -1,7 +1,7 @@
-"""Learning subword models from text.
+"""Training of sentencepiece models from text files.
 
-Equal text and settings give equal bytes: one constant number of threads, a fixed seed, no time and no path in the file.
-What sentencepiece's trainer would skip by itself is skipped here, and counted.
+Equal text and settings give identical bytes: the number of threads and the seed are constant, and the model file holds
+neither time nor path. Lines that sentencepiece's trainer would skip silently are skipped here and counted.
 """
 
 from __future__ import annotations
@@ -18,70 +18,71 @@ import sentencepiece
 from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.text.lines import count_lines, read_lines
-from mtkit.text.normalise import count_replaced, normalise
-from mtkit.text.special_tokens import RESERVED
+from mtkit.text.normalise import count_unrepresentable, normalise
+from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.tokenizer import (
     UNKNOWN_SURFACE,
     Tokenizer,
     TokenizerConfig,
     TokenizerPair,
+    escape_for_sentencepiece,
     model_names,
-    to_pieces_text,
 )
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
-_NUM_THREADS = 4  # not that of the machine: the sums of unigram depend on it in the last bit
+_NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit
 _SEED = 1
-_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
-_LEAST = len(_SPECIAL) + len(RESERVED) + 1  # pieces of any vocabulary
-_BYTES = 256  # pieces more with byte fallback
-_CONTROL = re.compile("|".join(map(re.escape, (*_SPECIAL, *RESERVED))))
+_SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+_MIN_VOCAB_SIZE = len(_SENTENCEPIECE_SPECIAL) + len(SPECIAL_TOKENS) + 1
+_NUM_BYTES = 256  # tokens that byte fallback adds
+_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*_SENTENCEPIECE_SPECIAL, *SPECIAL_TOKENS))))
 
 
 @dataclass
 class TokenizerReport:
-    """What a tokenizer was learned from.
+    """Statistics of a tokenizer's training text.
 
     Attributes:
-        lines: in the files.
-        learned_from: lines that the trainer was given.
+        lines: lines in the files.
+        trained_on: lines passed to the trainer.
         empty: lines without a character.
         too_long: lines over MAX_LINE_BYTES bytes.
-        not_sampled: lines left out because there are more than `max_lines`.
-        replaced_characters: U+2581 and lone surrogates, in all lines looked at.
-        vocab_size: of the model.
+        not_sampled: lines skipped because the files have more than `max_lines`.
+        replaced_chars: U+2581 and lone surrogates in the sampled lines.
+        vocab_size: size of the trained model.
+        files: paths of the files.
     """
 
     lines: int = 0
-    learned_from: int = 0
+    trained_on: int = 0
     empty: int = 0
     too_long: int = 0
     not_sampled: int = 0
-    replaced_characters: int = 0
+    replaced_chars: int = 0
     vocab_size: int = 0
     files: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """One sentence for a person."""
-        parts = [f"{self.vocab_size:,} pieces from {self.learned_from:,} of {self.lines:,} lines"]
-        reasons = {
+        """A summary in one sentence."""
+        counts = [f"{self.vocab_size:,} tokens from {self.trained_on:,} of {self.lines:,} lines"]
+        skipped = {
             "empty": self.empty,
             f"over {MAX_LINE_BYTES:,} bytes": self.too_long,
             "beyond max_lines": self.not_sampled,
         }
-        parts += [f"{count:,} {reason}" for reason, count in reasons.items() if count]
-        if self.replaced_characters:
-            parts.append(f"{self.replaced_characters:,} characters that cannot be kept were replaced")
-        return "; ".join(parts)
+        counts += [f"{count:,} {reason}" for reason, count in skipped.items() if count]
+        if self.replaced_chars:
+            counts.append(f"{self.replaced_chars:,} unrepresentable characters replaced")
+        return "; ".join(counts)
 
 
 def train_pair(
     src_files: Sequence[Path], tgt_files: Sequence[Path], folder: Path, config: TokenizerConfig
 ) -> list[TokenizerReport]:
-    """Learn the tokenizers of both sides and write them into a folder that is there.
+    """Train the tokenizers of both sides and write them into an existing folder.
 
     Returns:
-        One report, or two (source first) if the sides have their own models.
+        One report, or two (source first) if each side has its own model.
 
     Raises:
         DataError, MissingInputError, ReadWriteError: as `train_tokenizer`.
@@ -98,22 +99,22 @@ def train_pair(
 
 
 def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig) -> TokenizerReport:
-    """Learn one model from all lines of the files; write `PREFIX.model` and, for people, `PREFIX.vocab`.
+    """Train one model on all lines of the files; write `PREFIX.model` and the readable `PREFIX.vocab`.
 
     Raises:
-        DataError: the text is empty or not UTF-8, or cannot give as many pieces as asked for, or needs more.
-        MissingInputError, ReadWriteError: as `files.reading` and `files.writing`.
+        DataError: the text is empty or not UTF-8, or `vocab_size` is too large or too small for it.
+        MissingInputError, ReadWriteError: as `files.translate_read_errors` and `files.translate_write_errors`.
     """
     report = TokenizerReport(files=[str(file) for file in files])
-    model = _learn(_training_lines(files, config, report), config, report)
+    model = _train_model(_training_lines(files, config, report), config, report)
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
     if report.vocab_size < config.vocab_size:
         raise DataError(_too_large(config, report, report.vocab_size))
-    if config.vocab_size < _LEAST:
-        raise DataError(_too_small(config, report, _LEAST))
+    if config.vocab_size < _MIN_VOCAB_SIZE:
+        raise DataError(_too_small(config, report, _MIN_VOCAB_SIZE))
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
-    names = tokenizer.pieces(range(report.vocab_size))
+    names = tokenizer.ids_to_tokens(range(report.vocab_size))
     write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
     return report
 
@@ -127,29 +128,29 @@ def _training_lines(files: Sequence[Path], config: TokenizerConfig, report: Toke
             if math.floor(report.lines * share) == math.floor((report.lines - 1) * share):
                 report.not_sampled += 1
                 continue
-            report.replaced_characters += count_replaced(line)
-            line = to_pieces_text(normalise(line, config.normalisation))
+            report.replaced_chars += count_unrepresentable(line)
+            line = escape_for_sentencepiece(normalise(line, config.normalisation))
             if not line:
                 report.empty += 1
             elif len(line) > MAX_LINE_BYTES // 4 and len(line.encode()) > MAX_LINE_BYTES:
                 report.too_long += 1
             else:
-                report.learned_from += 1
-                yield from _without_controls(line)
+                report.trained_on += 1
+                yield from _break_up_special_tokens(line)
 
 
-def _without_controls(line: str) -> Iterator[str]:
-    """The line, cut inside of what looks like a control piece: the trainer ignores those, and so their characters."""
-    begin = 0
+def _break_up_special_tokens(line: str) -> Iterator[str]:
+    """Split the line inside every string that looks like a special token: the trainer ignores those strings."""
+    start = 0
     if "<" in line:
-        for match in _CONTROL.finditer(line):
-            yield line[begin : match.start() + 1]
-            begin = match.start() + 1
-    yield line[begin:]
+        for match in _SPECIAL_TOKEN_PATTERN.finditer(line):
+            yield line[start : match.start() + 1]
+            start = match.start() + 1
+    yield line[start:]
 
 
-class _Remembering:
-    """An iterator over lines that remembers what went wrong in reading them."""
+class _ErrorCapturingIterator:
+    """An iterator over lines that stores the error of a failed read, which sentencepiece's trainer would hide."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self.lines = lines
@@ -166,23 +167,23 @@ class _Remembering:
             raise
 
 
-def _learn(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
+def _train_model(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
     model = io.BytesIO()
-    source = _Remembering(lines)
+    source = _ErrorCapturingIterator(lines)
     sentencepiece.set_random_generator_seed(_SEED)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=source,
             model_writer=model,
             model_type=config.model_type,
-            vocab_size=max(config.vocab_size, _LEAST),  # with less it does not come so far as to count characters
+            vocab_size=max(config.vocab_size, _MIN_VOCAB_SIZE),  # below that, it fails before it counts the characters
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             split_digits=config.split_digits,
-            normalization_rule_name="identity",  # ours comes before, see normalise.py
+            normalization_rule_name="identity",  # lines are normalised before, see normalise.py
             remove_extra_whitespaces=False,
-            max_sentence_length=4 * MAX_LINE_BYTES,  # never reached: we have counted
-            control_symbols=list(RESERVED),
+            max_sentence_length=4 * MAX_LINE_BYTES,  # never reached: longer lines are skipped above
+            control_symbols=list(SPECIAL_TOKENS),
             pad_id=0,
             unk_id=1,
             bos_id=2,
@@ -193,33 +194,33 @@ def _learn(lines: Iterator[str], config: TokenizerConfig, report: TokenizerRepor
         )
     except RuntimeError as error:
         if source.error is not None:
-            raise source.error from None  # a fault of the text, which comes back wrapped in sentencepiece's words
-        raise _translate(str(error), config, report) from error
+            raise source.error from None  # an error of the text, not of sentencepiece
+        raise _explain_failure(str(error), config, report) from error
     return model.getvalue()
 
 
-def _translate(message: str, config: TokenizerConfig, report: TokenizerReport) -> DataError:
-    """Say in our words why sentencepiece gave up; it has no error codes, only sentences."""
+def _explain_failure(message: str, config: TokenizerConfig, report: TokenizerReport) -> DataError:
+    """Translate sentencepiece's error into one with a remedy; it has no error codes, only messages."""
     files = ", ".join(report.files)
-    if report.learned_from == 0:
-        return DataError(f"{files}: there is no text to learn a tokenizer from ({report.lines} lines, none usable)")
+    if report.trained_on == 0:
+        return DataError(f"{files}: no text to train a tokenizer on ({report.lines} lines, none usable)")
     if largest := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
         return DataError(_too_large(config, report, int(largest[1])))
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return DataError(_too_small(config, report, int(smallest[1])))
-    return DataError(f"{files}: sentencepiece could not learn a model: {message}")
+    return DataError(f"{files}: sentencepiece could not train a model: {message}")
 
 
 def _too_large(config: TokenizerConfig, report: TokenizerReport, largest: int) -> str:
     return (
-        f"tokenizer.vocab_size: {config.vocab_size} is more than the text of {', '.join(report.files)} can give; the "
-        f"largest possible size for {config.model_type} here is {largest}"
+        f"tokenizer.vocab_size: {config.vocab_size} is too large for the text of {', '.join(report.files)}; the "
+        f"maximum for model_type {config.model_type} is {largest}"
     )
 
 
 def _too_small(config: TokenizerConfig, report: TokenizerReport, smallest: int) -> str:
-    reserved = _LEAST - 1 + (_BYTES if config.byte_fallback else 0)
+    reserved = _MIN_VOCAB_SIZE - 1 + (_NUM_BYTES if config.byte_fallback else 0)
     return (
-        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved pieces and the characters of "
-        f"{', '.join(report.files)} alone need {smallest}; raise it, or lower tokenizer.character_coverage"
+        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved tokens and the characters of "
+        f"{', '.join(report.files)} need at least {smallest}; raise it, or lower tokenizer.character_coverage"
     )

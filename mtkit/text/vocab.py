@@ -1,4 +1,4 @@
-"""The ids that have a meaning of their own."""
+"""Size and special ids of a vocabulary."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Vocab:
     """The size of a vocabulary and its special ids, V = `size`.
 
     Attributes:
-        size: number of pieces, the special and reserved ones included.
-        pad: fills a batch; never scored.
-        unk: a piece that the vocabulary lacks.
-        bos: what the decoder reads first.
+        size: number of tokens, including special and reserved ones.
+        pad: fills a batch; excluded from the loss.
+        unk: replaces text that no other token covers.
+        bos: the first token that the decoder reads.
         eos: ends a sentence, on both sides.
     """
 

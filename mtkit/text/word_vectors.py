@@ -1,7 +1,7 @@
-"""Word vectors from text files, found for the pieces of a vocabulary.
+"""Pre-trained word vectors from text files, matched to the tokens of a vocabulary.
 
-The format is that of word2vec (Mikolov et al. 2013): a line `WORDS NUMBERS`, which may be missing (GloVe), then a word
-and its numbers on each line, with single spaces between them.
+The format is that of word2vec (Mikolov et al. 2013): an optional header line `WORDS DIMENSIONS` (absent in GloVe), then
+a word and its vector on each line, separated by single spaces.
 """
 
 from __future__ import annotations
@@ -21,113 +21,116 @@ from mtkit.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class PieceVectors:
-    """Vectors for some pieces of a vocabulary.
+class TokenVectors:
+    """Vectors for some tokens of a vocabulary.
 
     Attributes:
-        ids: [N] those that the file knows, ascending.
+        ids: [N] tokens with a vector, ascending.
         values: [N, D] their vectors, float32.
-        pieces: how many pieces of text the vocabulary has.
-        words: how many words the file has.
+        num_tokens: number of text tokens in the vocabulary.
+        num_words: number of words in the file.
     """
 
     ids: NDArray[np.int64]
     values: NDArray[np.float32]
-    pieces: int
-    words: int
+    num_tokens: int
+    num_words: int
 
 
-class _Wanted(NamedTuple):
-    """A piece that a word would serve, and how well: 0 is best."""
+class _Match(NamedTuple):
+    """A token that a word's vector can serve, and the rank of the match: 0 is best."""
 
-    piece: int
+    token: int
     rank: int
 
 
 @dataclass
-class _Matches:
-    """Which piece is served by which words, and the best vector of each so far."""
+class _VectorMatcher:
+    """The candidate words of each token, and the best vector of each token so far."""
 
-    wanted: dict[str, list[_Wanted]] = field(default_factory=dict)
+    candidates: dict[str, list[_Match]] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
     values: dict[int, NDArray[np.float32]] = field(default_factory=dict)
 
-    def want(self, word: str, piece: int, rank: int) -> None:
+    def add_candidate(self, word: str, token: int, rank: int) -> None:
         if word:
-            self.wanted.setdefault(word, []).append(_Wanted(piece, rank))
+            self.candidates.setdefault(word, []).append(_Match(token, rank))
 
-    def take(self, word: str, value: NDArray[np.float32]) -> None:
-        for piece, rank in self.wanted.get(word, ()):
-            if rank < self.ranks.get(piece, rank + 1):  # of equal words the first, which is the more frequent one
-                self.ranks[piece], self.values[piece] = rank, value
+    def add_vector(self, word: str, value: NDArray[np.float32]) -> None:
+        for token, rank in self.candidates.get(word, ()):
+            if rank < self.ranks.get(token, rank + 1):  # among equal ranks the first word, which is the most frequent
+                self.ranks[token], self.values[token] = rank, value
 
 
-def read_piece_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> PieceVectors:
-    """The vectors that a file has for the pieces of a tokenizer; memory grows with the vocabulary, not with the file.
+def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVectors:
+    """The vectors of a file for the tokens of a tokenizer; memory grows with the vocabulary, not with the file.
 
-    A file learned from pieces (one with U+2581 in it) is matched piece by piece. Any other is one of words: a piece
-    that begins a word is matched with that word, else with it in lower case; one that does not is part of a word, of
-    which the file knows nothing, unless it has no letters (full stops and numbers stand alone in such files).
+    A file of subword vectors (one with U+2581 in it) is matched token by token. Any other file has word vectors: a
+    token that starts a word is matched with that word, else with the word in lower case. A token inside a word is not
+    matched, unless it has no letters (full stops and numbers stand alone in such files).
 
     Args:
         path: plain or compressed.
-        tokenizer: whose pieces are looked for.
-        dim: numbers that a vector must have.
+        tokenizer: the tokenizer whose tokens are matched.
+        dim: required dimension of the vectors.
 
     Raises:
-        DataError: vectors of another length, a line that is no vector, or no piece found; names the line.
+        DataError: vectors of another dimension, a line that is no vector, or no match; names the line.
         MissingInputError, ReadWriteError: as `read_lines`.
     """
-    of_pieces, of_words, pieces = _wanted(tokenizer)
-    words, is_of_pieces = 0, False
-    for number, word, rest in _entries(path, dim):
-        words += 1
-        is_of_pieces = is_of_pieces or word.startswith(SPACE_MARK)
-        if word in of_pieces.wanted or word in of_words.wanted:
-            value = _numbers(rest, dim, f"{path}:{number}")
+    subwords, whole_words, num_tokens = _build_matchers(tokenizer)
+    num_words, has_subwords = 0, False
+    for number, word, rest in _read_entries(path, dim):
+        num_words += 1
+        has_subwords = has_subwords or word.startswith(SPACE_MARK)
+        if word in subwords.candidates or word in whole_words.candidates:
+            value = _parse_vector(rest, dim, f"{path}:{number}")
             if value is None:
                 continue
-            of_pieces.take(word, value)
-            of_words.take(word, value)
-    found = (of_pieces if is_of_pieces else of_words).values
-    if not found:
-        raise DataError(f"{path}: none of its {words:,} words is a piece of the vocabulary; is it of another language?")
-    ids = sorted(found)
-    return PieceVectors(np.array(ids), np.stack([found[piece] for piece in ids]), pieces, words)
+            subwords.add_vector(word, value)
+            whole_words.add_vector(word, value)
+    values = (subwords if has_subwords else whole_words).values
+    if not values:
+        raise DataError(
+            f"{path}: none of its {num_words:,} words is a token of the vocabulary; check the language of the file"
+        )
+    ids = sorted(values)
+    return TokenVectors(np.array(ids), np.stack([values[token] for token in ids]), num_tokens, num_words)
 
 
-def _wanted(tokenizer: Tokenizer) -> tuple[_Matches, _Matches, int]:
-    of_pieces, of_words = _Matches(), _Matches()
-    no_text = {*tokenizer.control_ids(), tokenizer.vocab.unk}
-    names = tokenizer.pieces(range(tokenizer.vocab.size))
-    for piece, name in enumerate(names):
-        if piece in no_text:
+def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatcher, int]:
+    """A matcher for files of subwords, one for files of words, and the number of text tokens."""
+    subwords, whole_words = _VectorMatcher(), _VectorMatcher()
+    not_text = {*tokenizer.special_ids(), tokenizer.vocab.unk}
+    names = tokenizer.ids_to_tokens(range(tokenizer.vocab.size))
+    for token, name in enumerate(names):
+        if token in not_text:
             continue
-        of_pieces.want(name, piece, 0)
+        subwords.add_candidate(name, token, 0)
         if name.startswith(SPACE_MARK) or not any(map(str.isalpha, name)):
             word = name.removeprefix(SPACE_MARK)
-            of_words.want(word, piece, 0)
-            of_words.want(word.lower(), piece, 1)
-    return of_pieces, of_words, len(names) - len(no_text)
+            whole_words.add_candidate(word, token, 0)
+            whole_words.add_candidate(word.lower(), token, 1)
+    return subwords, whole_words, len(names) - len(not_text)
 
 
-def _entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
-    """Line number, word, and what follows it, of every vector.
+def _read_entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
+    """Line number, word, and the rest of the line, for every vector.
 
     Raises:
-        DataError: the first line tells of vectors of another length, or there is none.
+        DataError: the first line states or has another dimension, or the file is empty.
     """
     lines = read_lines(path)
     first = next(lines, "")
     word, _, rest = first.rstrip(" ").partition(" ")
     is_header = word.isdigit() and rest.isdigit()
-    stated = int(rest) if is_header else rest.count(" ") + 1
+    file_dim = int(rest) if is_header else rest.count(" ") + 1
     if not rest:
-        raise DataError(f"{path}:1: not a file of word vectors: a word and its numbers are expected, in text")
-    if stated != dim:
+        raise DataError(f"{path}:1: not a file of word vectors: expected a word and its numbers, in text")
+    if file_dim != dim:
         raise DataError(
-            f"{path}:1: its vectors have {stated} numbers, the embeddings of this model {dim}; make the model's as "
-            "wide (model.d_model, or model.d_embedding where there is one), or take another file"
+            f"{path}:1: the vectors have {file_dim} numbers, the embeddings of this model {dim}; set model.d_model (or "
+            f"model.d_embed, if the model has it) to {file_dim}, or use another file"
         )
     if not is_header:
         yield 1, word, rest
@@ -136,19 +139,19 @@ def _entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
         yield number, word, rest
 
 
-def _numbers(rest: str, dim: int, place: str) -> NDArray[np.float32] | None:
-    """The vector behind a word, or None if more words come first: an entry with spaces in it, as GloVe has some."""
+def _parse_vector(rest: str, dim: int, location: str) -> NDArray[np.float32] | None:
+    """The vector after a word; None if more words precede it (GloVe has some entries that contain spaces)."""
     fields = rest.split(" ")
     if len(fields) > dim and not _is_number(fields[0]):
         return None
     if len(fields) != dim:
-        raise DataError(f"{place}: {len(fields)} numbers follow the word, where the file has {dim}; is it damaged?")
+        raise DataError(f"{location}: {len(fields)} numbers follow the word instead of {dim}; the file may be damaged")
     try:
         value = np.array(fields, dtype=np.float32)
     except ValueError as error:
-        raise DataError(f"{place}: not a vector of numbers: {error}") from error
+        raise DataError(f"{location}: not a vector of numbers: {error}") from error
     if not np.isfinite(value).all():
-        raise DataError(f"{place}: a number of this vector is not finite; is the file damaged?")
+        raise DataError(f"{location}: the vector has a number that is not finite; the file may be damaged")
     return value
 
 

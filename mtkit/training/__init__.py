@@ -1,0 +1,23 @@
+"""Training of a model.
+
+loop                  `train`: the updates from the newest checkpoint to the end of the recipe
+run                   bookkeeping between two updates: log, validation, checkpoints, stop conditions
+learner               arithmetic of one update: forward, backward, clip, step
+config                the recipe's `training:` section
+chunked_loss          label-smoothed cross-entropy without [N, V] logits
+progress              state of a training that is not a tensor
+weights               weights of a model by name
+parameter_selection   weights selected by patterns, to freeze or to initialise them
+init_config           `training.init_from` and `training.word_vectors`
+precision             `training.precision`
+compile               `training.compile`
+seeding               seeds as functions of (seed, update, micro-batch)
+
+objectives/           losses
+decoder_inputs/       teacher forcing and its alternatives
+optimisers/           optimisers and learning rate schedules
+checkpoints/          checkpoints and averages of weights
+distributed/          several processes: gradients, FSDP, heartbeat
+monitoring/           log, validation, statistics
+robustness/           out of memory, divergence, signals
+"""

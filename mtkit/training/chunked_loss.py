@@ -1,4 +1,8 @@
-"""TODO."""
+"""Label-smoothed cross-entropy and other functions of the logits, computed in chunks of positions.
+
+The logits [N, V] of a batch are its largest tensor by far. Chunks of CHUNK_SIZE positions keep only [CHUNK_SIZE, V] of
+them in memory.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-CHUNK = 512  # positions whose logits exist at one time; 256 to 512 measured best on CPU
+CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
 
 
-class _Inputs(NamedTuple):
-    """What the loss is of, in the type that products are computed in."""
+class _LossInputs(NamedTuple):
+    """The inputs of the loss, cast to the type of the matrix products."""
 
     hidden: Tensor  # [N, D]
     weight: Tensor  # [V, D]
@@ -22,50 +26,50 @@ class _Inputs(NamedTuple):
     smoothing: float
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Which positions, and their logits [n, V] in float32 (or float64)."""
+        """The positions of each chunk, and their logits [n, V] in float32 (or float64)."""
         wide = torch.promote_types(self.hidden.dtype, torch.float32)
-        for begin in range(0, self.hidden.size(0), CHUNK):
-            part = slice(begin, begin + CHUNK)
-            logits = (self.hidden[part] @ self.weight.mT).to(wide)  # [n, V]
-            yield part, logits if self.bias is None else logits.add_(self.bias)
+        for start in range(0, self.hidden.size(0), CHUNK_SIZE):
+            chunk = slice(start, start + CHUNK_SIZE)
+            logits = (self.hidden[chunk] @ self.weight.mT).to(wide)  # [n, V]
+            yield chunk, logits if self.bias is None else logits.add_(self.bias)
 
-    def loss(self, part: slice, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The summed loss of a chunk, and the model's distribution [n, V], which takes the place of the logits."""
-        right = logits.gather(1, self.target[part].unsqueeze(1))  # [n, 1]
+    def loss(self, chunk: slice, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """The summed loss of a chunk, and the model's probabilities [n, V], which overwrite the logits."""
+        target_logit = logits.gather(1, self.target[chunk].unsqueeze(1))  # [n, 1]
         uniform = logits.sum() * (self.smoothing / logits.size(1)) if self.smoothing else 0.0
-        top = logits.amax(1, keepdim=True)  # [n, 1]
-        distribution = logits.sub_(top).exp_()  # [n, V], times `norm`
-        norm = distribution.sum(1, keepdim=True)  # [n, 1]
-        loss = (top + norm.log()).sum() - (1 - self.smoothing) * right.sum() - uniform
-        return loss, distribution.div_(norm)
+        max_logit = logits.amax(1, keepdim=True)  # [n, 1]
+        probs = logits.sub_(max_logit).exp_()  # [n, V], not yet divided by `norm`
+        norm = probs.sum(1, keepdim=True)  # [n, 1]
+        loss = (max_logit + norm.log()).sum() - (1 - self.smoothing) * target_logit.sum() - uniform
+        return loss, probs.div_(norm)
 
-    def gradient(self, part: slice, distribution: Tensor) -> Tensor:
-        """d loss / d logits [n, V]: the model's distribution less the target's; takes the place of the former."""
+    def gradient(self, chunk: slice, probs: Tensor) -> Tensor:
+        """d loss / d logits [n, V]: the model's minus the target's probabilities; overwrites `probs`."""
         if self.smoothing:
-            distribution -= self.smoothing / distribution.size(1)
-        wanted = self.target[part].unsqueeze(1)  # [n, 1]
-        return distribution.scatter_add_(1, wanted, distribution.new_full(wanted.shape, self.smoothing - 1))
+            probs -= self.smoothing / probs.size(1)
+        target = self.target[chunk].unsqueeze(1)  # [n, 1]
+        return probs.scatter_add_(1, target, probs.new_full(target.shape, self.smoothing - 1))
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Projection and loss chunk by chunk; the gradient is computed in the forward pass, while the logits are there."""
+    """Projection and loss chunk by chunk; the forward pass also computes the gradient, while the logits exist."""
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
     ) -> Tensor:
-        inputs = _low(hidden, weight, bias, target, smoothing)
+        inputs = _cast_inputs(hidden, weight, bias, target, smoothing)
         total = torch.zeros((), dtype=torch.promote_types(inputs.hidden.dtype, torch.float32), device=hidden.device)
         grad_hidden = torch.empty_like(inputs.hidden)  # [N, D]
         grad_weight = torch.zeros_like(weight, dtype=total.dtype)  # [V, D]
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=total.dtype)  # [V]
-        for part, logits in inputs.chunks():
-            loss, distribution = inputs.loss(part, logits)
+        for chunk, logits in inputs.chunks():
+            loss, probs = inputs.loss(chunk, logits)
             total += loss
-            gradient = inputs.gradient(part, distribution)  # [n, V]
+            gradient = inputs.gradient(chunk, probs)  # [n, V]
             low = gradient.to(inputs.hidden.dtype)
-            torch.mm(low, inputs.weight, out=grad_hidden[part])
-            grad_weight += low.mT @ inputs.hidden[part]
+            torch.mm(low, inputs.weight, out=grad_hidden[chunk])
+            grad_weight += low.mT @ inputs.hidden[chunk]
             if grad_bias is not None:
                 grad_bias += gradient.sum(0)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
@@ -82,11 +86,11 @@ class _ChunkedLoss(torch.autograd.Function):
         return *scaled, None, None
 
 
-def _low(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _Inputs:
+def _cast_inputs(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _LossInputs:
     kind = hidden.device.type
-    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if mixed else hidden.dtype
-    return _Inputs(hidden.to(dtype), weight.to(dtype), bias, target, smoothing)
+    is_autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if is_autocast else hidden.dtype
+    return _LossInputs(hidden.to(dtype), weight.to(dtype), bias, target, smoothing)
 
 
 def label_smoothed_loss(
@@ -95,10 +99,10 @@ def label_smoothed_loss(
     """Cross-entropy of the projected states against a target mixed with the uniform distribution.
 
     Szegedy et al. 2016, sec. 7, q'(k) = (1 - e) q(k) + e / V. https://arxiv.org/abs/1512.00567
-    Projection and loss go through in chunks, so that logits [N, V] never exist as a whole.
+    Projection and loss are computed in chunks, so that the logits [N, V] never exist as a whole.
 
     Args:
-        hidden: [N, D] decoder states of the N scored positions, any float type; sums in float32.
+        hidden: [N, D] decoder states of the N positions in the loss, any float type; sums in float32.
         weight: [V, D] output embedding.
         bias: [V], or None.
         target: [N] ids.
@@ -115,25 +119,25 @@ def label_smoothed_loss(
     if torch.is_grad_enabled():
         loss: Tensor = _ChunkedLoss.apply(hidden, weight, bias, target, smoothing)  # type: ignore[no-untyped-call]
         return loss
-    inputs = _low(hidden, weight, bias, target, smoothing)
-    losses = [inputs.loss(part, logits)[0] for part, logits in inputs.chunks()]
+    inputs = _cast_inputs(hidden, weight, bias, target, smoothing)
+    losses = [inputs.loss(chunk, logits)[0] for chunk, logits in inputs.chunks()]
     return torch.stack(losses).sum() if losses else hidden.new_zeros((), dtype=torch.float32)
 
 
-def in_chunks(function: Callable[..., Tensor], *rows: Tensor) -> list[Tensor]:
-    """Apply a function to CHUNK rows of the tensors at a time; what it computed is computed again for the gradient.
+def apply_chunked(function: Callable[..., Tensor], *tensors: Tensor) -> list[Tensor]:
+    """Apply a function to CHUNK_SIZE rows of the tensors at a time; its activations are recomputed for the gradient.
 
     Args:
-        function: of one part of each tensor; it must draw nothing.
-        rows: tensors with the same first dimension.
+        function: takes one chunk of each tensor; it must not use random numbers.
+        tensors: tensors with the same first dimension.
     """
-    parts = zip(*(torch.split(each, CHUNK) for each in rows), strict=True)
+    chunks = zip(*(torch.split(each, CHUNK_SIZE) for each in tensors), strict=True)
     if not torch.is_grad_enabled():
-        return [function(*part) for part in parts]
-    return [checkpoint(function, *part, use_reentrant=False, preserve_rng_state=False) for part in parts]
+        return [function(*chunk) for chunk in chunks]
+    return [checkpoint(function, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
 
 
 def log_probs(output: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-    """Log-probabilities [n, V] of the next piece in states [n, D], float32 or better."""
+    """Log-probabilities [n, V] of the next token in states [n, D], float32 or better."""
     logits = output(hidden)
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)

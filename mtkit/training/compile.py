@@ -1,4 +1,4 @@
-"""The layers of a model as code that torch makes for this machine (`training.compile`)."""
+"""`training.compile`: layers compiled by `torch.compile`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from mtkit.models.interface import TranslationModel
 
 
 def compile_model(model: TranslationModel) -> None:
-    """From now on train the layers of a model, which is where it will be trained, as compiled code; see `Compiled`.
+    """Compile the layers of a model for training, on the device where it is; see CompiledCall.
 
-    What surrounds the layers, validation and search stay as they are written, and the weights keep their names.
+    The code around the layers, validation and search stay in eager mode. The names of the weights do not change.
 
     Raises:
-        RecipeError: torch cannot compile here.
+        RecipeError: torch cannot compile on this machine.
     """
     device = next(model.parameters()).device
     try:
-        torch.compile(torch.neg)(torch.zeros(2, device=device))
+        torch.compile(torch.neg)(torch.zeros(2, device=device))  # fails at once without a compiler
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        needed = "a C++ compiler such as g++" if device.type == "cpu" else "triton and a C compiler"
+        requirement = "a C++ compiler such as g++" if device.type == "cpu" else "triton and a C compiler"
         raise RecipeError(
-            f"training.compile: torch cannot compile here ({reason}); install {needed}, or set it to false"
+            f"training.compile: torch cannot compile here ({reason}); install {requirement}, or set it to false"
         ) from error
     model.compile_layers()

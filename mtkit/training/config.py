@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from mtkit.training.checkpoints.averaging import CheckpointAverageConfig
-from mtkit.training.checkpoints.ema import MovingAverageConfig
-from mtkit.training.checkpoints.writer import KeepConfig
+from mtkit.training.checkpoints.ema import EMAConfig
+from mtkit.training.checkpoints.writer import RetentionConfig
 from mtkit.training.decoder_inputs import DecoderInputConfig
-from mtkit.training.decoder_inputs.parallel_sampling import ParallelSamplingConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcingConfig
-from mtkit.training.init_config import InitFromConfig, Part, WordVectorsConfig
+from mtkit.training.init_config import InitFromConfig, ParameterGroupName, WordVectorsConfig
 from mtkit.training.monitoring.validation import Metric
 from mtkit.training.objectives import ObjectiveConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
 from mtkit.training.optimisers import OptimiserConfig
-from mtkit.training.optimisers.schedule import ENDING_KINDS, LinearConfig, ScheduleConfig
+from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
 from mtkit.training.optimisers.torch_optimisers import AdamConfig
 from mtkit.training.precision import PrecisionName
 from mtkit.training.robustness.divergence import DivergenceConfig
@@ -29,43 +28,41 @@ from mtkit.training.robustness.nonfinite import OnNonFinite
 Positive = Annotated[int, Field(gt=0)]
 
 
+RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValidationConfig:
-    """How the model is judged while it trains."""
+    """Validation during training."""
 
-    metric: Metric = "nll"  # what best, patience and plateau look at; nll is smooth, bleu is what users feel
-    sentences: Annotated[int, Field(ge=0)] = 200  # decoded for BLEU, spread over the valid set; 0 decodes nothing
-    beam_size: Positive = 1  # greedy ranks checkpoints as a beam does, at a fifth of the time
+    metric: Metric = "nll"  # of the best checkpoint, patience and plateau; nll is smooth, bleu is closer to quality
+    sentences: Annotated[int, Field(ge=0)] = 200  # decoded for BLEU, evenly spread over the set; 0 decodes nothing
+    beam_size: Positive = 1  # greedy ranks checkpoints as a beam does, in a fifth of the time
 
     def __post_init__(self) -> None:
         if self.metric == "bleu" and not self.sentences:
             raise ValueError("metric: bleu needs sentences to decode; set sentences above 0, or metric to nll")
 
 
-NEED_WHOLE = frozenset({"adafactor", "muon"})  # optimisers that look at rows and columns, or at a matrix as such
-
-
-# objectives and decoder inputs that go on as long as their sentences ask
-VARYING = frozenset({"scheduled_sampling", "parallel_sampling", "confidence_aware", "minimum_risk"})
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How a model is trained."""
+    """Training of a model."""
 
-    max_updates: Positive = 4000  # 18 passes over Multi30k with the batches below; little is gained after
-    validate_every: Positive = 500  # updates; two passes over Multi30k
-    checkpoint_every: Positive = 500  # updates; a few minutes of work are all that a power cut can take
-    log_every: Positive = 50  # updates; some ten seconds on two cores
-    log_parts: bool = False  # also, for each part of the model, its gradient and how far the update moved it
-    tensorboard: bool = False  # also write event files for TensorBoard, into the run folder's tensorboard/
-    batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: as memory allows
+    max_updates: Positive = 4000  # 18 epochs of Multi30k with the batches below; more gain little
+    validate_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; two epochs of Multi30k
+    checkpoint_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; a crash loses a few minutes at most
+    log_every: Positive = field(default=50, metadata=RESUMABLE)  # updates; about ten seconds on two cores
+    log_gradient_norms: bool = field(default=False, metadata=RESUMABLE)  # log also each module's gradient and change
+    tensorboard: bool = field(default=False, metadata=RESUMABLE)  # write event files to the run folder's tensorboard/
+    batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: memory's limit
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
-    compile: bool = False  # have torch make code of the layers for this machine: takes a minute or two, once a call
-    activation_checkpointing: bool = False  # compute layers twice: less memory, a third more time, the same gradient
+    compile: bool = field(default=False, metadata=RESUMABLE)  # torch.compile: takes a minute or two at each start
+    # recompute layers in the backward pass: less memory, a third more time, the same gradient
+    activation_checkpointing: bool = field(default=False, metadata=RESUMABLE)
     precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
-    parallel: Literal["ddp", "fsdp"] = "ddp"  # of several processes each has the whole model, or a part of all weights
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of everything: weights, order, dropout
+    # each of several processes holds the whole model (ddp) or a shard of every weight (fsdp)
+    parallel: Literal["ddp", "fsdp"] = field(default="ddp", metadata=RESUMABLE)
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of initial weights, data order and dropout
 
     objective: ObjectiveConfig = field(default_factory=CrossEntropyConfig)
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1  # Vaswani et al. 2017, sec. 5.4
@@ -73,42 +70,47 @@ class TrainingConfig:
     optimiser: OptimiserConfig = field(default_factory=AdamConfig)
     schedule: ScheduleConfig = field(default_factory=LinearConfig)
     clip_norm: Annotated[float, Field(gt=0)] | None = 1.0  # of the whole gradient; null does not clip
-    moving_average: MovingAverageConfig | None = field(default_factory=MovingAverageConfig)  # null: none
-    average: CheckpointAverageConfig | None = None  # null: the best checkpoint becomes the model
+    ema: EMAConfig | None = field(default_factory=EMAConfig)  # null: no EMA
+    # null: the best checkpoint becomes the model
+    checkpoint_average: CheckpointAverageConfig | None = field(default=None, metadata=RESUMABLE)
 
-    validation: ValidationConfig = field(default_factory=ValidationConfig)
-    patience: Positive | None = None  # validations without a better one before stopping; null: never stops early
-    keep: KeepConfig = field(default_factory=KeepConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig, metadata=RESUMABLE)
+    patience: Positive | None = field(default=None, metadata=RESUMABLE)  # validations without improvement; null: no end
+    keep: RetentionConfig = field(default_factory=RetentionConfig, metadata=RESUMABLE)
 
-    # models whose weights, or parts of them, are the beginning (fine-tuning); a path alone: all, with its tokenizer
+    # pre-trained models (fine-tuning), all weights or some parts; a path alone: all weights and the tokenizer
     init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Field(min_length=1)] | None = None
-    word_vectors: WordVectorsConfig | None = None  # files that embeddings begin with
-    freeze: list[Part] = field(default_factory=list)  # parts that stay as they begin, such as encoder or embeddings.src
-    max_hours: Annotated[float, Field(gt=0)] | None = None  # of one call with all its stages, for clusters: then saved
-    on_nonfinite: OnNonFinite = "stop"  # a loss that is not finite: stop, or leave that batch out
-    max_skips: Positive = 10  # batches left out in a row before training stops all the same, or goes back
-    on_divergence: DivergenceConfig | None = None  # go back to the best checkpoint, with a lower rate; null: never
-    deterministic: bool = False  # refuse kernels whose sums depend on chance (on a GPU; on a CPU there are none)
+    word_vectors: WordVectorsConfig | None = None  # files of initial embeddings
+    freeze: list[ParameterGroupName] = field(default_factory=list)  # parts not trained, as encoder or embeddings.src
+    # of one call with all its stages, for clusters; the state is saved then
+    max_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
+    on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)  # a loss is not finite: stop, or skip it
+    max_skips: Positive = field(default=10, metadata=RESUMABLE)  # in a row; then training stops, or rolls back
+    # roll back to the best checkpoint with a lower learning rate; null: never
+    on_divergence: DivergenceConfig | None = field(default=None, metadata=RESUMABLE)
+    deterministic: bool = field(default=False, metadata=RESUMABLE)  # refuse nondeterministic kernels (a CPU has none)
 
     def __post_init__(self) -> None:
         if self.parallel == "ddp":
             return
-        if self.optimiser.kind in NEED_WHOLE:
+        if self.optimiser.needs_whole_matrices:
             raise ValueError(
-                f"parallel: fsdp cuts matrices, and optimiser.kind {self.optimiser.kind} needs whole ones; take adam, "
-                "adamw, lion or sgd, or parallel ddp"
+                f"parallel: fsdp shards matrices, but optimiser.kind {self.optimiser.kind} needs whole ones; use "
+                f"one of {_shardable_optimisers()}, or parallel ddp"
             )
         if self.compile:
             raise ValueError(
-                "parallel: fsdp brings weights in while a layer runs, where compiled code would not have "
-                "them; set compile to false, or parallel to ddp"
+                "parallel: fsdp gathers weights while a layer runs, which compiled code does not allow; set compile "
+                "to false, or parallel to ddp"
             )
         if self.precision == "fp16":
-            raise ValueError("parallel: fsdp scales no losses, which precision fp16 needs; take bf16, or parallel ddp")
+            raise ValueError(
+                "parallel: fsdp does not support the loss scaling that precision fp16 needs; use bf16, or parallel ddp"
+            )
 
     @property
-    def places(self) -> int:
-        """`batch_tokens`, once `auto` has become a number.
+    def resolved_batch_tokens(self) -> int:
+        """`batch_tokens` after `auto` has been replaced by a number.
 
         Raises:
             ValueError: it has not.
@@ -118,8 +120,8 @@ class TrainingConfig:
         return self.batch_tokens
 
     @property
-    def beginnings(self) -> list[InitFromConfig]:
-        """`init_from` in its longest form."""
+    def init_from_list(self) -> list[InitFromConfig]:
+        """`init_from` as a list."""
         if isinstance(self.init_from, Path):
             return [InitFromConfig(model=self.init_from)]
         if isinstance(self.init_from, InitFromConfig):
@@ -128,66 +130,46 @@ class TrainingConfig:
 
     @property
     def tokenizer_from(self) -> Path | None:
-        """The model whose tokenizer is taken: the first of `init_from` that gives its own."""
-        return next((each.model for each in self.beginnings if each.tokenizer), None)
+        """The first model of `init_from` whose tokenizer is used; None if there is none."""
+        return next((each.model for each in self.init_from_list if each.tokenizer), None)
 
     @property
-    def kept_last(self) -> int:
-        """How many of the last regular checkpoints must stay."""
-        needed = self.average.checkpoints if self.average and self.average.of == "last" else 0
-        return max(self.keep.last, needed)
+    def keep_last(self) -> int:
+        """Number of latest regular checkpoints that are retained, including those of the final average."""
+        average = self.checkpoint_average
+        return max(self.keep.last, average.count if average and average.which == "last" else 0)
 
     @property
-    def kept_best(self) -> int:
-        """How many of the best checkpoints must stay."""
-        needed = self.average.checkpoints if self.average and self.average.of == "best" else 0
-        return max(self.keep.best, needed, 1)
-
-    def truth_rate(self, update: int) -> float | None:
-        """How likely the decoder reads the truth at an update; None where no schedule says so."""
-        if isinstance(self.decoder_input, ScheduledSamplingConfig | ParallelSamplingConfig):
-            return self.decoder_input.decay.rate(update - 1)
-        return None
+    def keep_best(self) -> int:
+        """Number of best checkpoints that are retained, including those of the final average."""
+        average = self.checkpoint_average
+        return max(self.keep.best, average.count if average and average.which == "best" else 0)
 
     @property
-    def varies(self) -> bool:
-        """Whether a micro-batch decides how often the model is run on it."""
-        return self.decoder_input.kind in VARYING or self.objective.kind in VARYING
+    def has_variable_passes(self) -> bool:
+        """Whether the number of forward passes of a micro-batch depends on its data."""
+        return self.decoder_input.passes_depend_on_data or self.objective.passes_depend_on_data
 
-    def is_regular(self, update: int) -> bool:
-        """Whether a checkpoint is due at this update whatever happens."""
+    def is_checkpoint_due(self, update: int) -> bool:
+        """Return whether an update has a regular checkpoint."""
         return update % self.checkpoint_every == 0 or update == self.max_updates
 
 
-HARMLESS = frozenset(
-    {
-        "validate_every",
-        "checkpoint_every",
-        "log_every",
-        "log_parts",
-        "tensorboard",
-        "validation",
-        "patience",
-        "average",
-        "keep",
-        "max_hours",
-        "on_nonfinite",
-        "max_skips",
-        "on_divergence",
-        "deterministic",
-        "activation_checkpointing",
-        "compile",
-        "parallel",
-    }
-)  # keys that may change when a training is continued, apart from those that `harmless_keys` adds or takes
+def resumable_keys(config: TrainingConfig) -> frozenset[str]:
+    """Return the keys of `training:` that may change when a training with this configuration is resumed.
 
-
-def harmless_keys(config: TrainingConfig) -> frozenset[str]:
-    """The keys of `training:` that may change when a training with this configuration is continued.
-
-    `max_updates` too where the schedule does not end there. A plateau makes the rate depend on validation, so that
-    `validate_every` and `validation` are then not harmless.
+    They include `max_updates` unless the schedule ends there. They do not include the keys of validation if the
+    schedule depends on it.
     """
-    kind: Literal["plateau"] | str = config.schedule.kind
-    without = frozenset({"validate_every", "validation"}) if kind == "plateau" else frozenset()
-    return (HARMLESS - without) | (frozenset() if kind in ENDING_KINDS else frozenset({"max_updates"}))
+    keys = {each.name for each in dataclasses.fields(config) if each.metadata.get("may_change_on_resume", False)}
+    if config.schedule.depends_on_validation:
+        keys -= {"validate_every", "validation"}
+    if not config.schedule.ends_at_max_updates:
+        keys |= {"max_updates"}
+    return frozenset(keys)
+
+
+def _shardable_optimisers() -> str:
+    """List the kinds of optimisers that FSDP can shard."""
+    classes = get_args(get_args(OptimiserConfig)[0])
+    return ", ".join(cls.kind for cls in classes if not cls.needs_whole_matrices)

@@ -1,4 +1,11 @@
-"""What learns: a model with its objective, optimiser and schedule, and the arithmetic of one update."""
+"""Learner: a model with its objective, optimiser and schedule, and the arithmetic of one update.
+
+Model, objective and decoder input meet inside one forward pass, `model(batch, objective)`: the objective calls the
+decoder input, which runs the decoder and returns the states of the scored positions, and turns these states into a loss
+with the weight of the output projection. They meet there because parameters may be touched inside `model.forward` only.
+With FSDP a parameter is a shard until the hook before that call gathers it, and again after the call. Activation
+checkpointing and the auxiliary losses of layers rely on the same single entry point.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +20,32 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.checkpoints.ema import AfterUpdate, MovingAverage
+from mtkit.training.checkpoints.ema import ExponentialMovingAverage
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed.fsdp import Shell, own_part, shard, total_norm, whole
-from mtkit.training.distributed.process_group import ALONE, Ranks
-from mtkit.training.monitoring.gradient_stats import Proportions
+from mtkit.training.distributed.fsdp import UnshardedReplica, full_tensor, local_shard, shard_model, total_norm
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.monitoring.gradient_stats import GradientStats
 from mtkit.training.objectives.interface import TrainingObjective
 from mtkit.training.optimisers.schedule import Schedule
-from mtkit.training.optimisers.torch_optimisers import load_optimiser, optimiser_tensors, set_rate, trainable
+from mtkit.training.optimisers.torch_optimisers import load_optimiser, optimiser_tensors, set_lr, trainable
 from mtkit.training.precision import Precision, resolve_precision
-from mtkit.training.robustness.oom import Room, stand_in
+from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, weights
 
 
 @dataclass(frozen=True)
 class Learner:
-    """The parts of an update; `build_learner` makes one from a model and a recipe.
+    """Parts of an update; `build_learner` builds it from a model and a recipe.
 
     Attributes:
-        clip_norm: largest norm of the whole gradient, None for no limit.
-        scaler: enlarges the loss for fp16; does nothing otherwise.
-        room: cuts micro-batches for which there is no memory.
-        proportions: looks at some of the updates.
-        after_update: called in turn after every update.
-        average: the one of them whose weights are validated and become the model, if any.
+        clip_norm: maximum norm of the whole gradient; None: no limit.
+        scaler: scales the loss with fp16; the identity otherwise.
+        splitter: splits micro-batches that do not fit into memory.
+        gradient_stats: measured at some updates, for the log.
+        ema: of the weights, for validation and the final model; None: the weights themselves.
         ranks: the processes of the training.
-        shell: takes the weights of a model that is sharded among them to be judged; None if it is not.
+        eval_replica: with FSDP, the unsharded copy for validation; None otherwise.
     """
 
     model: TranslationModel
@@ -50,38 +56,38 @@ class Learner:
     clip_norm: float | None
     seed: int
     scaler: torch.amp.GradScaler
-    room: Room
-    proportions: Proportions
-    after_update: Sequence[AfterUpdate] = ()
-    average: MovingAverage | None = None
-    ranks: Ranks = ALONE
-    shell: Shell | None = None
+    splitter: MicroBatchSplitter
+    gradient_stats: GradientStats
+    ema: ExponentialMovingAverage | None = None
+    ranks: ProcessGroup = SINGLE_PROCESS
+    eval_replica: UnshardedReplica | None = None
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
-    def begin(self, update: int, share: float = 1.0) -> float:
-        """Make ready for an update: no gradient, a share of the schedule's rate (which it gives), the objective."""
+    def start_update(self, update: int, lr_factor: float = 1.0) -> float:
+        """Reset the gradients and set the learning rate to `lr_factor` times the schedule's; return it."""
         self.optimiser.zero_grad(set_to_none=True)
         self.objective.set_update(update)
-        return set_rate(self.optimiser, self.schedule(update) * share)
+        return set_lr(self.optimiser, self.schedule(update) * lr_factor)
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
-        """How many tokens the update scores, over micro-batches and ranks."""
-        return self.ranks.sum(sum(int(batch.scored.sum()) for batch in batches))
+        """Return the number of scored tokens of an update, over its micro-batches and all ranks."""
+        return self.ranks.all_reduce_sum(sum(int(batch.loss_mask.sum()) for batch in batches))
 
     def losses(self, batches: Sequence[Batch], update: int) -> Iterator[Losses]:
-        """Forward and loss, one micro-batch after the other, each from its own seed, as is every part of one."""
-        for turn, batch in enumerate(batches):
-            number = turn * self.ranks.world_size + self.ranks.rank
-            parts = self.room.parts(batch)
-            for place, part in enumerate(parts):
-                seed_everything(self.seed, update, number, *([place] if len(parts) > 1 else []))
+        """Yield the losses of one micro-batch after another, each computed from a seed of its own."""
+        for index, batch in enumerate(batches):
+            # the loader deals micro-batches out in turn; their seeds must not depend on the number of ranks
+            number = index * self.ranks.world_size + self.ranks.rank
+            parts = self.splitter.split(batch)
+            for part_number, part in enumerate(parts):
+                seed_everything(self.seed, update, number, *([part_number] if len(parts) > 1 else []))
                 yield self._forward(part)
-            if self.shell is not None and not parts:  # the others cannot gather weights without this one
-                yield self._forward(stand_in(batch)).of_nothing()
+            if self.eval_replica is not None and not parts:  # FSDP: the other ranks cannot gather weights without this
+                yield self._forward(dummy_micro_batch(batch)).zeroed()
 
     def _forward(self, batch: Batch) -> Losses:
         with self.precision.autocast():
@@ -89,40 +95,41 @@ class Learner:
         return losses
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of the loss, a sum over tokens already divided by the update's tokens."""
+        """Accumulate the gradient of a loss that was divided by the update's tokens."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
 
-    def make_room(self, batches: Sequence[Batch]) -> None:
-        """Forget the gradients so far and cut micro-batches smaller from now on; these did not fit.
+    def shrink_micro_batches(self, batches: Sequence[Batch]) -> None:
+        """Discard the gradients and split micro-batches into smaller parts from now on; these did not fit.
 
         Raises:
-            TrainingError: they cannot be cut further.
+            ComputeError: they cannot be split further.
         """
         self.optimiser.zero_grad(set_to_none=True)
-        self.room.shrink(batches)
+        self.splitter.halve(batches)
 
-    def clip(self) -> Tensor:
-        """Add the gradients of all ranks and bound the norm of the whole; gives the norm before, a scalar tensor."""
-        self.ranks.add_gradients(self.model)
+    def reduce_and_clip_gradients(self) -> Tensor:
+        """Sum the gradients over the ranks and clip the whole gradient; return its norm before, a scalar tensor."""
+        self.ranks.all_reduce_gradients(self.model)
         self.scaler.unscale_(self.optimiser)
         gradients = [p.grad for p in trainable(self.model) if p.grad is not None]
         norm = total_norm(gradients)
         if self.clip_norm is not None and norm > self.clip_norm:
-            torch._foreach_mul_([own_part(gradient) for gradient in gradients], self.clip_norm / norm)
+            torch._foreach_mul_([local_shard(gradient) for gradient in gradients], self.clip_norm / norm)
         return norm
 
     def step(self, update: int) -> None:
-        """Apply the gradient, then call what comes after an update."""
-        with self.proportions.measuring(self.model, update):
+        """Apply the gradient, then update the EMA."""
+        with self.gradient_stats.measure(self.model, update):
             self.scaler.step(self.optimiser)
         self.scaler.update()
-        for function in self.after_update:
-            function(self.model, update)
+        if self.ema is not None:
+            self.ema.update_from(self.model, update)
 
-    def forget(self, loss: float) -> bool:
-        """Do not apply a gradient that is not finite.
+    def skip_step(self, loss: float) -> bool:
+        """Discard a gradient that is not finite.
 
-        Says whether this only means that fp16's scale was too large, which is then lowered.
+        Returns:
+            Whether the loss was finite and fp16's loss scale too high; the scale has been lowered then.
         """
         if not self.scaler.is_enabled():
             return False
@@ -130,55 +137,58 @@ class Learner:
         self.scaler.update(None if is_overflow else self.scaler.get_scale())
         return is_overflow
 
-    def averaged(self) -> AbstractContextManager[None]:
-        """A block in which the model has the weights that are judged and kept."""
-        return self.average.in_place(self.model) if self.average else nullcontext()
+    def swap_in_average(self) -> AbstractContextManager[None]:
+        """Give the model the weights of the EMA, if there is one, within the block."""
+        return self.ema.swapped_in(self.model) if self.ema else nullcontext()
 
     @contextmanager
-    def judged(self) -> Iterator[TranslationModel]:
-        """A block with the model that is judged: whole, with the weights that are kept, and not training."""
+    def eval_model(self) -> Iterator[TranslationModel]:
+        """Provide the model that validation uses: unsharded, with the weights of the EMA, in eval mode."""
         self.model.eval()
+        replica = nullcontext(self.model) if self.eval_replica is None else self.eval_replica.loaded_from(self.model)
         try:
-            with (
-                self.averaged(),
-                nullcontext(self.model) if self.shell is None else self.shell.filled(self.model) as it,
-            ):
-                yield it
+            with self.swap_in_average(), replica as model:  # the replica copies the weights when it is entered
+                yield model
         finally:
             self.model.train()
 
     @property
-    def must_save(self) -> bool:
-        """Whether this process has to take part in `tensors`."""
-        return self.ranks.is_first or self.shell is not None
+    def participates_in_save(self) -> bool:
+        """Whether this process calls `tensors`, which is a collective operation with FSDP."""
+        return self.ranks.is_first or self.eval_replica is not None
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Copies on the CPU of all that a checkpoint must hold, whole, by file and name."""
+        """Return copies of the full tensors of a checkpoint on the CPU, by file and name."""
         live: dict[str, Mapping[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),
-            **{function.name: function.tensors() for function in self.after_update},
+            **({} if self.ema is None else {"ema": self.ema.tensors()}),
         }
         return {
-            file: {n: whole(t.detach()).to("cpu", copy=True) for n, t in part.items()} for file, part in live.items()
+            file: {name: full_tensor(t.detach()).to("cpu", copy=True) for name, t in tensors.items()}
+            for file, tensors in live.items()
         }
 
     def load(self, tensors: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Go on from a checkpoint's tensors."""
+        """Restore the tensors of a checkpoint."""
         load_weights(self.model, tensors["model"])
         load_optimiser(self.optimiser, self.model, tensors["optimiser"])
-        for function in self.after_update:
-            function.load(tensors[function.name])
+        if self.ema is not None:
+            self.ema.load(tensors["ema"])
 
-    def numbers(self) -> dict[str, Any]:
-        """What a checkpoint must hold of the schedule, of the scaler and of the room."""
-        return {"schedule": self.schedule.state(), "scaler": self.scaler.state_dict(), "room": self.room.places}
+    def scalar_state(self) -> dict[str, Any]:
+        """Return the state of schedule, scaler and splitter for a checkpoint."""
+        return {
+            "schedule": self.schedule.state(),
+            "scaler": self.scaler.state_dict(),
+            "max_padded_tokens": self.splitter.max_padded_tokens,
+        }
 
-    def load_numbers(self, numbers: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint's numbers."""
-        self.schedule.load(numbers["schedule"])
-        self.scaler.load_state_dict(numbers["scaler"])
-        self.room.places = numbers.get("room")
+    def load_scalar_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of schedule, scaler and splitter from a checkpoint."""
+        self.schedule.load(state["schedule"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.splitter.max_padded_tokens = state["max_padded_tokens"]
 
 
 def build_learner(
@@ -186,23 +196,22 @@ def build_learner(
     objective: TrainingObjective,
     *,
     config: TrainingConfig,
-    ranks: Ranks = ALONE,
-    after_update: Sequence[AfterUpdate] = (),
+    ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> Learner:
-    """The learner that a recipe describes, on the device where the model is.
+    """Build the learner of a recipe on the device of the model.
 
     Raises:
-        RecipeError: the precision is not one of this device.
+        RecipeError: the device does not support the precision.
     """
     device = next(model.parameters()).device
     if config.activation_checkpointing:
-        model.recompute_layers()
+        model.checkpoint_layers()
     precision = resolve_precision(config.precision, device)
-    shell = None
+    eval_replica = None
     if config.parallel == "fsdp" and ranks.world_size > 1:
-        shell = Shell(model)
-        shard(model, ranks.world_size, varies=config.varies)
-    average = config.moving_average.build(model) if config.moving_average else None
+        eval_replica = UnshardedReplica(model)  # copied before the weights are sharded
+        shard_model(model, ranks.world_size, has_variable_passes=config.has_variable_passes)
+    ema = config.ema.build(model) if config.ema else None
     return Learner(
         model=model,
         objective=objective,
@@ -212,10 +221,9 @@ def build_learner(
         clip_norm=config.clip_norm,
         seed=config.seed,
         scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
-        room=Room(can_cut=device.type != "cpu" and shell is None),
-        proportions=Proportions(config.log_every if config.log_parts else 0),
-        after_update=(*((average,) if average else ()), *after_update),
-        average=average,
+        splitter=MicroBatchSplitter(can_split=device.type != "cpu" and eval_replica is None),
+        gradient_stats=GradientStats(config.log_every if config.log_gradient_norms else 0),
+        ema=ema,
         ranks=ranks,
-        shell=shell,
+        eval_replica=eval_replica,
     )

@@ -1,9 +1,10 @@
-"""Training: the loop over updates, from wherever a run folder stands to the end."""
+"""Training loop: all updates of a training, resumed from the newest checkpoint of its run folder."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,169 +15,170 @@ from mtkit.errors import DamagedError
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import (
     Checkpoint,
-    Damage,
+    CorruptCheckpoint,
     checkpoint_path,
-    clear_leftovers,
+    clean_up,
+    latest_valid,
     list_checkpoints,
-    newest_good,
     read_checkpoint,
     verify_checkpoint,
 )
-from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.learner import Learner
-from mtkit.training.monitoring.early_stopping import Scored
-from mtkit.training.monitoring.meter import Sums
-from mtkit.training.monitoring.tensorboard import curves
+from mtkit.training.monitoring.early_stopping import ScoredUpdate
+from mtkit.training.monitoring.meter import LossSums
+from mtkit.training.monitoring.tensorboard import log_to_tensorboard
 from mtkit.training.progress import Progress
-from mtkit.training.robustness.deterministic import determinism
-from mtkit.training.robustness.onednn_cache import bound_primitive_cache
-from mtkit.training.robustness.oom import is_out_of_memory, remedied
-from mtkit.training.robustness.signals import Signals
-from mtkit.training.run import Draws, Session, Surroundings
+from mtkit.training.robustness.deterministic import deterministic_algorithms
+from mtkit.training.robustness.onednn_cache import limit_onednn_cache
+from mtkit.training.robustness.oom import explain_oom, is_out_of_memory
+from mtkit.training.run import TrainingRun, UpdateSource
 from mtkit.training.weights import weights
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a call of `train` came to.
+    """Result of a call of `train`.
 
     Attributes:
-        finished: False if it only ran out of time; the same call then goes on.
+        finished: False if `max_hours` ended it; the same call resumes it.
         reason: max_updates, early_stopping or max_hours.
-        update: how many updates the model has seen.
-        best: the best validation, its value lower for better; None if there was none.
-        seconds: of all updates together, validation and saving left out.
+        update: number of updates applied.
+        best: the best validation; None if there was none.
+        seconds: time of all updates, without validation and saving.
         tokens_per_second: real source and target tokens.
-        weights: of the final model, on the CPU: averaged, else the best, else the last; empty if not finished, and on
-            all ranks but the first.
+        weights: of the final model, on the CPU: the average, else the best, else the last; empty if not finished, and
+            on all ranks except the first.
     """
 
     finished: bool
     reason: str
     update: int
-    best: Scored | None
+    best: ScoredUpdate | None
     seconds: float
     tokens_per_second: float
     weights: dict[str, Tensor]
 
 
-def train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResult:
-    """Train to the end of the recipe, from the newest good checkpoint if there is one.
+def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
+    """Train to the end of the recipe, from the newest intact checkpoint if there is one.
 
-    Randomness is a function of (seed, update, micro-batch) and the order of the data one of its position, so that a
-    training that was stopped, by whatever, and continued ends with the same bits. A training that has ended is not
-    continued; its result is given again. The caller holds the run folder's lock.
+    Random numbers are a function of (seed, update, micro-batch), and the data is a function of its position. A training
+    that is interrupted in any way and resumed therefore ends with the same bits. A finished training is not continued;
+    its result is returned again. The caller holds the lock of the run folder.
 
     Raises:
-        TrainingError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often,
-            memory does not suffice, or `training.deterministic` cannot be had.
+        ComputeError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often,
+            memory ran out, or an operation cannot satisfy `training.deterministic`.
         Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
-        MissingExtraError: TensorBoard is asked for and not installed.
+        MissingExtraError: `training.tensorboard` is set and TensorBoard is not installed.
     """
-    with determinism(is_wanted=around.config.deterministic):
-        return _train(learner, loader, around)
-
-
-def _train(learner: Learner, loader: Draws, around: Surroundings) -> TrainingResult:
-    progress = resume(learner, around)
-    is_drawn = around.config.tensorboard and learner.ranks.is_first
-    board = curves(around.log, around.folder / "tensorboard", progress.update, is_wanted=is_drawn)
-    with board, Signals() as signals, remedied(), Session(learner, around, progress, signals=signals) as session:
-        session.validate()  # the one that an interruption cut off
-        session.recover()
-        for drawn in session.draws(loader):
-            update = session.progress.update + 1
-            rate = learner.begin(update, session.progress.course.share)
-            sums = gradients(learner, drawn.batches, update)  # forward, loss, backward
-            session.agree(sums)
-            norm = learner.clip()
-            if not math.isfinite(sums.mean() + float(norm)):
-                session.refuse(drawn, sums, norm)
+    config, learner = run.config, run.learner
+    with ExitStack() as contexts:
+        contexts.enter_context(deterministic_algorithms(enabled=config.deterministic))
+        resume(run)
+        events, start = run.folder / "tensorboard", run.progress.update
+        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled=config.tensorboard))
+        contexts.enter_context(explain_oom())
+        contexts.enter_context(run)
+        # a signal may have interrupted the last call in a validation, before the rollback that it leads to
+        run.validate()
+        run.roll_back_if_diverged()
+        for data in run.updates(loader):
+            update = run.progress.update + 1
+            # each rollback has lowered the learning rate of all updates after it
+            learning_rate = learner.start_update(update, run.progress.loss_trend.lr_factor)
+            sums = accumulate_gradients(learner, data.batches, update)  # forward, loss, backward
+            # the last point where ranks may differ: from here on they decide from the same values
+            run.sync_ranks(sums)
+            grad_norm = learner.reduce_and_clip_gradients()
+            if not math.isfinite(sums.mean() + float(grad_norm)):
+                run.handle_nonfinite(data, sums, grad_norm)
                 continue
             learner.step(update)
-            session.apply(drawn, sums, norm)
-            session.report(rate)
-            session.validate()
-            session.recover()
-            session.save()
-    return conclude(session)
+            run.record(data, sums, grad_norm)
+            run.log_progress(learning_rate)
+            # saved last: a checkpoint includes the validation and the rollback of its update
+            run.validate()
+            run.roll_back_if_diverged()
+            run.save()
+    return finish(run)
 
 
-def gradients(learner: Learner, batches: Sequence[Batch], update: int) -> Sums:
-    """Compute loss and gradient of each micro-batch; all anew and in smaller parts if memory ran out."""
-    tokens = learner.scored_tokens(batches)
+def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int) -> LossSums:
+    """Compute loss and gradient of each micro-batch; if memory runs out, again and in smaller parts."""
+    tokens = learner.scored_tokens(batches)  # of the whole update, so that its gradient does not depend on the split
     while True:
-        sums = Sums()
+        sums = LossSums()
         try:
             for losses in learner.losses(batches, update):
                 learner.backward(losses.sum / tokens)
                 sums.add(losses)
             return sums
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error) or not learner.room.can_cut:
+            if not is_out_of_memory(error) or not learner.splitter.can_split:
                 raise
-        learner.make_room(batches)  # here, where the error no longer holds what it was raised amidst
+        learner.shrink_micro_batches(batches)  # outside of `except`, where the exception keeps its tensors alive
 
 
-def resume(learner: Learner, around: Surroundings) -> Progress:
-    """Give the learner the newest good checkpoint, if there is one, and say how far it had come."""
-    folder = around.folder / "checkpoints"
-    bound_primitive_cache()
+def resume(run: TrainingRun) -> None:
+    """Load the newest intact checkpoint, if there is one, and log where training continues."""
+    learner, log = run.learner, run.log
+    limit_onednn_cache()
     learner.model.train()
-    checkpoint, damages = newest_of_all(folder, learner.ranks)
-    progress = Progress()
+    checkpoint, damaged = latest_checkpoint(run.checkpoints, learner.ranks)
+    saved = Progress()
     if checkpoint is not None:
         learner.load(checkpoint.tensors)
-        learner.load_numbers(checkpoint.state)
-        progress = Progress.from_json(checkpoint.state["progress"])
-    known, progress = progress, _measured(progress, around)
+        learner.load_scalar_state(checkpoint.state)
+        saved = Progress.from_json(checkpoint.state["progress"])
+    run.progress = progress = _reset_if_metric_changed(saved, run)
     if checkpoint is not None:
-        around.log.rewind(progress.update, is_validated=progress.validated == progress.update)
-    for damage in damages:
-        around.log.event("damaged", path=str(damage.path), reason=damage.reason)
+        log.rewind(progress.update, is_validated=progress.last_validated == progress.update)
+    for each in damaged:
+        log.event("damaged", path=str(each.path), reason=each.reason)
     if checkpoint is not None:
-        path = checkpoint_path(folder, progress.update)
-        around.log.event("resume", progress.update, checkpoint=str(path))
-    if known.ranking != progress.ranking:
-        around.log.event("measure", progress.update, result="validation is another; the best is sought anew")
-    around.log.event(
+        log.event("resume", progress.update, checkpoint=str(checkpoint_path(run.checkpoints, progress.update)))
+    if saved.best_updates != progress.best_updates:
+        message = "the validation set or metric changed; best-checkpoint tracking was reset"
+        log.event("metric_changed", progress.update, result=message)
+    log.event(
         "begin",
         progress.update,
-        max_updates=around.config.max_updates,
+        max_updates=run.config.max_updates,
         precision=learner.precision.name,
         device=str(learner.device),
         parameters=sum(p.numel() for p in learner.model.parameters()),
     )
-    return progress
 
 
-def _measured(progress: Progress, around: Surroundings) -> Progress:
-    """Forget what was best by another measure, unless training has ended and chosen."""
-    config = around.config
-    has_ended = progress.update >= config.max_updates or progress.ranking.is_exhausted(config.patience)
-    return progress if has_ended else progress.measured(around.measure)
+def _reset_if_metric_changed(progress: Progress, run: TrainingRun) -> Progress:
+    """Forget validations by another metric, unless training has ended and its model is chosen."""
+    config = run.config
+    has_ended = progress.update >= config.max_updates or progress.best_updates.should_stop(config.patience)
+    return progress if has_ended else progress.with_metric(run.validation_fingerprint)
 
 
-def newest_of_all(folder: Path, ranks: Ranks) -> tuple[Checkpoint | None, list[Damage]]:
-    """The newest good checkpoint, chosen by the first rank, which also clears away what is left over or damaged."""
-    found: tuple[Checkpoint | None, list[Damage]] = (None, [])
+def latest_checkpoint(folder: Path, ranks: ProcessGroup) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
+    """Read the newest intact checkpoint, which the first rank chooses; the first rank also cleans up the folder."""
+    result: tuple[Checkpoint | None, list[CorruptCheckpoint]] = (None, [])
     if ranks.is_first:
-        clear_leftovers(folder)
-        found = newest_good(folder)
-    update = found[0].state["progress"]["update"] if found[0] is not None else -1
-    chosen = int(ranks.from_first([update])[0])
+        clean_up(folder)
+        result = latest_valid(folder)
+    update = result[0].state["progress"]["update"] if result[0] is not None else -1
+    chosen = int(ranks.broadcast([update])[0])
     if ranks.is_first or chosen < 0:
-        return found
+        return result
     return read_checkpoint(checkpoint_path(folder, chosen)), []
 
 
-def conclude(session: Session) -> TrainingResult:
-    """The result of a training that has come to its end, or to the end of its time."""
-    progress, reason = session.progress, session.ending() or ""
+def finish(run: TrainingRun) -> TrainingResult:
+    """Return the result of a training that has ended, or whose time is over, and log it."""
+    progress, reason = run.progress, run.stop_reason() or ""
     finished = reason != "max_hours"
-    best = progress.ranking.best[0] if progress.ranking.best else None
+    best = next(iter(progress.best_updates.ranked), None)
     tokens = progress.src_tokens + progress.tgt_tokens
     result = TrainingResult(
         finished=finished,
@@ -185,9 +187,9 @@ def conclude(session: Session) -> TrainingResult:
         best=best,
         seconds=progress.seconds,
         tokens_per_second=tokens / max(progress.seconds, 1e-9),
-        weights=final_weights(session) if finished else {},
+        weights=final_weights(run) if finished else {},
     )
-    session.around.log.event(
+    run.log.event(
         "end",
         progress.update,
         reason=reason,
@@ -199,33 +201,32 @@ def conclude(session: Session) -> TrainingResult:
     return result
 
 
-def final_weights(session: Session) -> dict[str, Tensor]:
-    """The weights that become the model: averaged, else the best, else the last; the first rank alone has them.
+def final_weights(run: TrainingRun) -> dict[str, Tensor]:
+    """Return the weights of the final model on the first rank: the average, else the best, else the last.
 
-    A checkpoint that was damaged in the meantime is named in the log and left out.
+    Checkpoints that have been damaged meanwhile are logged and left out.
     """
-    ranks = session.ranks
-    good = [path for path in _chosen(session) if _is_good(path, session)] if ranks.is_first else []
-    if ranks.from_first([len(good)])[0]:
-        return average_checkpoints(good) if ranks.is_first else {}
-    with session.learner.judged() as model:
+    ranks = run.ranks
+    intact = [path for path in _checkpoints_to_average(run) if _is_intact(path, run)] if ranks.is_first else []
+    if ranks.broadcast([len(intact)])[0]:
+        return average_checkpoints(intact) if ranks.is_first else {}
+    with run.learner.eval_model() as model:
         return {name: weight.to("cpu", copy=True) for name, weight in weights(model).items()} if ranks.is_first else {}
 
 
-def _chosen(session: Session) -> list[Path]:
-    average, ranking = session.config.average, session.progress.ranking
-    folder = session.around.folder / "checkpoints"
-    if average is None or average.of == "best":
-        count = average.checkpoints if average else 1
-        return [checkpoint_path(folder, update) for update in ranking.updates()[:count]]
-    regular = [path for update, path in list_checkpoints(folder).items() if session.config.is_regular(update)]
-    return regular[-average.checkpoints :]
+def _checkpoints_to_average(run: TrainingRun) -> list[Path]:
+    average = run.config.checkpoint_average
+    if average is None or average.which == "best":
+        count = average.count if average else 1
+        return [checkpoint_path(run.checkpoints, update) for update in run.progress.best_updates.updates()[:count]]
+    checkpoints = list_checkpoints(run.checkpoints)
+    return [path for update, path in checkpoints.items() if run.config.is_checkpoint_due(update)][-average.count :]
 
 
-def _is_good(path: Path, session: Session) -> bool:
+def _is_intact(path: Path, run: TrainingRun) -> bool:
     try:
         verify_checkpoint(path)
     except DamagedError as error:
-        session.around.log.event("damaged", path=str(path), reason=str(error))
+        run.log.event("damaged", path=str(path), reason=str(error))
         return False
     return True

@@ -1,4 +1,4 @@
-"""Parts of a model by the names that a recipe gives them, to be frozen or taken from another model."""
+"""Weights selected by the names of a model's parts, to freeze them or to initialise them from another model."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import nn
 
 from mtkit.errors import RecipeError
 
-# what a recipe calls the modules that a model has at its top
-_SPOKEN = {
+# names of a model's child modules in recipes, where they differ from those of the attributes
+_PUBLIC_NAMES = {
     "src_embedding": "embeddings.src",
     "tgt_embedding": "embeddings.tgt",
-    "encoder_end": "encoder.end",
-    "decoder_end": "decoder.end",
+    "encoder_norm": "encoder.norm",
+    "decoder_norm": "decoder.norm",
 }
 
 
 def tensor_names(model: nn.Module) -> dict[str, str]:
-    """Every name of every weight, and the one that `weights.weights` gives it; a tied weight has several."""
+    """Map every name of every weight to its name in `weights.weights`; a tied weight has several names."""
     saved = model.state_dict().keys()
     first: dict[int, str] = {}
     names = {}
@@ -29,58 +29,61 @@ def tensor_names(model: nn.Module) -> dict[str, str]:
     return names | {name: name for name, _ in model.named_buffers() if name in saved}
 
 
-def select(model: nn.Module, parts: Sequence[str], *, key: str) -> dict[str, str]:
-    """The weights of some parts: as `weights.weights` names each, and the first of its names that is in a part.
+def select_parameters(model: nn.Module, parts: Sequence[str], *, key: str) -> dict[str, str]:
+    """Select the weights of some parts of a model.
 
     Args:
         model: any model.
-        parts: each a module's name with all that is in it, such as encoder, decoder.0 or embeddings.src; * and ? stand
-            for what they stand for in names of files, as in encoder.*.feed_forward.
+        parts: names of modules or weights, such as encoder, decoder.0 or embeddings.src, with the wildcards * and ? of
+            file names, as in encoder.*.feed_forward. A module includes everything inside it.
         key: of the recipe, for messages.
 
+    Returns:
+        For each weight its name in `weights.weights`, and the first of its names that is in one of the parts.
+
     Raises:
-        RecipeError: a part is not one of this model.
+        RecipeError: the model has no such part.
     """
-    found: dict[str, str] = {}
+    selected: dict[str, str] = {}
     for number, part in enumerate(parts):
-        inside = within(model, part)
+        inside = parameters_of(model, part)
         if not inside:
-            raise RecipeError(f"{key}.{number}: {part}: no part of this model{_close(part, tensor_names(model))}")
-        found = inside | found
-    return found
+            raise RecipeError(f"{key}.{number}: {part}: no part of this model{_suggest(part, tensor_names(model))}")
+        selected = inside | selected
+    return selected
 
 
-def within(model: nn.Module, part: str) -> dict[str, str]:
-    """The weights of one part, none if it is no part of this model; see `select`."""
-    names = reversed(tensor_names(model).items())
-    return {first: name for name, first in names if any(fnmatchcase(outer, part) for outer in _outside(name))}
+def parameters_of(model: nn.Module, part: str) -> dict[str, str]:
+    """Select the weights of one part, see `select_parameters`; none if the model has no such part."""
+    names = reversed(tensor_names(model).items())  # so that of several names of a tied weight the first remains
+    return {first: name for name, first in names if any(fnmatchcase(outer, part) for outer in _enclosing_names(name))}
 
 
 def freeze(model: nn.Module, parts: Sequence[str], *, key: str) -> int:
-    """Keep the weights of some parts as they are; the optimiser never sees them. Gives how many numbers that are.
+    """Exclude the weights of some parts from training; return their number of elements.
 
     Raises:
-        RecipeError: as `select`, or there is nothing left to train.
+        RecipeError: as `select_parameters`, or no weight is left to train.
     """
-    frozen = select(model, parts, key=key)
+    frozen = select_parameters(model, parts, key=key)
     own = dict(model.named_parameters())
     for name in frozen.keys() & own.keys():
         own[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in own.values()):
-        raise RecipeError(f"{key}: nothing is left to train; take a part out")
+        raise RecipeError(f"{key}: no weights are left to train; remove a part from the list")
     return sum(own[name].numel() for name in frozen.keys() & own.keys())
 
 
-def _outside(name: str) -> Iterator[str]:
-    """All that a weight is inside of, with itself, as a recipe says it and as the model does."""
+def _enclosing_names(name: str) -> Iterator[str]:
+    """Yield the names of a weight and of the modules around it, in recipes and in the model."""
     first, _, rest = name.partition(".")
-    for full in dict.fromkeys((f"{_SPOKEN.get(first, first)}.{rest}", name)):
+    for full in dict.fromkeys((f"{_PUBLIC_NAMES.get(first, first)}.{rest}", name)):
         words = full.split(".")
         yield from (".".join(words[:end]) for end in range(1, len(words) + 1))
 
 
-def _close(part: str, names: dict[str, str]) -> str:
-    known = list(dict.fromkeys(outer for name in names for outer in _outside(name)))
+def _suggest(part: str, names: dict[str, str]) -> str:
+    known = list(dict.fromkeys(outer for name in names for outer in _enclosing_names(name)))
     match = difflib.get_close_matches(part, known, n=1, cutoff=0.6)
-    tops = dict.fromkeys(next(_outside(name)) for name in names)
-    return f"; did you mean {match[0]}?" if match else f"; its parts are {', '.join(tops)}"
+    top_level = dict.fromkeys(next(_enclosing_names(name)) for name in names)
+    return f"; did you mean {match[0]}?" if match else f"; its parts are {', '.join(top_level)}"

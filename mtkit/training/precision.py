@@ -1,4 +1,4 @@
-"""Which number format the forward pass computes in; weights and optimiser stay in float32 throughout."""
+"""Number format of the forward pass; weights and optimiser state are always float32."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
 
 @dataclass(frozen=True)
 class Precision:
-    """A number format on a device.
+    """Number format on a device.
 
     Attributes:
-        name: float32, bf16 or fp16; what `auto` came to.
-        device: the type of the device, `cpu` or `cuda`.
-        dtype: the type of matrix products, None for that of the weights.
+        name: float32, bf16 or fp16; never auto.
+        device: type of the device, `cpu` or `cuda`.
+        dtype: of matrix products; None for that of the weights.
     """
 
     name: PrecisionName
@@ -29,20 +29,20 @@ class Precision:
     dtype: torch.dtype | None
 
     def autocast(self) -> AbstractContextManager[object]:
-        """The context in which a forward pass runs."""
+        """Return the context of a forward pass."""
         return nullcontext() if self.dtype is None else torch.autocast(self.device, self.dtype)
 
 
-def resolve_precision(wanted: PrecisionName, device: torch.device) -> Precision:
-    """Say what the recipe's `training.precision` means on this device.
+def resolve_precision(requested: PrecisionName, device: torch.device) -> Precision:
+    """Return the format that `training.precision` selects on a device.
 
-    `auto` is bf16 only where there are instructions for it; emulated bf16 is slower than float32.
+    `auto` selects bf16 only where the hardware has instructions for it, since emulated bf16 is slower than float32.
 
     Raises:
         RecipeError: fp16 without a GPU.
     """
-    if wanted == "fp16" and device.type != "cuda":
+    if requested == "fp16" and device.type != "cuda":
         raise RecipeError("training.precision: fp16 needs a GPU; choose bf16, float32 or auto")
-    name: PrecisionName = wanted if wanted != "auto" else ("bf16" if has_bf16(device) else "float32")
+    name: PrecisionName = requested if requested != "auto" else ("bf16" if has_bf16(device) else "float32")
     dtypes: dict[PrecisionName, torch.dtype | None] = {"float32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
     return Precision(name=name, device=device.type, dtype=dtypes[name])

@@ -1,4 +1,4 @@
-"""How far a training has come: everything of its state that is not a tensor, as a value."""
+"""Progress of a training: all of its state that is not a tensor, as an immutable value."""
 
 from __future__ import annotations
 
@@ -6,73 +6,78 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mtkit.corpus.order.loader import Position, Update
-from mtkit.training.monitoring.early_stopping import Ranking, Scored
-from mtkit.training.robustness.divergence import Course
+from mtkit.corpus.order.loader import DataPosition, UpdateData
+from mtkit.training.monitoring.early_stopping import BestUpdates, ScoredUpdate
+from mtkit.training.robustness.divergence import LossTrend
 
 
 @dataclass(frozen=True)
 class Progress:
-    """After some number of updates.
+    """Progress after an update; checkpoints store it.
 
     Attributes:
-        update: how many updates were applied.
-        position: of the next update to draw; it runs ahead of `update` by those that were skipped.
+        update: number of updates applied.
+        position: of the next update's data; skipped updates advance it too.
         src_tokens, tgt_tokens: real tokens of the applied updates, over all ranks.
-        seconds: spent in updates, validation and saving not counted.
-        validated: the last update that was validated, 0 for none.
-        ranking: the best validations.
-        skipped, skipped_in_a_row: draws whose loss or gradient was not finite.
-        course: where loss and validation have been heading.
-        measure: by which the validations were, see `Surroundings`; "" if nobody knows.
+        seconds: time of the updates, without validation and saving.
+        last_validated: last update that was validated, 0 for none.
+        best_updates: the best validations.
+        skipped, skipped_in_a_row: updates whose loss or gradient was not finite.
+        loss_trend: for the detection of divergence.
+        validation_fingerprint: identity of the validation metric and data, see TrainingRun; "" before the first run.
     """
 
     update: int = 0
-    position: Position = field(default_factory=lambda: Position(window=0, update=0))
+    position: DataPosition = field(default_factory=lambda: DataPosition(window=0, update=0))
     src_tokens: int = 0
     tgt_tokens: int = 0
     seconds: float = 0.0
-    validated: int = 0
-    ranking: Ranking = field(default_factory=Ranking)
+    last_validated: int = 0
+    best_updates: BestUpdates = field(default_factory=BestUpdates)
     skipped: int = 0
     skipped_in_a_row: int = 0
-    course: Course = field(default_factory=Course)
-    measure: str = ""
+    loss_trend: LossTrend = field(default_factory=LossTrend)
+    validation_fingerprint: str = ""
 
-    def applied(self, drawn: Update) -> Progress:
-        """With one more update."""
+    def after_update(self, data: UpdateData) -> Progress:
+        """Return the progress after one more update."""
         return replace(
             self,
             update=self.update + 1,
-            position=drawn.position,
-            src_tokens=self.src_tokens + drawn.src_tokens,
-            tgt_tokens=self.tgt_tokens + drawn.tgt_tokens,
+            position=data.next_position,
+            src_tokens=self.src_tokens + data.src_tokens,
+            tgt_tokens=self.tgt_tokens + data.tgt_tokens,
             skipped_in_a_row=0,
         )
 
-    def skipping(self, drawn: Update) -> Progress:
-        """With one more draw that changed nothing."""
+    def after_skip(self, data: UpdateData) -> Progress:
+        """Return the progress after an update that was not applied."""
         return replace(
-            self, position=drawn.position, skipped=self.skipped + 1, skipped_in_a_row=self.skipped_in_a_row + 1
+            self, position=data.next_position, skipped=self.skipped + 1, skipped_in_a_row=self.skipped_in_a_row + 1
         )
 
-    def measured(self, measure: str) -> Progress:
-        """With validations by this measure; those by another one can't be compared with them and are forgotten."""
-        if self.measure in ("", measure):
-            return replace(self, measure=measure)
-        course = replace(self.course, lowest=None, is_lost=False)
-        return replace(self, measure=measure, validated=0, ranking=Ranking(), course=course)
+    def with_metric(self, validation_fingerprint: str) -> Progress:
+        """Return the progress without the validations of another metric or data, which are not comparable."""
+        if self.validation_fingerprint in ("", validation_fingerprint):
+            return replace(self, validation_fingerprint=validation_fingerprint)
+        return replace(
+            self,
+            validation_fingerprint=validation_fingerprint,
+            last_validated=0,
+            best_updates=BestUpdates(),
+            loss_trend=replace(self.loss_trend, best_nll=None, validation_diverged=False),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Convert to JSON for a checkpoint."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Progress:
-        """From a checkpoint."""
-        ranking = Ranking(
-            best=tuple(Scored(**scored) for scored in state["ranking"]["best"]),
-            since_best=state["ranking"]["since_best"],
+        """Convert from a checkpoint's JSON."""
+        best_updates = BestUpdates(
+            ranked=tuple(ScoredUpdate(**scored) for scored in state["best_updates"]["ranked"]),
+            since_best=state["best_updates"]["since_best"],
         )
-        course = Course(**state["course"]) if "course" in state else Course()
-        return cls(**{**state, "position": Position(**state["position"]), "ranking": ranking, "course": course})
+        position, loss_trend = DataPosition(**state["position"]), LossTrend(**state["loss_trend"])
+        return cls(**{**state, "position": position, "best_updates": best_updates, "loss_trend": loss_trend})

@@ -1,4 +1,4 @@
-"""One call of `train()`: what surrounds its updates (logging, validating, saving, refusing, ending)."""
+"""Training run: bookkeeping between two updates (log, validation, checkpoints, rollback, stop conditions)."""
 
 from __future__ import annotations
 
@@ -7,290 +7,293 @@ import math
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from torch import Tensor
 
-from mtkit.corpus.order.loader import Position, Update
-from mtkit.errors import Interrupted, TrainingError
+from mtkit.corpus.order.loader import DataPosition, UpdateData
+from mtkit.errors import ComputeError, Interrupted
 from mtkit.hardware import peak_memory
 from mtkit.training.checkpoints.checkpoint import Checkpoint, checkpoint_path
 from mtkit.training.checkpoints.writer import CheckpointWriter
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import Learner
-from mtkit.training.monitoring.early_stopping import Scored
+from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.log import Log
-from mtkit.training.monitoring.meter import Meter, Stopwatch, Sums
-from mtkit.training.monitoring.validation import Share, Validate, Validation
+from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter
+from mtkit.training.monitoring.validation import ShardedValidator, Validation, ValidationShard
 from mtkit.training.progress import Progress
 from mtkit.training.robustness.divergence import DivergenceConfig
-from mtkit.training.robustness.nonfinite import Evidence, some, write_evidence
-from mtkit.training.robustness.rollback import go_back
+from mtkit.training.robustness.nonfinite import abbreviate, dump_failed_update
+from mtkit.training.robustness.rollback import roll_back
 from mtkit.training.robustness.signals import Signals
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What is given to a training besides what learns and what is learnt.
+class UpdateSource(Protocol):
+    """Source of training data: the corpus loader."""
 
-    Attributes:
-        config: the recipe's `training:` section.
-        folder: the run folder.
-        log: where events go.
-        validate: judges the model; None if there is nothing to judge by, the last weights are then the best.
-        measure: values of validations can be compared while this is the same.
-        called: runs since the call began of which this training is a part.
-    """
-
-    config: TrainingConfig
-    folder: Path
-    log: Log
-    validate: Validate | None
-    measure: str = ""
-    called: Stopwatch = field(default_factory=Stopwatch)
-
-
-class Draws(Protocol):
-    """Where updates come from: the corpus loader."""
-
-    def updates(self, start: Position) -> Generator[Update, None, None]:
-        """The updates from a position on, without end."""
+    def updates(self, start: DataPosition) -> Generator[UpdateData, None, None]:
+        """Yield the data of updates from a position on, without end."""
         ...
 
 
-class Session:
-    """The bookkeeping between two updates. Leaving its `with` block waits for the last checkpoint."""
+class TrainingRun:
+    """One call of `train()`. Its `with` block surrounds the updates: on leaving it the last checkpoint is on the disk.
 
-    def __init__(self, learner: Learner, around: Surroundings, progress: Progress, *, signals: Signals) -> None:
-        self.learner = learner
-        self.around = around
-        self.config = around.config
-        self.progress = progress
-        self.ranks = learner.ranks
-        self.signals = signals
-        self._parts = ExitStack()
-        self._is_late = False
-        self._signal: int | None = None  # that all ranks know of
-        self._places = learner.room.places
-        self.watch = Stopwatch(progress.seconds)
-        self.meter = Meter(self.watch)
-        self.writer = CheckpointWriter(around.folder / "checkpoints", is_wanted=self._is_wanted)
+    Args:
+        learner: the model and everything that updates it.
+        config: the recipe's `training:` section, from which the learner was built.
+        folder: the run folder; its checkpoints are in `checkpoints/`.
+        log: of events.
+        validator: validates the model; None: there is no validation, and the last weights become the model.
+        validation_fingerprint: identity of metric and data; values of validations with the same one are comparable.
+        since_start: time since the command started, which `max_hours` limits; None: since now.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        config: TrainingConfig,
+        folder: Path,
+        log: Log,
+        validator: ShardedValidator | None,
+        validation_fingerprint: str = "",
+        since_start: Stopwatch | None = None,
+    ) -> None:
+        self.learner, self.ranks = learner, learner.ranks
+        self.config, self.folder, self.log = config, folder, log
+        self.validator, self.validation_fingerprint = validator, validation_fingerprint
+        self.progress = Progress()
+        self.checkpoints = folder / "checkpoints"
+        self._writer = CheckpointWriter(self.checkpoints, should_keep=self._should_keep)
+        self._signals = Signals()
+        self._contexts = ExitStack()
+        self._since_start = since_start or Stopwatch()
+        # agreed by all ranks, see sync_ranks
+        self._out_of_time = False
+        self._signal: int | None = None
+        self._logged_limit: int | None = None
 
     def __enter__(self) -> Self:
+        self._contexts.enter_context(self._signals)
+        self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
+        self._watch = Stopwatch(self.progress.seconds)
+        self._meter = ThroughputMeter(self._watch)
+        self._logged_limit = self.learner.splitter.max_padded_tokens
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._parts.close()
-        self.writer.close(wait=kind is None)
+        self._contexts.__exit__(kind, error, trace)
 
-    def draws(self, loader: Draws) -> Iterator[Update]:
-        """The updates from where training stands, until it ends."""
-        updates = self._parts.enter_context(closing(loader.updates(self.progress.position)))
-        while not self.ending():
+    def updates(self, loader: UpdateSource) -> Iterator[UpdateData]:
+        """Yield the data of the updates from the present position until training stops."""
+        updates = self._contexts.enter_context(closing(loader.updates(self.progress.position)))
+        while not self.stop_reason():
             yield next(updates)
 
-    def agree(self, sums: Sums) -> None:
-        """Have all ranks know the same of this update: losses, whether a signal came or time is up, and the room."""
-        hours, room = self.config.max_hours, self.learner.room
-        is_late = hours is not None and self.around.called.seconds >= hours * 3600
+    def sync_ranks(self, sums: LossSums) -> None:
+        """Make all ranks agree on this update's losses, on signals, on the end of `max_hours` and on OOM splitting.
+
+        Ranks that disagreed would take different branches below, and wait for each other forever.
+        """
+        splitter, hours = self.learner.splitter, self.config.max_hours
+        self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
+        self._signal = self._signals.received
         if self.ranks.world_size > 1:
-            said = self.ranks.texts(json.dumps([is_late, self.signals.received, room.places, sums.to_json()]))
-            late, signals, places, shares = zip(*map(json.loads, said), strict=True)
-            is_late = any(late)
+            own = [self._out_of_time, self._signal, splitter.max_padded_tokens, sums.to_json()]
+            gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(own)))
+            out_of_time, signals, limits, losses = zip(*gathered, strict=True)
+            self._out_of_time = any(out_of_time)
             self._signal = max(filter(None, signals), default=None)
-            room.places = min(filter(None, places), default=None)
-            sums.take(shares)
-        self._is_late = is_late
-        if room.places != self._places:
-            self._places = room.places
-            self.around.log.event("out_of_memory", self.progress.update + 1, places=room.places)
+            splitter.adopt_smallest(limits)
+            sums.merge_ranks(losses)
+        if splitter.max_padded_tokens != self._logged_limit:
+            self._logged_limit = splitter.max_padded_tokens
+            self.log.event("out_of_memory", self.progress.update + 1, max_padded_tokens=self._logged_limit)
 
-    def apply(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
-        """Count an update that has been applied."""
-        self.writer.check()
-        course = self.progress.course.learnt(sums.mean(), self.config.on_divergence)
-        self.progress = replace(self.progress.applied(drawn), course=course)
-        self.meter.add(drawn, sums, norm)
+    def record(self, data: UpdateData, sums: LossSums, grad_norm: Tensor) -> None:
+        """Record an update that has been applied."""
+        self._writer.check()
+        loss_trend = self.progress.loss_trend.after_update(sums.mean(), self.config.on_divergence)
+        self.progress = replace(self.progress.after_update(data), loss_trend=loss_trend)
+        self._meter.add(data, sums, grad_norm)
 
-    def refuse(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
-        """Leave out an update that is not finite: keep the evidence, and stop if the recipe says so.
+    def handle_nonfinite(self, data: UpdateData, sums: LossSums, grad_norm: Tensor) -> None:
+        """Skip an update whose loss or gradient is not finite, and dump its data.
 
         Raises:
-            TrainingError: training has to stop; what was saved before is untouched.
-            Interrupted: a signal came, and the state is on the disk.
+            ComputeError: training stops; saved checkpoints are not affected.
+            Interrupted: a signal was received; the state is saved.
         """
         loss = sums.mean()
-        if self.learner.forget(loss):
-            self.progress = replace(self.progress, position=drawn.position)
+        if self.learner.skip_step(loss):
+            self.progress = replace(self.progress, position=data.next_position)  # fp16's scale only: no error
         else:
-            self._skip(drawn, loss, norm)
-        if self._stopped_by() is not None:
+            self._skip(data, loss, float(grad_norm))
+        if self._stop_signal() is not None:
             raise self._interrupted()
-        if self.ending():
-            self._submit()
+        if self.stop_reason():
+            self._save()
 
-    def _skip(self, drawn: Update, loss: float, norm: Tensor) -> None:
+    def _skip(self, data: UpdateData, loss: float, grad_norm: float) -> None:
         update = self.progress.update + 1
-        samples = [int(sample) for batch in drawn.batches for sample in batch.samples]
+        samples = [int(sample) for batch in data.batches for sample in batch.sample_ids]
         suffix = "" if self.ranks.is_first else f"-rank{self.ranks.rank}"
-        path = self.around.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}{suffix}"
-        facts = {"loss": str(loss), "grad_norm": str(float(norm)), "seed": self.config.seed, "samples": samples}
-        write_evidence(Evidence(drawn.batches, {"update": update, **facts}), path)
-        self.around.log.event("nonfinite", update, path=str(path), **facts)
-        self.progress = self.progress.skipping(drawn)
-        what = f"update {update}: loss {loss}, gradient norm {float(norm)}; the update was not made"
-        where = f"samples {some(samples)}; the batch is in {path}"
+        path = self.folder / "nonfinite" / f"update-{update:08d}-{self.progress.skipped}{suffix}"
+        facts = {"loss": str(loss), "grad_norm": str(grad_norm), "seed": self.config.seed, "samples": samples}
+        dump_failed_update(data.batches, {"update": update, **facts}, path)
+        self.log.event("nonfinite", update, path=str(path), **facts)
+        self.progress = self.progress.after_skip(data)
+        problem = f"update {update}: loss {loss}, gradient norm {grad_norm}; the update was not applied"
+        location = f"samples {abbreviate(samples)}; the batch is in {path}"
         if self.config.on_nonfinite == "stop":
-            remedy = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
-            raise TrainingError(f"{what}\n{where}\n{remedy}")
+            hint = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
+            raise ComputeError(f"{problem}\n{location}\n{hint}")
         if self.progress.skipped_in_a_row >= self.config.max_skips:
-            if self.config.on_divergence is not None:
-                self._go_back(self.config.on_divergence)
-                return
-            raise TrainingError(f"{what}, nor were the {self.config.max_skips - 1} before\n{where}")
+            if self.config.on_divergence is None:
+                raise ComputeError(f"{problem}, like the {self.config.max_skips - 1} before it\n{location}")
+            self._roll_back(self.config.on_divergence)
 
-    def report(self, rate: float) -> None:
-        """Log the updates since the last line, when it is time."""
+    def log_progress(self, learning_rate: float) -> None:
+        """Log the updates since the last log line, if a line is due."""
         update = self.progress.update
-        if update % self.config.log_every and not self.ending():
+        if update % self.config.log_every and not self.stop_reason():
             return
-        fields = self.meter.read()
-        self.meter.reset()
-        left = (self.config.max_updates - update) * fields["seconds_per_update"]
+        fields = self._meter.read()
+        self._meter.reset()
         others = {
-            "seconds": round(self.watch.seconds, 1),
-            "seconds_left": round(left, 1),
+            "seconds": round(self._watch.seconds, 1),
+            "seconds_left": round((self.config.max_updates - update) * fields["seconds_per_update"], 1),
             "memory_gb": round(peak_memory(self.learner.device) / 1e9, 3),
-            "truth_rate": self.config.truth_rate(update),
-            **self.learner.proportions.read(),
+            "teacher_forcing_ratio": self.config.decoder_input.ratio_at(update),
+            **self.learner.gradient_stats.read(),
         }
-        self.around.log.event("train", update, rate=rate, **fields, **others)
+        self.log.event("train", update, learning_rate=learning_rate, **fields, **others)
 
     def validate(self) -> None:
-        """Judge the model, when it is time and this has not been done.
+        """Validate the model, if a validation is due and has not been done.
 
         Raises:
-            Interrupted: a signal came; the state is saved and this validation will be made up for.
+            Interrupted: a signal was received; the state is saved, and the next call repeats this validation.
         """
         update = self.progress.update
-        is_due = update % self.config.validate_every == 0 or update == self.config.max_updates
-        if self.around.validate is None or not is_due or self.progress.validated == update:
+        is_regular = update % self.config.validate_every == 0
+        is_due = is_regular or update == self.config.max_updates
+        if self.validator is None or not is_due or self.progress.last_validated == update:
             return
         watch = Stopwatch()
-        validation = self._judge(self.around.validate, update)
+        validation = self._validate_model(self.validator, update)
         if validation is None:
             raise self._interrupted()
         seconds = round(watch.seconds, 2)
         value = _finite(validation.value(self.config.validation.metric))
-        if update % self.config.validate_every == 0:  # an extra one at the end must not bend a longer training
-            self.learner.schedule.observe(value)
-        ranking = self.progress.ranking.add(Scored(value, update), keep=self.config.kept_best)
-        course = self.progress.course.judged(_finite(validation.nll), self.config.on_divergence)
-        self.progress = replace(self.progress, validated=update, ranking=ranking, course=course)
+        if is_regular:  # an extra one at the end must not change the rate of a training that is continued
+            self.learner.schedule.step_on_metric(value)
+        best_updates = self.progress.best_updates.add(ScoredUpdate(value, update), keep=self.config.keep_best)
+        loss_trend = self.progress.loss_trend.after_validation(_finite(validation.nll), self.config.on_divergence)
+        self.progress = replace(self.progress, last_validated=update, best_updates=best_updates, loss_trend=loss_trend)
         perplexity = math.exp(min(validation.nll, 700.0))
         fields = {"nll": validation.nll, "perplexity": perplexity, "bleu": validation.bleu, "sample": validation.sample}
-        is_best = ranking.since_best == 0
-        self.around.log.event("validation", update, **fields, is_best=is_best, seconds=seconds)
+        self.log.event("validation", update, **fields, is_best=best_updates.since_best == 0, seconds=seconds)
 
-    def _judge(self, validate: Validate, update: int) -> Validation | None:
-        """What all ranks find together; None if a signal cut one of them off."""
-        with self.watch.paused(), self.learner.judged() as model:
+    def _validate_model(self, validator: ShardedValidator, update: int) -> Validation | None:
+        """Validate on all ranks; None if a signal interrupted one of them."""
+        with self._watch.paused(), self.learner.eval_model() as model:
             try:
-                with self.signals.interruptible():
-                    found = json.dumps(vars(validate.share(model, update, self.ranks)))
+                with self._signals.interruptible():
+                    result = json.dumps(vars(validator.validate_shard(model, update, self.ranks)))
             except Interrupted:
-                found = json.dumps(self.signals.received)
-            shares = [json.loads(text) for text in self.ranks.texts(found)]
-        if cut_off := [each for each in shares if isinstance(each, int)]:
-            self._signal = max(cut_off)
+                result = json.dumps(self._signals.received)
+            shards = [json.loads(text) for text in self.ranks.all_gather_text(result)]
+        if signals := [each for each in shards if isinstance(each, int)]:
+            self._signal = max(signals)
             return None
-        return validate.join([Share(**each) for each in shares])
+        return validator.merge_shards([ValidationShard(**each) for each in shards])
 
-    def recover(self) -> None:
-        """Go back to the best checkpoint, when the recipe asks for it and training has run away.
+    def roll_back_if_diverged(self) -> None:
+        """Return to the best checkpoint, if training has diverged and `on_divergence` is set.
 
         Raises:
-            TrainingError: it did so too often, or there is nothing to go back to.
+            ComputeError: the number of rollbacks is exhausted, or there is no checkpoint.
         """
         config = self.config.on_divergence
-        if config is not None and self.progress.course.has_diverged(config):
-            self._go_back(config)
+        if config is not None and self.progress.loss_trend.has_diverged(config):
+            self._roll_back(config)
 
-    def _go_back(self, config: DivergenceConfig) -> None:
-        with self.watch.paused():
-            self.writer.wait()
-            self.ranks.wait()
-            folder, is_regular = self.writer.folder, self.config.is_regular
-            self.progress, path = go_back(self.learner, folder, self.progress, config, is_regular=is_regular)
-            self.ranks.wait()  # until all have read it, as the next one that is saved may take its place
-        share = self.progress.course.share
-        self.around.log.event("diverged", self.progress.update, checkpoint=str(path), rate_share=share)
-        self._submit()  # in place of what was given up
+    def _roll_back(self, config: DivergenceConfig) -> None:
+        folder, is_due = self.checkpoints, self.config.is_checkpoint_due
+        with self._watch.paused():
+            self._writer.wait()
+            self.ranks.barrier()
+            self.progress, path = roll_back(self.learner, folder, self.progress, config, is_checkpoint_due=is_due)
+            self.ranks.barrier()  # until all ranks have read the checkpoint, which the next one may replace
+        lr_factor = self.progress.loss_trend.lr_factor
+        self.log.event("diverged", self.progress.update, checkpoint=str(path), lr_factor=lr_factor)
+        self._save()  # replaces the checkpoints that the rollback removed
 
     def save(self) -> None:
-        """Save a checkpoint, when it is due, when the model is among the best, or when training ends here.
+        """Save a checkpoint, if one is due, if the model is among the best, or if training stops here.
 
         Raises:
-            Interrupted: a signal came, and the state is on the disk.
-            ReadWriteError: this or the last checkpoint could not be written.
+            Interrupted: a signal was received; the state is saved.
+            ReadWriteError: this or the previous checkpoint could not be written.
         """
         update = self.progress.update
-        is_new_best = self.progress.validated == update and self.progress.ranking.has(update)
-        if self._stopped_by() is not None:
+        is_new_best = self.progress.last_validated == update and self.progress.best_updates.includes(update)
+        if self._stop_signal() is not None:
             raise self._interrupted()
-        if self.config.is_regular(update) or is_new_best or self.ending():
-            self._submit()
+        if self.config.is_checkpoint_due(update) or is_new_best or self.stop_reason():
+            self._save()
 
-    def _submit(self) -> None:
+    def _save(self) -> None:
         if not self.progress.update:
-            return  # draws were left out, but nothing has been learnt that a new beginning would not give again
-        with self.watch.paused():
-            self.progress = replace(self.progress, seconds=self.watch.seconds)
-            state = {"progress": self.progress.to_json(), **self.learner.numbers()}
-            tensors = self.learner.tensors() if self.learner.must_save else {}
-            is_new = self.ranks.is_first and self.writer.submit(self.progress.update, Checkpoint(tensors, state))
+            return  # nothing was trained; a fresh start would skip the same updates
+        with self._watch.paused():
+            self.progress = replace(self.progress, seconds=self._watch.seconds)
+            state = {"progress": self.progress.to_json(), **self.learner.scalar_state()}
+            tensors = self.learner.tensors() if self.learner.participates_in_save else {}
+            is_new = self.ranks.is_first and self._writer.submit(self.progress.update, Checkpoint(tensors, state))
         if is_new:
-            path = checkpoint_path(self.writer.folder, self.progress.update)
-            self.around.log.event("checkpoint", self.progress.update, path=str(path))
+            path = checkpoint_path(self.checkpoints, self.progress.update)
+            self.log.event("checkpoint", self.progress.update, path=str(path))
 
     def _interrupted(self) -> Interrupted:
-        number = self._stopped_by() or 0
-        self._submit()
-        self.writer.wait()
-        self.ranks.wait()
-        self.around.log.event("interrupted", self.progress.update, signal=number)
-        return Interrupted(
-            number, f"interrupted after update {self.progress.update}; the same command goes on from there"
-        )
+        """Save the state and return the exception to raise."""
+        signal, update = self._stop_signal() or 0, self.progress.update
+        self._save()
+        self._writer.wait()
+        self.ranks.barrier()
+        self.log.event("interrupted", update, signal=signal)
+        return Interrupted(signal, f"interrupted after update {update}; run the same command again to resume")
 
-    def _stopped_by(self) -> int | None:
-        """The signal to stop for; among several ranks one that all know of, any other waits for the next update."""
-        return self.signals.received if self.ranks.world_size == 1 else self._signal
+    def _stop_signal(self) -> int | None:
+        """Return the signal to stop for; with several ranks the agreed one, so that all stop at the same update."""
+        return self._signals.received if self.ranks.world_size == 1 else self._signal
 
-    def ending(self) -> str | None:
-        """Why training ends after this update, or None."""
+    def stop_reason(self) -> str | None:
+        """Return why training stops after this update, or None."""
         if self.progress.update >= self.config.max_updates:
             return "max_updates"
-        if self.progress.ranking.is_exhausted(self.config.patience):
+        if self.progress.best_updates.should_stop(self.config.patience):
             return "early_stopping"
-        return "max_hours" if self._is_late else None
+        return "max_hours" if self._out_of_time else None
 
-    def _is_wanted(self, update: int, present: list[int]) -> bool:
-        """Whether the checkpoint of an older update stays, given all that are present (the newest always does)."""
-        if self._stopped_by() is not None:
-            return True  # the validation that was cut off may find that training has to go back
-        every = self.config.keep.every
-        regular = [u for u in present if self.config.is_regular(u)]
-        is_kept_for_ever = every is not None and update % every == 0
-        is_best = self.progress.ranking.has(update)
-        return is_kept_for_ever or is_best or update in regular[-self.config.kept_last :]
+    def _should_keep(self, update: int, present: list[int]) -> bool:
+        """Return whether an older checkpoint is retained, given all updates that have one."""
+        if self._stop_signal() is not None:
+            return True  # the interrupted validation may yet detect divergence, and the rollback needs a checkpoint
+        regular = [u for u in present if self.config.is_checkpoint_due(u)]
+        is_permanent = self.config.keep.every is not None and update % self.config.keep.every == 0
+        is_best = self.progress.best_updates.includes(update)
+        return is_permanent or is_best or update in regular[-self.config.keep_last :]
 
 
 def _finite(value: float) -> float:
-    """JSON has no infinity; what is not a number is as bad as can be."""
+    """Replace infinity, which JSON does not have, and NaN by the largest float."""
     return sys.float_info.max if math.isnan(value) else min(value, sys.float_info.max)

@@ -1,0 +1,16 @@
+"""Translation of text with trained models.
+
+translator          Translator: lines to translations, in order
+engines/            what translates a batch: PyTorch, CTranslate2 or onnxruntime
+segment             lines and their parts: splitting, and merging of the translations
+long_lines          where a line is split that is longer than any training source
+constraints         prefix, included and excluded texts of a line
+translation         the result for a line
+alignment           word alignment from attention
+repetition          detection of loops
+shortlist           vocabulary shortlist of a batch
+minimum_bayes_risk  minimum Bayes risk reranking
+score               forced decoding: log-probabilities of given translations
+workers             worker processes
+translate_to_file   translation to stdout or to a file that can be resumed
+"""

@@ -1,4 +1,4 @@
-"""Which word of a translation comes from which word of the source."""
+"""Word alignment of a translation, from attention."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-SPACE_MARK = "\u2581"  # how sentencepiece writes a space in its pieces
+from mtkit.text.normalise import SPACE_MARK
 
 
-def words_of(pieces: Sequence[str]) -> list[int]:
-    """For each piece the number of the first word that it has a part of, -1 if it is white space only."""
-    numbers: list[int] = []
+def words_of(tokens: Sequence[str]) -> list[int]:
+    """Index of the word of each token: the first word of which it contains a character; -1 for white space only."""
+    indices: list[int] = []
     word, inside = -1, False
-    for piece in pieces:
-        number = -1
-        for character in piece:
+    for token in tokens:
+        index = -1
+        for character in token:
             if character == SPACE_MARK or character.isspace():
                 inside = False
                 continue
             word += not inside
             inside = True
-            number = word if number < 0 else number
-        numbers.append(number)
-    return numbers
+            index = word if index < 0 else index
+        indices.append(index)
+    return indices
 
 
 def links_of(attention: Tensor, src_length: int) -> list[tuple[int, int]]:
-    """Pairs (source piece, target piece): each target piece with the source piece that it attends to most.
+    """Pairs (source token, target token): each target token with the source token that it attends to most.
 
     Args:
-        attention: [T, S], T target pieces over at least `src_length` source places.
-        src_length: source pieces without the end of sentence, to which nothing is linked.
+        attention: [T, S], attention of T target tokens over at least `src_length` source positions.
+        src_length: source tokens without the end of sentence, to which nothing is linked.
     """
     if src_length == 0:
         return []
-    return [(place, t) for t, place in enumerate(attention[:, :src_length].argmax(1).tolist())]
+    return [(s, t) for t, s in enumerate(attention[:, :src_length].argmax(1).tolist())]
 
 
 def word_pairs(links: Iterable[tuple[int, int]], src: Sequence[str], tgt: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Pairs (source word, target word) in order, from pairs of pieces; `src` and `tgt` are the pieces by name."""
+    """Pairs (source word, target word) in order, from pairs of token indices and the tokens as strings."""
     src_word, tgt_word = words_of(src), words_of(tgt)
     pairs = {(src_word[s], tgt_word[t]) for s, t in links}
     return tuple(sorted((s, t) for s, t in pairs if s >= 0 and t >= 0))

@@ -1,4 +1,4 @@
-"""What a user demands of the translation of one line: how it begins, what it contains, what it does not."""
+"""Constraints of a user on the translation of one line: its prefix, texts to include, texts to exclude."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import torch
 
 from mtkit.errors import DataError
 from mtkit.search.constraints.constraint import Constraint
-from mtkit.search.constraints.forbidden import ForbiddenTexts, Spellings
+from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
 from mtkit.search.constraints.forced_prefix import ForcedPrefix
 from mtkit.search.constraints.required import RequiredPhrases
-from mtkit.search.interface import Request, Symbols
+from mtkit.search.interface import SearchRequest, SpecialIds
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedLine:
-    """A line with demands on its translation; it is never split.
+    """A line with constraints on its translation; it is never split.
 
     Attributes:
         text: the line.
-        prefix: how the translation begins.
-        include: texts that it contains, as whole pieces.
-        exclude: texts that it does not contain, not within words either.
+        prefix: the beginning of the translation.
+        include: texts that the translation must contain, as whole tokens.
+        exclude: texts that the translation must not contain, not within words either.
     """
 
     text: str
@@ -39,122 +39,131 @@ class ConstrainedLine:
 
 Line = str | ConstrainedLine
 
-
 KEYS = ("prefix", "include", "exclude")
-
-
-def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
-    """Lines with the demands of a file: for each line a JSON object with some of KEYS, or an empty line.
-
-    Raises:
-        DataError: a line of the file is not that, or the two have not equally many lines.
-        MissingInputError, ReadWriteError: as `read_lines`.
-    """
-    demands = read_lines(path)
-    number = 0
-    for number, text in enumerate(lines, start=1):
-        given = next(demands, None)
-        if given is None:
-            raise DataError(f"{path}: ends at line {number - 1}, the text does not; one line for each line of text")
-        yield _parsed(text, given, f"{path}:{number}")
-    if next(demands, None) is not None:
-        raise DataError(f"{path}: has more lines than the text, which has {number}; one line for each line of text")
-
-
-def _parsed(text: str, given: str, place: str) -> Line:
-    if not given.strip():
-        return text
-    try:
-        found = json.loads(given)
-        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair can be escaped, and is no text
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON, {_EXAMPLE} is: {given.strip()[:80]}") from error
-    if not isinstance(found, dict) or not found.keys() <= set(KEYS):
-        raise DataError(f"{place}: the keys are {', '.join(KEYS)}, as in {_EXAMPLE}, not {given.strip()[:80]}")
-    lists = [found.get(key, []) for key in KEYS[1:]]
-    prefix = found.get("prefix", "")
-    if not isinstance(prefix, str) or not all(isinstance(each, list) and all(map(_is_text, each)) for each in lists):
-        raise DataError(f"{place}: prefix must be a text, include and exclude lists of texts that are not empty")
-    return ConstrainedLine(text=text, prefix=prefix, include=tuple(lists[0]), exclude=tuple(lists[1]))
-
-
 _EXAMPLE = '{"prefix": "Das ist", "include": ["Haus", "rot"]}'
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
+    """Join lines with the constraints of a file: for each line a JSON object with some of KEYS, or an empty line.
+
+    Raises:
+        DataError: a line of the file has another form, or the numbers of lines differ.
+        MissingInputError, ReadWriteError: as `read_lines`.
+    """
+    entries = read_lines(path)
+    number = 0
+    for number, text in enumerate(lines, start=1):
+        entry = next(entries, None)
+        if entry is None:
+            raise DataError(f"{path}: ends at line {number - 1}, before the text; write one line for each line of text")
+        yield _parse(text, entry, f"{path}:{number}")
+    if next(entries, None) is not None:
+        raise DataError(f"{path}: has more lines than the text ({number}); write one line for each line of text")
+
+
+def _parse(text: str, entry: str, location: str) -> Line:
+    if not entry.strip():
+        return text
+    try:
+        value = json.loads(entry)
+        json.dumps(value, ensure_ascii=False).encode()  # JSON can escape half of a surrogate pair, which is no text
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{location}: not JSON: {entry.strip()[:80]}; an example: {_EXAMPLE}") from error
+    if not isinstance(value, dict) or not value.keys() <= set(KEYS):
+        raise DataError(f"{location}: the keys are {', '.join(KEYS)}, as in {_EXAMPLE}, not {entry.strip()[:80]}")
+    include, exclude = (value.get(key, []) for key in KEYS[1:])
+    prefix = value.get("prefix", "")
+    if not (isinstance(prefix, str) and _is_text_list(include) and _is_text_list(exclude)):
+        raise DataError(f"{location}: prefix must be a string, include and exclude lists of non-blank strings")
+    return ConstrainedLine(text=text, prefix=prefix, include=tuple(include), exclude=tuple(exclude))
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
 
 
 @dataclass(frozen=True)
-class PieceDemands:
-    """The demands on a line in pieces; what is excluded as bytes, since there are many ways to cut it into pieces."""
+class TokenConstraints:
+    """The constraints on a translation as ids; excluded texts as bytes, since they have many tokenizations."""
 
     prefix: tuple[int, ...] = ()
     include: tuple[tuple[int, ...], ...] = ()
-    exclude: tuple[bytes, ...] = ()  # see Tokenizer.spelling
+    exclude: tuple[bytes, ...] = ()  # see Tokenizer.text_bytes
 
     @property
-    def least(self) -> int:
-        """Pieces that a translation must have room for."""
+    def min_length(self) -> int:
+        """Number of tokens that a translation needs to meet the constraints."""
         return len(self.prefix) + sum(map(len, self.include))
 
 
-class Asked(NamedTuple):
-    """A line to translate, and the demands on its translation."""
+class LineRequest(NamedTuple):
+    """A line to translate, with the constraints on its translation."""
 
     text: str
-    demands: PieceDemands | None = None
+    constraints: TokenConstraints | None = None
 
 
-def text_of(line: Line | Asked) -> str:
-    """The text to be translated."""
+def text_of(line: Line | LineRequest) -> str:
+    """The text to translate."""
     return line if isinstance(line, str) else line.text
 
 
-def in_pieces(lines: Iterable[Line], first: int, tokenizer: Tokenizer) -> Iterator[Asked]:
-    """Each line with the demands on it in pieces of the target side; lines are numbered from `first`.
+def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer) -> Iterator[LineRequest]:
+    """Convert the constraints on each line to ids of the target side; lines are numbered from `first`.
 
     Raises:
-        DataError: the demands on a line contradict each other, or hold characters that the vocabulary lacks.
+        DataError: the constraints on a line contradict each other, or contain characters that the vocabulary lacks.
     """
     for number, line in enumerate(lines, start=first):
-        yield Asked(line) if isinstance(line, str) else Asked(line.text, _in_pieces(line, number, tokenizer))
+        if isinstance(line, str):
+            yield LineRequest(line)
+        else:
+            yield LineRequest(line.text, _tokenize(line, number, tokenizer))
 
 
-def _in_pieces(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> PieceDemands:
-    wanted = (line.prefix, *line.include)
-    excluded = [tokenizer.spelling(text) for text in line.exclude]
-    for text, spelled in zip(line.exclude, excluded, strict=True):
-        clash = [other for other in wanted if spelled in tokenizer.spelling(other)]
-        if clash:
-            raise DataError(f"line {number}: {clash[0]!r} is demanded and {text!r} in it is excluded")
-    ids = tokenizer.encode(wanted)
-    for text, pieces in zip(wanted, ids, strict=True):
-        if tokenizer.vocab.unk in pieces:
-            raise DataError(f"line {number}: {text!r} has characters that the vocabulary lacks")
-    return PieceDemands(tuple(ids[0]), tuple(map(tuple, ids[1:])), tuple(excluded))
+def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> TokenConstraints:
+    required = (line.prefix, *line.include)
+    excluded = [tokenizer.text_bytes(text) for text in line.exclude]
+    for text, text_bytes in zip(line.exclude, excluded, strict=True):
+        for other in required:
+            if text_bytes in tokenizer.text_bytes(other):
+                raise DataError(f"line {number}: {other!r} must appear but contains {text!r}, which is excluded")
+    ids = tokenizer.encode(required)
+    for text, token_ids in zip(required, ids, strict=True):
+        if tokenizer.vocab.unk in token_ids:
+            raise DataError(f"line {number}: {text!r} contains characters that the vocabulary lacks")
+    return TokenConstraints(tuple(ids[0]), tuple(map(tuple, ids[1:])), tuple(excluded))
 
 
-def constrain(
-    request: Request, demands: Sequence[PieceDemands | None], symbols: Symbols, spellings: Spellings
-) -> Request:
-    """The request with the demands on each of its sentences, and room for what they want."""
-    given = [each or PieceDemands() for each in demands]
-    least = torch.tensor([each.least for each in given], device=request.max_length.device)
-    max_length = torch.maximum(request.max_length, least)
-    constraints: list[Constraint] = [
-        ForbiddenTexts([each.exclude for each in given], spellings),
-        ForcedPrefix([each.prefix for each in given]),
+def apply_constraints(
+    request: SearchRequest,
+    constraints: Sequence[TokenConstraints | None],
+    special_ids: SpecialIds,
+    token_bytes: TokenBytes,
+) -> SearchRequest:
+    """The request with the constraints on each of its sentences.
+
+    The maximum lengths grow to what the constraints need, and a shortlist receives the required tokens.
+    """
+    each = [one or TokenConstraints() for one in constraints]
+    min_length = torch.tensor([one.min_length for one in each], device=request.max_length.device)
+    max_length = torch.maximum(request.max_length, min_length)
+    required = RequiredPhrases([one.include for one in each], max_length.tolist(), special_ids)
+    # The prefix comes after the exclusions, and the phrases after both: a later constraint has precedence.
+    added: list[Constraint] = [
+        ForbiddenTexts([one.exclude for one in each], token_bytes),
+        ForcedPrefix([one.prefix for one in each]),
+        required,
     ]
-    required = RequiredPhrases([each.include for each in given], max_length.tolist(), symbols)
-    wanted = sorted({piece for each in given for phrase in (each.prefix, *each.include) for piece in phrase})
-    columns = request.columns
-    if columns is not None:
-        columns = torch.unique(torch.cat([columns, torch.tensor(wanted, dtype=columns.dtype, device=columns.device)]))
+    shortlist_ids = request.shortlist_ids
+    if shortlist_ids is not None:
+        ids = sorted({token for one in each for phrase in (one.prefix, *one.include) for token in phrase})
+        new = torch.tensor(ids, dtype=shortlist_ids.dtype, device=shortlist_ids.device)
+        shortlist_ids = torch.unique(torch.cat([shortlist_ids, new]))
     return replace(
         request,
         max_length=max_length,
-        columns=columns,
-        constraints=(*request.constraints, *constraints, required),
-        selection=required if any(each.include for each in given) else None,
+        shortlist_ids=shortlist_ids,
+        constraints=(*request.constraints, *added),
+        selector=required if any(one.include for one in each) else None,
     )

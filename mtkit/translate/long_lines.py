@@ -1,4 +1,4 @@
-"""Cutting a line that is longer than anything the model was trained on, so that it can be put together again."""
+"""Splitting of lines that are longer than any training source, so that the parts can be merged again."""
 
 from __future__ import annotations
 
@@ -14,72 +14,75 @@ _CLAUSE = re.compile(r"(?<=[,;:–—])(?=\s)|(?<=[,、;:])")
 _WORD = re.compile(r"(?<=\S)(?=\s)")
 
 
-class Part(NamedTuple):
-    """A stretch of a line: white space and then text without white space at its ends."""
+class LinePart(NamedTuple):
+    """A part of a line: white space, and text that does not begin with white space."""
 
-    space: str
+    leading_space: str
     text: str
 
 
-def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], longest: int) -> list[Part]:
-    """Cut at sentences; a sentence that is still too long at clauses, then at words, then anywhere.
+def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[LinePart]:
+    """Split at sentences; sentences that are still too long at clauses, then at words, then anywhere.
 
-    Every sentence becomes a part of its own; clauses and words are taken together while they fit. Spaces and texts
-    joined are the line again. The work and the memory are linear in the length of the line.
+    Every sentence becomes a part; clauses and words are combined while they fit. The concatenation of all spaces and
+    texts is the line. Time and memory are linear in the length of the line.
 
     Args:
         line: any text.
-        lengths: gives the numbers of pieces of some texts.
-        longest: pieces that a part may have, as long as it has more than one character.
+        lengths: returns the number of tokens of each of some texts.
+        max_length: tokens that a part may have, unless it is a single character.
     """
-    texts = _cut(line, _SENTENCE)
+    texts = _split(line, _SENTENCE)
     for level in (_CLAUSE, _WORD, None):
         sizes = lengths(texts)
-        if max(sizes, default=0) <= longest:
+        if max(sizes, default=0) <= max_length:
             break
         texts = [
-            part for text, size in zip(texts, sizes, strict=True) for part in _fit(text, size, level, lengths, longest)
+            part
+            for text, size in zip(texts, sizes, strict=True)
+            for part in _fit(text, size, level, lengths, max_length)
         ]
     return [_part(text) for text in texts]
 
 
 def _fit(
-    text: str, size: int, level: re.Pattern[str] | None, lengths: Callable[[Sequence[str]], list[int]], longest: int
+    text: str, size: int, level: re.Pattern[str] | None, lengths: Callable[[Sequence[str]], list[int]], max_length: int
 ) -> list[str]:
-    """The text if it fits, else its cuts of one level, neighbours together while the sum of their lengths fits."""
-    if size <= longest:
+    """The text if it fits; else split at one level, with neighbours combined while the sum of their lengths fits."""
+    if size <= max_length:
         return [text]
     if level is None:
-        return list(_halved(text, lengths, longest))
-    cuts = _cut(text, level)
+        return list(_halved(text, lengths, max_length))
+    parts = _split(text, level)
     packed: list[str] = []
-    room = 0
-    for cut, length in zip(cuts, lengths(cuts), strict=True):
-        if packed and length <= room:
-            packed[-1] += cut
-            room -= length
+    free = 0  # tokens that still fit into the last part
+    for part, length in zip(parts, lengths(parts), strict=True):
+        if packed and length <= free:
+            packed[-1] += part
+            free -= length
         else:
-            packed.append(cut)
-            room = longest - length
+            packed.append(part)
+            free = max_length - length
     return packed
 
 
-def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], longest: int) -> Iterator[str]:
+def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> Iterator[str]:
+    """Halve the text until its parts fit."""
     texts = [text]
     while texts:
         head = texts.pop()
-        if len(head) == 1 or lengths([head])[0] <= longest:
+        if len(head) == 1 or lengths([head])[0] <= max_length:
             yield head
         else:
             texts += [head[len(head) // 2 :], head[: len(head) // 2]]
 
 
-def _cut(text: str, where: re.Pattern[str]) -> list[str]:
-    """The text cut at the ends of all matches; white space stays before what follows it."""
-    places = [0, *(match.end() for match in where.finditer(text)), len(text)]
-    return [text[a:b] for a, b in itertools.pairwise(places) if a < b]
+def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
+    """Split the text at the end of each match; white space stays at the beginning of what follows."""
+    ends = [0, *(match.end() for match in pattern.finditer(text)), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(ends) if start < end]
 
 
-def _part(text: str) -> Part:
-    inner = text.lstrip()
-    return Part(text[: len(text) - len(inner)], inner)
+def _part(text: str) -> LinePart:
+    stripped = text.lstrip()
+    return LinePart(text[: len(text) - len(stripped)], stripped)

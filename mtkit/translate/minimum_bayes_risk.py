@@ -1,17 +1,17 @@
-"""Choosing the translation that is nearest to all the others."""
+"""Minimum Bayes risk decoding: choosing the translation that is most similar to all others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-Utility = Callable[[str, str], float]  # (hypothesis, reference) -> how good; larger is better
+Utility = Callable[[str, str], float]  # (hypothesis, reference) -> similarity; larger is better
 
 
 def minimum_bayes_risk(utility: Utility) -> Callable[[Sequence[str]], list[int]]:
-    """A function that orders the n best or the samples of a line by their mean utility against all of them.
+    """A function that ranks the n best translations or the samples of a line by their mean utility against all of them.
 
-    Kumar and Byrne 2004; Eikema and Aziz 2020, equation 9, with the candidates as references, each with the same
-    weight (samples carry their probability by their number). https://arxiv.org/abs/2005.10283
+    Kumar and Byrne 2004; Eikema and Aziz 2020, equation 9, with the candidates as references of equal weight (the
+    probability of a sample is in its frequency). https://arxiv.org/abs/2005.10283
     Equal texts are compared once. Among equals the first stays first.
 
     Args:

@@ -1,34 +1,37 @@
-"""Finding translations that ran into a loop."""
+"""Detection of translations that ran into a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-LONGEST_PERIOD = 24  # pieces of what is repeated
-LEAST_TURNS = 4  # times in a row
-LEAST_PIECES = 12  # in all turns together
-# pieces of a loop that were there before: all but those of its first turn
-LEAST_AGAIN = LEAST_PIECES - LEAST_PIECES // LEAST_TURNS
+MAX_PERIOD = 24  # tokens of the n-gram that is repeated
+MIN_REPEATS = 4  # occurrences in a row
+MIN_LOOP_TOKENS = 12  # of all occurrences together
+# tokens of a loop that occurred before: all except those of the first occurrence
+MIN_REPEATED_TOKENS = MIN_LOOP_TOKENS - MIN_LOOP_TOKENS // MIN_REPEATS
 
 
 def has_loop(tokens: Sequence[int], source: Sequence[int]) -> bool:
-    """Whether some stretch comes again and again in the translation, and nothing as often in the source.
+    """Whether the translation repeats an n-gram in a row: MIN_REPEATS times, and over twice as often as the source.
 
-    "Ha ha ha ha ha" may be translated as it stands; a list of sixty times "and the" for a sentence may not.
+    "Ha ha ha ha ha" has a correct translation with repeats; sixty times "and the" is no translation of a sentence.
     """
-    if len(tokens) - len(set(tokens)) < LEAST_AGAIN:  # nearly always, and quickly found
+    if len(tokens) - len(set(tokens)) < MIN_REPEATED_TOKENS:  # fast, and the usual case
         return False
-    turns = most_turns(tokens)
-    return turns >= LEAST_TURNS and turns > 2 * most_turns(source)
+    repeats = max_repeats(tokens)
+    return repeats >= MIN_REPEATS and repeats > 2 * max_repeats(source)
 
 
-def most_turns(tokens: Sequence[int]) -> int:
-    """How often in a row a stretch of at most LONGEST_PERIOD comes, of those that fill LEAST_PIECES; at least 1."""
-    most = 1
-    for period in range(1, min(LONGEST_PERIOD, len(tokens) // 2) + 1):
+def max_repeats(tokens: Sequence[int]) -> int:
+    """Largest number of consecutive occurrences of an n-gram, n <= MAX_PERIOD, with MIN_LOOP_TOKENS together.
+
+    At least 1.
+    """
+    result = 1
+    for period in range(1, min(MAX_PERIOD, len(tokens) // 2) + 1):
         same = 0
-        for here, before in zip(tokens[period:], tokens, strict=False):
-            same = same + 1 if here == before else 0
-            if same + period >= LEAST_PIECES:
-                most = max(most, same // period + 1)
-    return most
+        for token, earlier in zip(tokens[period:], tokens, strict=False):
+            same = same + 1 if token == earlier else 0
+            if same + period >= MIN_LOOP_TOKENS:
+                result = max(result, same // period + 1)
+    return result

@@ -1,4 +1,4 @@
-"""How probable a model finds given translations."""
+"""Forced decoding: the log-probability of given translations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mtkit.corpus.binarise import check_partners
+from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
@@ -20,145 +21,167 @@ from mtkit.models.interface import TranslationModel
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.constraints import Asked
-from mtkit.translate.segment import cut
+from mtkit.translate.constraints import LineRequest
+from mtkit.translate.segment import split_lines
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length
-POSITIONS_AT_ONCE = 512  # whose logits exist at one time
+CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
 
-Given = str | tuple[str, ...]  # a translation: text, or its pieces as some search chose them
+GivenTranslation = str | tuple[str, ...]  # text, or the tokens that a search chose
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedScore:
-    """The log-probability of one given translation, nats.
+    """The log-probability of a given translation, nats.
 
     Attributes:
         line: number of the pair, from 1.
-        log_prob: of all pieces and the end of sentence.
-        pieces: subwords of the translation.
-        piece_log_probs: of each piece and, last, of the end of sentence.
+        log_prob: of all tokens and the end of sentence.
+        tokens: subwords of the translation.
+        token_log_probs: log-probability of each token and, last, of the end of sentence.
     """
 
     line: int
     log_prob: float
-    pieces: tuple[str, ...]
-    piece_log_probs: tuple[float, ...]
+    tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean negative log-probability of a piece; 1 for a blank pair."""
-        return math.exp(-self.log_prob / len(self.piece_log_probs)) if self.piece_log_probs else 1.0
+        """exp of the mean negative log-probability of a token; 1 for a blank pair."""
+        return math.exp(-self.log_prob / len(self.token_log_probs)) if self.token_log_probs else 1.0
 
     def json(self) -> str:
         """One line of JSON."""
         return json.dumps({**asdict(self), "perplexity": self.perplexity}, ensure_ascii=False)
 
 
+class _Pair(NamedTuple):
+    """A source and a target that are scored together: those of a line, or a part of it."""
+
+    line_index: int  # in the window
+    src: list[int]
+    tgt: list[int]
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of the longer side."""
+        return max(len(self.src), len(self.tgt))
+
+
 def score_lines(
     models: Sequence[TranslationModel],
     tokenizers: TokenizerPair,
-    pairs: Iterable[tuple[str, Given]],
+    pairs: Iterable[tuple[str, GivenTranslation]],
     *,
-    longest_source: int | None = None,
+    max_source_length: int | None = None,
     batch_tokens: int = 8192,
 ) -> Iterator[ForcedScore]:
-    """One score for each (source, translation), in order; a blank pair has log-probability 0, as when translating.
+    """Score translations: one score for each pair (source, translation), in order.
 
-    Several models are an ensemble, as in search: the mean of their probabilities. The models are taken as they are
-    (see compute_type.prepare). Text is scored in the tokenizer's own segmentation; search may have found the same text
-    in other pieces, which can be given as they are. Where the end of sentence is among them, a line was split when it
-    was translated; then it is split again, as one with more than `longest_source` pieces is, and its parts are summed.
+    Several models are an ensemble, as in search: the mean of their probabilities. The models are used as they are. A
+    blank pair has log-probability 0, as in translation. Text is scored in the tokenizer's segmentation; tokens are
+    scored as they are, since search may have chosen another segmentation of the same text. An end of sentence among the
+    tokens shows that the line was split in translation. It is split again, as are sources of more than
+    `max_source_length` tokens, and the log-probabilities of its parts are summed.
 
     Raises:
-        DataError: a piece that the vocabulary lacks, or another number of parts than the line has.
+        DataError: the vocabulary lacks a token, or the line is split into another number of parts.
     """
     stream = enumerate(pairs, start=1)
     while window := list(itertools.islice(stream, WINDOW)):
-        src = tokenizers.src.encode([pair[0] for _, pair in window])
-        tgt = _target_ids([pair[1] for _, pair in window], tokenizers.tgt)
-        blank = [not src_line.strip() and not "".join(given).strip() for _, (src_line, given) in window]
+        src = tokenizers.src.encode([src_line for _, (src_line, _) in window])
+        tgt = _target_ids([given for _, (_, given) in window], tokenizers.tgt)
         parts = [
-            (i, *part)
-            for i, (line, (text, _)) in enumerate(window)
-            if not blank[i]
-            for part in _parts(line, text, (src[i], tgt[i]), tokenizers, longest_source)
+            _Pair(i, *part)
+            for i, (line, (src_line, given)) in enumerate(window)
+            if src_line.strip() or "".join(given).strip()
+            for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
-        places = sorted(range(len(parts)), key=lambda k: -_longer(*parts[k][1:]))
-        found: dict[int, list[float]] = {}
-        while places:
-            count = max(1, batch_tokens // (_longer(*parts[places[0]][1:]) + 1))
-            here, places = places[:count], places[count:]
-            _, sources, targets = zip(*(parts[k] for k in here), strict=True)
-            batch = collate(sources, targets, here, tokenizers.src.vocab, tokenizers.tgt.vocab)
-            found.update(zip(here, forced_log_probs(models, batch), strict=True))
         of_line: dict[int, list[float]] = {}
-        for k, (i, _, _) in enumerate(parts):
-            of_line.setdefault(i, []).extend(found[k])
+        for part, values in zip(parts, _score(models, tokenizers, parts, batch_tokens), strict=True):
+            of_line.setdefault(part.line_index, []).extend(values)
         for i, (line, _) in enumerate(window):
-            values = of_line.get(i, [])
-            pieces = tuple(tokenizers.tgt.pieces(tgt[i])) if values else ()
-            yield ForcedScore(line=line, log_prob=sum(values), pieces=pieces, piece_log_probs=tuple(values))
+            log_probs = of_line.get(i, [])
+            tokens = tuple(tokenizers.tgt.ids_to_tokens(tgt[i])) if log_probs else ()
+            yield ForcedScore(line=line, log_prob=sum(log_probs), tokens=tokens, token_log_probs=tuple(log_probs))
 
 
-def read_pairs(src: Path, *, ref: Path | None = None, hyps: Path | None = None) -> Iterator[tuple[str, Given]]:
-    """Sources with their translations: lines of text (`ref`), or what `translate --jsonl` wrote (`hyps`).
+def _score(
+    models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], batch_tokens: int
+) -> list[list[float]]:
+    """Log-probabilities of the tokens of each pair, computed in batches of similar length, the longest first."""
+    log_probs: dict[int, list[float]] = {}
+    waiting = sorted(range(len(pairs)), key=lambda k: -pairs[k].length)
+    while waiting:
+        count = max(1, batch_tokens // (pairs[waiting[0]].length + 1))
+        chosen, waiting = waiting[:count], waiting[count:]
+        sources, targets = [pairs[k].src for k in chosen], [pairs[k].tgt for k in chosen]
+        batch = collate(sources, targets, chosen, tokenizers.src.vocab, tokenizers.tgt.vocab)
+        log_probs.update(zip(chosen, forced_log_probs(models, batch), strict=True))
+    return [log_probs[k] for k in range(len(pairs))]
+
+
+def read_pairs(
+    src: Path, *, ref: Path | None = None, hyps: Path | None = None
+) -> Iterator[tuple[str, GivenTranslation]]:
+    """Read sources and their translations: lines of text (`ref`), or the output of `translate --jsonl` (`hyps`).
 
     Raises:
-        DataError: unequal numbers of lines, or none; a line is not what it must be.
+        DataError: the numbers of lines differ or are 0; a line of `hyps` has another form.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     path = ref or hyps
     if path is None:
         raise ValueError("neither ref nor hyps")
-    check_partners(src, path)
-    return zip(read_lines(src), read_lines(path) if hyps is None else _pieces_of(path), strict=True)
+    check_line_counts(src, path)
+    return zip(read_lines(src), read_lines(path) if hyps is None else _tokens_of(path), strict=True)
 
 
-def _pieces_of(path: Path) -> Iterator[tuple[str, ...]]:
+def _tokens_of(path: Path) -> Iterator[tuple[str, ...]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            found = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
-        pieces = found.get("pieces") if isinstance(found, dict) else None
-        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            value = None
+        tokens = value.get("tokens") if isinstance(value, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
             raise DataError(
-                f"{path}:{number}: not what mtkit translate --jsonl writes: a mapping with a list of pieces is expected"
+                f"{path}:{number}: not output of mtkit translate --jsonl: expected an object with a list of tokens"
             )
-        yield tuple(pieces)
+        yield tuple(tokens)
 
 
-def _target_ids(given: Sequence[Given], tokenizer: Tokenizer) -> list[list[int]]:
-    texts = iter(tokenizer.encode([each for each in given if isinstance(each, str)]))
+def _target_ids(translations: Sequence[GivenTranslation], tokenizer: Tokenizer) -> list[list[int]]:
+    texts = iter(tokenizer.encode([each for each in translations if isinstance(each, str)]))
     try:
-        return [next(texts) if isinstance(each, str) else tokenizer.piece_ids(each) for each in given]
+        return [next(texts) if isinstance(each, str) else tokenizer.tokens_to_ids(each) for each in translations]
     except KeyError as error:
-        raise DataError(f"{error} is no piece of this model's vocabulary; was another model translating?") from error
+        raise DataError(
+            f"{error} is no token of this model's vocabulary; was the translation made by another model?"
+        ) from error
 
 
-def _parts(
-    line: int, text: str, ids: tuple[list[int], list[int]], tokenizers: TokenizerPair, longest: int | None
+def _split_pair(
+    line: int, src_line: str, ids: tuple[list[int], list[int]], tokenizers: TokenizerPair, max_length: int | None
 ) -> list[tuple[list[int], list[int]]]:
-    """Source and target ids of what was translated as one: the pair `ids`, or the parts of a line that was split."""
+    """Source and target ids as they were translated: `ids`, or those of the parts of a line that was split."""
+    src, tgt = ids
     eos = tokenizers.tgt.vocab.eos
-    if eos not in ids[1] and (longest is None or len(ids[0]) <= longest):
+    if eos not in tgt and (max_length is None or len(src) <= max_length):
         return [ids]
-    ends = [-1, *(place for place, piece in enumerate(ids[1]) if piece == eos), len(ids[1])]
-    targets = [ids[1][before + 1 : end] for before, end in itertools.pairwise(ends)]
-    sources = [segment.ids for segment in cut([Asked(text)], line, tokenizers, longest) if segment.ids]
+    ends = [-1, *(position for position, token in enumerate(tgt) if token == eos), len(tgt)]
+    targets = [tgt[previous + 1 : end] for previous, end in itertools.pairwise(ends)]
+    segments = split_lines([LineRequest(src_line)], line, tokenizers, max_length)
+    sources = [segment.ids for segment in segments if segment.ids]
     if len(targets) == 1 < len(sources):
-        return [ids]  # a text of somebody else's
+        return [ids]  # text that was not translated in parts, such as a reference
     if len(sources) != len(targets):
         raise DataError(
-            f"line {line}: was translated in {len(targets)} parts, and this model would cut its source into "
-            f"{len(sources)}; was another model translating?"
+            f"line {line}: was translated in {len(targets)} parts, but this model splits its source into "
+            f"{len(sources)}; was the translation made by another model?"
         )
     return list(zip(sources, targets, strict=True))
-
-
-def _longer(src: Sequence[int], tgt: Sequence[int]) -> int:
-    return max(len(src), len(tgt))
 
 
 @torch.inference_mode()
@@ -166,19 +189,18 @@ def forced_log_probs(models: Sequence[TranslationModel], batch: Batch) -> list[l
     """Log-probabilities of the labels of each sentence of a batch, the end of sentence included."""
     device = next(models[0].parameters()).device
     batch = batch.to(device)
-    each = torch.stack([_label_log_probs(model, batch) for model in models])  # [M, N]
-    flat = (each.logsumexp(0) - math.log(len(models))).tolist()
-    values = iter(flat)
-    return [list(itertools.islice(values, count)) for count in batch.scored.sum(1).tolist()]
+    per_model = torch.stack([_label_log_probs(model, batch) for model in models])  # [models, N]
+    values = iter((per_model.logsumexp(0) - math.log(len(models))).tolist())
+    return [list(itertools.islice(values, count)) for count in batch.loss_mask.sum(1).tolist()]
 
 
 def _label_log_probs(model: TranslationModel, batch: Batch) -> Tensor:
-    """[N] of the scored places, in float32."""
-    hidden = model.hidden(batch.source, batch.target)[batch.scored]  # [N, D]
-    labels = batch.labels[batch.scored]  # [N]
-    parts = []
-    chunks = zip(torch.split(hidden, POSITIONS_AT_ONCE), torch.split(labels, POSITIONS_AT_ONCE), strict=True)
+    """Log-probabilities of the N labels, [N] float32."""
+    hidden = model.decode_states(batch.source, batch.target)[batch.loss_mask]  # [N, D]
+    labels = batch.labels[batch.loss_mask]  # [N]
+    log_probs = []
+    chunks = zip(torch.split(hidden, CHUNK_POSITIONS), torch.split(labels, CHUNK_POSITIONS), strict=True)
     for states, label in chunks:
         logits = model.output(states)  # [n, V]
-        parts.append(logits.gather(1, label.unsqueeze(1)).squeeze(1).float() - log_normaliser(logits))
-    return torch.cat(parts)
+        log_probs.append(logits.gather(1, label.unsqueeze(1)).squeeze(1).float() - log_normaliser(logits))
+    return torch.cat(log_probs)

@@ -1,4 +1,4 @@
-"""The vocabulary shortlist: the target pieces among which a batch's translations are looked for."""
+"""Vocabulary shortlist: the target ids to which the output of a batch is restricted."""
 
 from __future__ import annotations
 
@@ -9,47 +9,53 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtkit.corpus.lexicon import Lexicon
+from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.ragged import Ragged
 
-FREQUENT = 200  # target pieces that are in every shortlist: the most frequent ones
-# Another piece must be expected so often, times the root of the batch's sentences. On Multi30k this takes 2,200 of
-# 8,000 pieces for a batch of 40 sentences and costs 0.05 BLEU at beam 5, where 0.005 took 1,300, cost 0.3 to 0.5, and
-# 3% less time; of a single sentence, which needs few, it leaves out less.
-EXPECTED = 0.001
+NUM_FREQUENT = 200  # the most frequent target tokens are in every shortlist
+# Minimum expected count of another token, times the square root of the number of sentences in the batch. With it a
+# batch of 40 sentences has a quarter of a vocabulary of 8,000; measured: see tests/benchmarks/NOTES.md. Without the
+# root, the shortlist of a single sentence, which is short anyway, would lack more.
+MIN_EXPECTED_COUNT = 0.001
 
 
 class Shortlist:
-    """Chooses target pieces by what the source pieces of a batch are likely to become.
+    """Selects target tokens that are likely translations of the source tokens of a batch.
 
-    L'Hostis, Grangier & Auli 2016, sec. 3.1 (word alignment), https://arxiv.org/abs/1610.00072 , but for the whole
-    batch by expected counts: sum over its source pieces of t(target | source).
+    L'Hostis, Grangier & Auli 2016, sec. 3.1 (word alignment), https://arxiv.org/abs/1610.00072. Unlike there, tokens
+    are selected for the whole batch by expected counts: the sum over its source tokens of t(target | source).
     """
 
     def __init__(
-        self, lexicon: Lexicon, always: Sequence[int], *, frequent: int = FREQUENT, expected: float = EXPECTED
+        self,
+        lexicon: Lexicon,
+        always: Sequence[int],
+        *,
+        num_frequent: int = NUM_FREQUENT,
+        min_expected_count: float = MIN_EXPECTED_COUNT,
     ) -> None:
-        """Take the parts.
+        """Take the lexicon and the thresholds.
 
         Args:
             lexicon: of the vocabularies of the model.
-            always: target ids that search cannot do without: the end of sentence, and the unknown piece if allowed.
-            frequent: how many of the most frequent target pieces are always there.
-            expected: see EXPECTED; 0 takes the whole vocabulary.
+            always: target ids that search needs: the end of sentence, and the unknown token if allowed.
+            num_frequent: number of the most frequent target tokens that are always included.
+            min_expected_count: see MIN_EXPECTED_COUNT; 0 selects the whole vocabulary.
         """
         self.lexicon = lexicon
-        self.always = [*always, *lexicon.frequent[:frequent].tolist()]
-        self.expected = expected
+        self.always = [*always, *lexicon.frequent[:num_frequent].tolist()]
+        self.min_expected_count = min_expected_count
 
-    def columns(self, sources: Ragged | Sequence[Sequence[int]], eos: int) -> Tensor:
-        """[C] ascending target ids for a batch of sources, pieces without the end of sentence, which is `eos`."""
+    def token_ids(self, sources: Ragged | Sequence[Sequence[int]], eos: int) -> Tensor:
+        """[C] ascending target ids for a batch of sources; these lack the end of sentence, which is `eos`."""
         packed = Ragged.of(sources)
-        pieces, times = np.unique(np.append(packed.flat, [eos] * len(packed)), return_counts=True)
+        src_ids, counts = np.unique(np.append(packed.flat, [eos] * len(packed)), return_counts=True)
         lists = self.lexicon.targets
-        found = lists.take(pieces)
-        place = np.repeat(lists.offsets[pieces] - found.offsets[:-1], found.lengths) + np.arange(len(found.flat))
-        weight = self.lexicon.probabilities[place].astype(np.float64) * np.repeat(times, found.lengths)
-        expected = np.bincount(found.flat, weight, minlength=len(self.lexicon.frequent))  # [V]
-        wanted = expected >= self.expected * math.sqrt(len(packed))
-        wanted[self.always] = True
-        return torch.from_numpy(np.flatnonzero(wanted))
+        targets = lists.take(src_ids)  # the likely target ids of each source id, one list after another
+        # index in the lexicon's arrays of each entry of `targets`
+        index = np.repeat(lists.offsets[src_ids] - targets.offsets[:-1], targets.lengths) + np.arange(len(targets.flat))
+        weight = self.lexicon.probabilities[index].astype(np.float64) * np.repeat(counts, targets.lengths)
+        expected = np.bincount(targets.flat, weight, minlength=len(self.lexicon.frequent))  # [V]
+        selected = expected >= self.min_expected_count * math.sqrt(len(packed))
+        selected[self.always] = True
+        return torch.from_numpy(np.flatnonzero(selected))

@@ -1,4 +1,4 @@
-"""What translating a line gives."""
+"""Result of the translation of a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """One of the n best."""
+    """An entry of an n-best list."""
 
     hyp: str
     score: float
@@ -19,52 +19,53 @@ class Alternative:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """One translated line.
+    """A translated line.
 
-    A line that was split has the sum of its parts' log-probabilities, and one alternative only.
+    For a line that was split, `log_prob` is the sum over its parts, and there is only one alternative.
 
     Attributes:
-        line: its number, from 1.
+        line: line number, from 1.
         hyp: the translation, without line breaks.
-        score: what it was ranked by.
-        log_prob: nats, the ends of sentences included; NaN if nobody asked for it. With a shortlist, that among its
-            pieces.
-        pieces: its subwords; between the parts of a line that was split, the end of sentence.
-        piece_log_probs: of each piece and, last, of the end of sentence.
-        alignment: pairs (source word, word of hyp), from 0, words being what white space separates.
+        score: ranking value.
+        log_prob: nats, the ends of sentences included; NaN unless requested. With a shortlist, the log-probability
+            within the shortlist.
+        tokens: the subwords of the translation; between the parts of a line that was split, the end of sentence.
+        token_log_probs: log-probability of each token and, last, of the end of sentence.
+        alignment: pairs (source word, target word) of indices from 0; words are separated by white space.
         nbest: the n best translations, best first.
-        length_ratio: pieces of the translation to pieces of the source; 0 for a blank line.
-        flags: "split" (longer than any in training, translated in parts), "long" (longer, translated whole),
-            "repetition" (ran into a loop, and was translated again without one unless `search.retry_loops` is false),
-            "unknown" (the source has characters that the vocabulary lacks), "limit" (ended by the maximum length),
-            "excluded" (no room was left to keep what is included from spelling what is excluded).
+        length_ratio: number of target tokens divided by that of source tokens; 0 for a blank line.
+        flags: "split" (longer than any training source, translated in parts), "long" (longer, translated whole),
+            "repetition" (ran into a loop; translated again without repeated n-grams, unless `search.retry_loops` is
+            false), "unknown" (the source has characters that the vocabulary lacks), "limit" (cut off at the maximum
+            length), "excluded" (contains an excluded text, because the included texts left no other choice).
     """
 
     line: int
     hyp: str
     score: float = 0.0
     log_prob: float = 0.0
-    pieces: tuple[str, ...] = ()
-    piece_log_probs: tuple[float, ...] = ()
+    tokens: tuple[str, ...] = ()
+    token_log_probs: tuple[float, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
     nbest: tuple[Alternative, ...] = ()
     length_ratio: float = 0.0
     flags: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return asdict(self)
 
     def json(self) -> str:
-        """One line of JSON; a figure that is not a finite number, which JSON cannot write, is null."""
+        """One line of JSON; numbers that are not finite, which JSON cannot represent, are null."""
         return json.dumps(_finite(self.as_dict()), ensure_ascii=False, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
+    """Replace numbers that are not finite by None, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Lines -> lines, in order: segment, sort by length, search in batches, put together again."""
+"""Translation of lines, in order: split into segments, sort by length, search in batches, merge again."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ import torch
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints.forbidden import Spellings
-from mtkit.search.interface import Request, Symbols
+from mtkit.search.constraints.forbidden import TokenBytes
+from mtkit.search.interface import SearchRequest, SpecialIds
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.constraints import Asked, Line, constrain, in_pieces, text_of
+from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
 from mtkit.translate.engines.interface import Engine
 from mtkit.translate.repetition import has_loop
-from mtkit.translate.segment import Segment, cut, join, one_line
+from mtkit.translate.segment import Segment, collapse_newlines, merge, split_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation
 
-__all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "symbols_of"]
+__all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special_ids"]
 
-L = TypeVar("L", bound=Line | Asked)
-Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their places, best first
-BATCH_TOKENS = 24_576  # smaller ones spend more on each step, larger ones gained little on a processor
+L = TypeVar("L", bound=Line | LineRequest)
+Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their indices, best first
+BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """How the work is done; none of it changes a translation, except by a shortlist, which is that of a batch."""
+    """Settings of speed and memory; the translations do not depend on them, except with a shortlist, which is that of
+    a batch.
+    """
 
-    batch_tokens: int | None = None  # of a batch: (sentences + hypotheses) × longest source; BATCH_TOKENS unless set
+    batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
     window: int = 4096  # lines that are read ahead and sorted by length
-    window_characters: int = 4_000_000  # of these lines together at most, but for the last; bounds memory
-    flush_every: int | None = None  # lines after which translations appear; the window unless set
-    details: bool = False  # log-probabilities and alignment also where the search does without
+    window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
+    flush_every: int | None = None  # return translations after every N lines; None: after each window
+    with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
+    rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):
@@ -48,13 +51,13 @@ class TranslationOptions:
                 raise UsageError(f"{name} must be at least 1, not {value}")
 
 
-def symbols_of(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> Symbols:
-    """The ids that search must know; control pieces are never generated, the unknown piece only if allowed."""
+def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> SpecialIds:
+    """Ids with a meaning for search; control tokens are never generated, the unknown token only if allowed."""
     vocab = tokenizer.vocab
-    banned = {*tokenizer.control_ids(), vocab.pad, vocab.bos} - {vocab.eos}
+    banned = {*tokenizer.special_ids(), vocab.pad, vocab.bos} - {vocab.eos}
     if not allow_unknown:
         banned.add(vocab.unk)
-    return Symbols(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))
+    return SpecialIds(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))
 
 
 class Translator:
@@ -66,7 +69,7 @@ class Translator:
         tokenizers: TokenizerPair,
         search: SearchConfig,
         *,
-        longest_source: int | None = None,
+        max_source_length: int | None = None,
         options: TranslationOptions | None = None,
         rerank: Rerank | None = None,
         shortlist: Shortlist | None = None,
@@ -74,113 +77,128 @@ class Translator:
         """Take the parts.
 
         Args:
-            engine: finds the translations of a batch.
-            tokenizers: of both sides, as the engine's models were trained with.
-            search: how translations are looked for.
-            longest_source: pieces of the longest training source; longer lines are split if `search` says so. None:
-                nobody knows.
-            options: how the work is done.
-            rerank: orders the n best of each line anew, as minimum Bayes risk does.
-            shortlist: chooses the target pieces of each batch; None: all.
+            engine: translates batches.
+            tokenizers: of both sides, those that the engine's models were trained with.
+            search: the search configuration.
+            max_source_length: number of tokens of the longest training source; longer lines are split if `search`
+                says so. None: unknown, no line is split.
+            options: settings of speed and memory.
+            rerank: ranks the n best translations of each line, as minimum Bayes risk does.
+            shortlist: selects the target ids of each batch; None: the whole vocabulary.
         """
         self.options = options or TranslationOptions()
         self.engine = engine
         self.tokenizers = tokenizers
         self.search = search
-        self.longest_source = longest_source
+        self.max_source_length = max_source_length
         self.rerank = rerank
         self.shortlist = shortlist
-        self.symbols = symbols_of(tokenizers.tgt, allow_unknown=search.allow_unknown)
-        self.spellings = Spellings(tokenizers.tgt.spellings())
+        self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
+        self.token_bytes = TokenBytes(tokenizers.tgt.token_bytes())
 
     @property
     def compute_type(self) -> str:
-        """The numbers that the engine computes with: what `auto` came to."""
+        """The engine's number format, with `auto` resolved."""
         return self.engine.compute_type
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
-        """Exactly one translation for each line, in order; a blank line (empty or white space) gives a blank one.
+        """Translate lines: exactly one translation for each, in order; that of a blank line is blank.
 
         Args:
-            lines: any text, with demands on its translation or without; what follows a line is not waited for longer
-                than `flush_every` says.
-            first: the number of the first line.
+            lines: any text, with or without constraints on the translation. At most `flush_every` lines are read before
+                their translations are returned.
+            first: number of the first line.
+
+        Yields:
+            The translations, with log-probabilities and alignment if `TranslationOptions.with_scores` is set.
 
         Raises:
-            MtkitError: what reading `lines` raises, after the translations of all lines before.
-            DataError: demands that contradict each other, likewise; a model gives figures that are not numbers.
+            MtkitError: reading `lines` failed; raised after the translations of all lines before.
+            DataError: constraints contradict each other; raised after the translations of all lines before.
+            DataError: the model computes NaN.
         """
-        for window, error in windows(in_pieces(lines, first, self.tokenizers.tgt), self.options):
-            yield from self._window(window, first)
+        for window, error in read_windows(tokenize_constraints(lines, first, self.tokenizers.tgt), self.options):
+            yield from self._translate_window(window, first)
             first += len(window)
             if error is not None:
                 raise error
 
     def translate_lines(self, lines: Iterable[Line]) -> list[str]:
-        """The texts alone."""
+        """Translate lines; return the texts alone. Arguments and errors as `translate`.
+
+        Example:
+            >>> load_model("runs/quickstart").translate_lines(["The dog runs .", "A cat sleeps ."])
+        """
         return [translation.hyp for translation in self.translate(lines)]
 
-    def _window(self, lines: Sequence[Asked], first: int) -> Iterator[Translation]:
-        segments = list(cut(lines, first, self.tokenizers, self.longest_source, split=self.search.split_long_lines))
+    def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
+        split = self.search.split_long_lines
+        segments = list(split_lines(lines, first, self.tokenizers, self.max_source_length, split=split))
         self._search(segments, self.search)
-        looping = [s for s in segments if s.found and has_loop(s.found[0].tokens, s.ids)]
+        looping = [s for s in segments if s.hypotheses and has_loop(s.hypotheses[0].tokens, s.ids)]
         if self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
             self._search(looping, no_loops)
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
-        self._write(segments)
+        self._detokenize(segments)
         by_line = {line: list(group) for line, group in itertools.groupby(segments, key=lambda s: s.line)}
         penalty = self.search.penalty()
         for line in range(first, first + len(lines)):
-            yield join(line, by_line.get(line, []), self.tokenizers, penalty)
+            yield merge(line, by_line.get(line, []), self.tokenizers, penalty)
 
     def _search(self, segments: Sequence[Segment], config: SearchConfig) -> None:
-        """Find the hypotheses of all segments that have pieces."""
-        details, vocab, device = self.options.details, self.tokenizers.src.vocab, self.engine.device
-        find = self.engine.finder(config, self.symbols, details=details)
+        """Search the hypotheses of all segments that have tokens."""
+        with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
+        search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
         size = self.options.batch_tokens or BATCH_TOKENS
-        for batch in _batches(segments, size / (1 + config.rows)):
-            ids = [s.ids for s in batch]
-            source = collate_source(ids, vocab).to(device)
-            columns = None if self.shortlist is None else self.shortlist.columns(ids, vocab.eos).to(device)
-            request = Request(
-                source=source,
-                max_length=torch.tensor([config.max_length.of(len(each)) for each in ids], device=device),
-                min_length=torch.tensor([config.min_length.of(len(each)) for each in ids], device=device),
-                lines=torch.tensor([s.number for s in batch], device=device),
-                real=source.real,
-                columns=columns,
-            )
-            if any(s.demands for s in batch):
-                request = constrain(request, [s.demands for s in batch], self.symbols, self.spellings)
-            for segment, found in zip(batch, find(request), strict=True):
-                if any(math.isnan(h.score) for h in found) and (details or config.rows > 1):
-                    raise DataError(f"line {segment.line}: the model gives scores that are not numbers; train it again")
-                segment.take(found, self.spellings)
+        for batch in _batches(segments, size / (1 + num_hypotheses)):
+            results = search(self._request(batch, config))
+            for segment, hypotheses in zip(batch, results, strict=True):
+                if any(math.isnan(h.score) for h in hypotheses) and (with_scores or num_hypotheses > 1):
+                    raise DataError(f"line {segment.line}: the model computes NaN; its training failed, train it again")
+                segment.accept(hypotheses, self.token_bytes)
 
-    def _write(self, segments: Sequence[Segment]) -> None:
-        """Ids -> text for all hypotheses, in the order that `rerank` wants."""
-        texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.found]))
+    def _request(self, batch: Sequence[Segment], config: SearchConfig) -> SearchRequest:
+        """The search request for a batch of segments."""
+        device, vocab = self.engine.device, self.tokenizers.src.vocab
+        ids = [s.ids for s in batch]
+        source = collate_source(ids, vocab).to(device)
+        shortlist_ids = None if self.shortlist is None else self.shortlist.token_ids(ids, vocab.eos).to(device)
+        request = SearchRequest(
+            source=source,
+            max_length=torch.tensor([config.max_length.of(len(each)) for each in ids], device=device),
+            min_length=torch.tensor([config.min_length.of(len(each)) for each in ids], device=device),
+            sentence_ids=torch.tensor([s.number for s in batch], device=device),
+            real=source.real,
+            shortlist_ids=shortlist_ids,
+        )
+        if any(s.constraints for s in batch):
+            request = apply_constraints(request, [s.constraints for s in batch], self.special_ids, self.token_bytes)
+        return request
+
+    def _detokenize(self, segments: Sequence[Segment]) -> None:
+        """Convert the ids of all hypotheses to text, rerank them, and keep the n best."""
+        texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.hypotheses]))
         for segment in segments:
-            segment.texts = [one_line(next(texts)) for _ in segment.found]
-            if self.rerank is not None and len(segment.found) > 1:
+            segment.texts = [collapse_newlines(next(texts)) for _ in segment.hypotheses]
+            if self.rerank is not None and len(segment.hypotheses) > 1:
                 order = self.rerank(segment.texts)
-                segment.found = [segment.found[i] for i in order]
+                segment.hypotheses = [segment.hypotheses[i] for i in order]
                 segment.texts = [segment.texts[i] for i in order]
-            del segment.found[self.search.n_best :], segment.texts[self.search.n_best :]
+            del segment.hypotheses[self.search.n_best :], segment.texts[self.search.n_best :]
 
 
-def windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
-    """Lines to be sorted together, and with the last of them what ended the reading."""
-    most = min(options.window, options.flush_every or options.window)
+def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
+    """Read lines in windows, to be sorted by length; the last one comes with the error that ended the reading."""
+    max_lines = min(options.window, options.flush_every or options.window)
     window: list[L] = []
     characters = 0
     try:
         for line in lines:
             window.append(line)
             characters += len(text_of(line))
-            if len(window) == most or characters >= options.window_characters:
+            if len(window) == max_lines or characters >= options.window_characters:
                 yield window, None
                 window, characters = [], 0
     except MtkitError as error:
@@ -191,7 +209,7 @@ def windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[l
 
 
 def _batches(segments: Iterable[Segment], budget: float) -> Iterator[list[Segment]]:
-    """Segments of similar length together, the longest first; sentences × longest source stays within the budget."""
+    """Batches of similar length, the longest first; sentences × longest source of each stays within the budget."""
     waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
     while waiting:
         count = max(1, int(budget / (len(waiting[0].ids) + 1)))

@@ -1,4 +1,4 @@
-"""Several processes that translate side by side, each with one thread and a translator of its own."""
+"""Worker processes that translate in parallel, each with one thread and its own translator."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ import torch
 
 from mtkit.errors import MtkitError, ReadWriteError
 from mtkit.translate.constraints import Line
-from mtkit.translate.translator import Translation, TranslationOptions, Translator, windows
+from mtkit.translate.translator import Translation, TranslationOptions, Translator, read_windows
 
 T = TypeVar("T")
-CHUNK = 512  # lines given to a worker at a time: enough to be sorted by length, and to share work out evenly
-AHEAD = 3  # chunks for each worker that may be finished before their turn
-# Text that pays for a worker's start of two to three seconds: 4,000 lines of captions. On two cores two workers of one
-# thread were 1.2 (beam 5) to 1.3 times (greedy) as fast as one of two threads, model T in float32.
-BYTES_EACH = 250_000
+CHUNK_LINES = 512  # lines sent to a worker at a time: enough to sort by length, few enough to balance the load
+MAX_PENDING = 3  # chunks per worker that may be read ahead of the next one to be returned
+# Text for which a worker is worth its start of two to three seconds: 4,000 lines of captions. Measured: see
+# tests/benchmarks/NOTES.md.
+BYTES_PER_WORKER = 250_000
 
 
-class Answer(NamedTuple):
-    """What a worker says of its lines: the translations of all, or of the first of them and why there are no more."""
+class WorkerResult(NamedTuple):
+    """Translations of a chunk of lines; after an error, those of the lines before it, and the error."""
 
     translations: list[Translation]
-    failure: Exception | None = None
+    error: Exception | None = None
 
 
 class WorkerPool:
-    """Translates as a Translator does, line for line and in order: `with WorkerPool(make, 4) as pool: ...`.
+    """A pool of workers with the interface of a Translator: `with WorkerPool(load, 4) as pool: ...`.
 
-    A worker ends when its pipe closes, and that happens in whatever way this process ends.
+    A worker ends when its pipe closes, which happens however this process ends.
     """
 
-    def __init__(self, make: Callable[[], Translator], workers: int, *, flush_every: int | None = None) -> None:
+    def __init__(self, load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None) -> None:
         """Start the processes.
 
         Args:
-            make: builds the translator in each process; must survive being sent there (a function of a module with
-                arguments bound by functools.partial).
-            workers: number of processes.
-            flush_every: lines after which translations appear, as in TranslationOptions.
+            load: builds the translator in each process; must be picklable (a function of a module, with arguments bound
+                by functools.partial).
+            num_workers: number of processes.
+            flush_every: see TranslationOptions.
         """
-        self.options = TranslationOptions(window=CHUNK, flush_every=flush_every)
+        self.options = TranslationOptions(window=CHUNK_LINES, flush_every=flush_every)
         context = multiprocessing.get_context("spawn")
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
-        for _ in range(workers):
+        for _ in range(num_workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, make), daemon=True)
+            process = context.Process(target=_work, args=(theirs, load), daemon=True)
             process.start()
             theirs.close()
             self._processes.append(process)
@@ -72,7 +72,7 @@ class WorkerPool:
         self.close()
 
     def close(self) -> None:
-        """End the processes; what they are working on is lost."""
+        """End the processes; unfinished work is lost."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
@@ -84,36 +84,37 @@ class WorkerPool:
 
         Raises:
             ReadWriteError: the operating system ended a worker.
-            RuntimeError, MemoryError: as a worker raised it, when memory is used up or by a fault of ours.
+            RuntimeError, MemoryError: raised by a worker: out of memory, or an internal error.
         """
-        chunks = windows(lines, self.options)
+        chunks = read_windows(lines, self.options)
         idle = deque(self._pipes)
         busy: dict[Connection, int] = {}
-        done: dict[int, Answer] = {}
-        sent = given = 0  # chunks
+        done: dict[int, WorkerResult] = {}
+        sent = returned = 0  # chunks
         reading = True
-        error: MtkitError | None = None
-        while reading or given < sent:
-            while reading and idle and sent - given < AHEAD * len(self._pipes):
-                window, error = next(chunks, ([], None))
-                reading = bool(window) and error is None
+        read_error: MtkitError | None = None
+        while reading or returned < sent:
+            # Keep the workers busy, within a limit on the chunks that wait for a slow one before them.
+            while reading and idle and sent - returned < MAX_PENDING * len(self._pipes):
+                window, read_error = next(chunks, ([], None))
+                reading = bool(window) and read_error is None
                 if window:
                     pipe = idle.popleft()
                     self._send(pipe, (window, first))
                     busy[pipe], sent, first = sent, sent + 1, first + len(window)
             ready = set(wait(busy)) if busy else set()
             for pipe in [pipe for pipe in busy if pipe in ready]:
-                answer = done[busy.pop(pipe)] = self._receive(pipe)
-                reading = reading and answer.failure is None  # what comes before it is given, and then it is raised
+                result = done[busy.pop(pipe)] = self._receive(pipe)
+                reading = reading and result.error is None  # an error is raised after the translations before it
                 idle.append(pipe)
-            while given in done:
-                translations, failure = done.pop(given)
+            while returned in done:
+                translations, error = done.pop(returned)
                 yield from translations
-                if failure is not None:
-                    raise failure
-                given += 1
-        if error is not None:
-            raise error
+                if error is not None:
+                    raise error
+                returned += 1
+        if read_error is not None:
+            raise read_error
 
     def _send(self, pipe: Connection, work: tuple[list[Line], int]) -> None:
         try:
@@ -121,71 +122,81 @@ class WorkerPool:
         except OSError as error:
             raise self._lost(pipe) from error
 
-    def _receive(self, pipe: Connection) -> Answer:
+    def _receive(self, pipe: Connection) -> WorkerResult:
         try:
-            answer: Answer = pipe.recv()
+            result: WorkerResult = pipe.recv()
         except (EOFError, OSError):
-            return Answer([], self._lost(pipe))
-        return answer
+            return WorkerResult([], self._lost(pipe))
+        return result
 
     def _lost(self, pipe: Connection) -> ReadWriteError:
         process = self._processes[self._pipes.index(pipe)]
         process.join(timeout=5)
         return ReadWriteError(
-            f"a worker process ended with code {process.exitcode} (-9: the memory was used up); use fewer workers"
+            f"a worker process ended with code {process.exitcode} (-9: out of memory); use fewer workers"
         )
 
 
-def workers_for(file: Path, device: str | None) -> int:
-    """How many processes are worth starting for a text: one on a GPU, or where nobody knows how long the text is."""
+def auto_num_workers(
+    file: Path, device: str | None, *, threads: int | None = None, flush_every: int | None = None
+) -> int:
+    """Number of processes for a text: one on a GPU, or if the length of the text is unknown.
+
+    One also with `threads`, which asks for one fast process, and with `flush_every`, which asks for prompt output.
+    """
+    if threads is not None or flush_every is not None:
+        return 1
     if device not in (None, "cpu") or torch.cuda.is_available() or not file.is_file():
         return 1
-    return max(1, min(torch.get_num_threads(), file.stat().st_size // BYTES_EACH))
+    return max(1, min(torch.get_num_threads(), file.stat().st_size // BYTES_PER_WORKER))
 
 
 @contextmanager
-def translating(
-    make: Callable[[], Translator], workers: int, *, flush_every: int | None = None
+def translator_pool(
+    load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None
 ) -> Iterator[Callable[..., Iterator[Translation]]]:
-    """What translates lines as Translator.translate does: one translator here, or several processes side by side."""
-    if workers == 1:
-        translator = make()
-        _spare_the_collector()
+    """A function like Translator.translate, of one translator in this process or of several worker processes."""
+    if num_workers == 1:
+        translator = load()
+        _freeze_gc()
         yield translator.translate
         return
-    with WorkerPool(make, workers, flush_every=flush_every) as pool:
+    with WorkerPool(load, num_workers, flush_every=flush_every) as pool:
         yield pool.translate
 
 
-def _work(pipe: Connection, make: Callable[[], Translator]) -> None:
-    """A worker's life: translate what comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
+    """Main function of a worker: translate chunks until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interruptions
     torch.set_num_threads(1)
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # nobody is there any more
-        made, failure = _attempt(make() for _ in range(1))
-        _spare_the_collector()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
+        translators, load_error = _collect_until_error(load() for _ in range(1))
+        _freeze_gc()
         while True:
             window, first = pipe.recv()
-            if made:
-                pipe.send(Answer(*_attempt(made[0].translate(window, first=first))))
+            if translators:
+                pipe.send(WorkerResult(*_collect_until_error(translators[0].translate(window, first=first))))
             else:
-                pipe.send(Answer([], failure))
+                pipe.send(WorkerResult([], load_error))
 
 
-def _spare_the_collector() -> None:
-    """What is there now will not be looked through for garbage: that was 3% of the time of greedy search."""
+def _freeze_gc() -> None:
+    """Exclude all present objects, such as the model, from garbage collection.
+
+    Measured: see tests/benchmarks/NOTES.md.
+    """
     gc.collect()
     gc.freeze()
 
 
-def _attempt(items: Iterable[T]) -> tuple[list[T], Exception | None]:
-    """The items, as far as they come, and what ended them."""
-    found: list[T] = []
+def _collect_until_error(items: Iterable[T]) -> tuple[list[T], Exception | None]:
+    """The items up to an error, and the error."""
+    collected: list[T] = []
     try:
-        found.extend(items)
+        collected.extend(items)
     except MtkitError as error:
-        return found, error
-    except (RuntimeError, MemoryError) as error:  # who started us knows whether this means that memory is used up
+        return collected, error
+    except (RuntimeError, MemoryError) as error:  # the parent process finds out whether this means out of memory
         error.add_note(traceback.format_exc())
-        return found, error
-    return found, None
+        return collected, error
+    return collected, None

@@ -23,10 +23,10 @@ import torch
 
 from mtkit.build.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
+from mtkit.inference.prepare import ComputeType
 from mtkit.text.lines import read_lines
-from mtkit.translate.compute_type import ComputeType
 from mtkit.translate.translator import TranslationOptions, Translator
-from mtkit.translate.workers import translating
+from mtkit.translate.workers import translator_pool
 
 PEER_BATCHES = (32, 64, 128)  # sentences; its best was among these on every processor that was tried
 
@@ -74,7 +74,7 @@ def our_ways(
             options=TranslationOptions(batch_tokens=size),
             device="cpu",
         )
-        translate = commands.enter_context(translating(make, 1))
+        translate = commands.enter_context(translator_pool(make, 1))
         ways["mtkit", size or "default"] = lambda translate=translate: list(translate(lines))
     return ways
 
@@ -85,7 +85,7 @@ def peer_ways(
     """As `our_ways`; every line has the longest limit of all, as there is one for a call."""
     ours: Translator = load_translator(model, device="cpu")
     tokenizer = ours.tokenizers.src
-    pieces = [tokenizer.pieces(ids) for ids in tokenizer.encode(lines)]
+    pieces = [tokenizer.ids_to_tokens(ids) for ids in tokenizer.encode(lines)]
     longest = max(ours.search.max_length.of(len(each)) for each in pieces)
     peer = ctranslate2.Translator(str(exported), compute_type=compute_type, inter_threads=1, intra_threads=1)
 

@@ -24,13 +24,13 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.build.training import build_training, build_untrained
+from mtkit.build.training import build_model_architecture, learner_from_recipe
 from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.dummy_batch import made_up_batch
+from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.compile import compile_model
-from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
 
 SIDE = 8192  # of the matrices: large enough that the card is busy, small enough for any
@@ -76,23 +76,23 @@ def seconds(work: Callable[[], object]) -> float:
 def make_learner(recipe: Recipe) -> Learner:
     """The recipe's model and optimiser; its objective must draw no translations."""
     size = recipe.tokenizer.vocab_size
-    pieces = TargetPieces(size=size, first=4, pad=0, unk=1, bos=2, eos=3)
-    return build_training(recipe, build_untrained(recipe, size, size), pieces, None)
+    pieces = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+    return learner_from_recipe(recipe, build_model_architecture(recipe, size, size), pieces, None)
 
 
 def batches(recipe: Recipe, count: int) -> list[Batch]:
     """One for each length in turn."""
     vocab = Vocab(size=recipe.tokenizer.vocab_size, pad=0, unk=1, bos=2, eos=3)
     lengths = [LENGTHS[number * 8 % len(LENGTHS)] for number in range(count)]
-    return [made_up_batch(recipe.training.places // length, length, vocab, vocab) for length in lengths]
+    return [dummy_batch(recipe.training.resolved_batch_tokens // length, length, vocab, vocab) for length in lengths]
 
 
 def update(learner: Learner, batch: Batch, number: int) -> None:
     """As training makes one, without looking at the loss."""
-    learner.begin(number)
+    learner.start_update(number)
     for losses in learner.losses([batch], number):
         learner.backward(losses.sum / losses.tokens)
-    learner.clip()
+    learner.reduce_and_clip_gradients()
     learner.step(number)
 
 
@@ -103,13 +103,13 @@ def report(recipe: Recipe, is_compiled: bool, updates: int, rate: float) -> None
     counted = FlopCounterMode(display=False)
     with counted:
         update(learner, drawn[WARM], 1)
-    each = counted.get_total_flops() / int(drawn[WARM].scored.sum())  # of a target token
+    each = counted.get_total_flops() / int(drawn[WARM].loss_mask.sum())  # of a target token
     if is_compiled:
         compile_model(learner.model)
     numbered = enumerate(drawn, 2)
     making = seconds(lambda: [update(learner, batch, number) for number, batch in islice(numbered, WARM)])
     took = seconds(lambda: [update(learner, batch, number) for number, batch in numbered])
-    tokens = sum(int(batch.scored.sum()) for batch in drawn[WARM:])
+    tokens = sum(int(batch.loss_mask.sum()) for batch in drawn[WARM:])
     print(
         f"{recipe.name}, {said(is_compiled)}: {2 * tokens / took:,.0f} source and target tokens/s, "
         f"{each * tokens / took / 1e12:.0f} TFLOP/s, {each * tokens / took / rate:.0%} of the card's rate; "

@@ -14,7 +14,7 @@ CORPORA = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora")).absolute()
 MODELS = {
     "T": "{kind: transformer, d_model: 256, d_ff: 1024, num_heads: 4, encoder_layers: 3, decoder_layers: 3, "
     "dropout: 0.1, attention_dropout: 0.1}",
-    "rnn": "{kind: attention_rnn, decoder: input_feeding, d_model: 512, d_embedding: 512, encoder_layers: 2, "
+    "rnn": "{kind: attention_rnn, decoder: input_feeding, d_model: 512, d_embed: 512, encoder_layers: 2, "
     "decoder_layers: 2, bidirectional_layers: 0, encoder_cell: {kind: lstm}, decoder_cell: {kind: lstm}, "
     "attention: {kind: general}, readout: {kind: tanh}, dropout: 0.1, tied_embeddings: none}",
 }
@@ -82,7 +82,8 @@ def translate(
     return mtkit(
         *("translate", folder / "run", src, "-o", folder / "output.txt", "--beam-size", beam_size),
         *("--compute-type", compute_type, "--workers", workers),
-        *("--set", f"search.min_length={{a: 0, b: {length}}}", "--set", f"search.max_length={{a: 0, b: {length}}}"),
+        *("--set", f"search.min_length={{factor: 0, offset: {length}}}"),
+        *("--set", f"search.max_length={{factor: 0, offset: {length}}}"),
         *("--set", "search.retry_loops=false"),  # a model after so few updates runs into them in nearly every line
         threads=max(1, threads // workers),
     )

@@ -103,7 +103,7 @@ def peer_rate(peer: OpenNMT, work: Path, updates: int, beam_size: int, batch_siz
     """Sentences per second of `onmt_translate`."""
     src = TokenizerPair.load(work / "run/tokenizer").src
     lines = read("test_2016_flickr.en") + read("val.en")
-    pieces = [" ".join(src.pieces(ids)) for ids in src.encode(lines[:MANY])]
+    pieces = [" ".join(src.ids_to_tokens(ids)) for ids in src.encode(lines[:MANY])]
 
     def seconds(count: int) -> float:
         return peer.translate(pieces[:count], steps=updates, beam_size=beam_size, length=LENGTH, batch_size=batch_size)
@@ -117,9 +117,9 @@ def write_pieces(work: Path) -> tuple[Path, Path, Path]:
     for side, tokenizer in (("en", tokenizers.src), ("de", tokenizers.tgt)):
         with (work / f"train.{side}").open("w", encoding="utf-8") as file:
             for ids in tokenizer.encode(read(f"train.{side}"), threads=2):
-                file.write(" ".join(tokenizer.pieces(ids)) + "\n")
+                file.write(" ".join(tokenizer.ids_to_tokens(ids)) + "\n")
     vocab = work / "vocab"
-    names = tokenizers.src.pieces(range(tokenizers.src.vocab.size))
+    names = tokenizers.src.ids_to_tokens(range(tokenizers.src.vocab.size))
     vocab.write_text("".join(f"{name}\t1\n" for name in names if name and not name.isspace()), encoding="utf-8")
     return work / "train.en", work / "train.de", vocab
 

@@ -48,7 +48,7 @@ def keys(shape: Shape, *, every: int, vocab: int, precision: str) -> list[str]:
         "training.label_smoothing=0.1",
         f"training.optimiser={{kind: adam, learning_rate: {shape.learning_rate}}}",
         f"training.schedule={{kind: inverse_sqrt, warmup: {shape.warmup}}}",
-        "training.moving_average=null",
+        "training.ema=null",
         f"training.precision={precision}",
         "training.validation.sentences=1000",
     ]
@@ -99,8 +99,8 @@ def peer_files(work: Path) -> tuple[dict[str, Path], Path, Path]:
     tokenizer = TokenizerPair.load(work / "run/tokenizer").src
     model, vocab = work / "pieces.model", work / "pieces.txt"
     tokenizer.save(model)
-    control = set(tokenizer.control_ids())
-    pieces = tokenizer.pieces([piece for piece in range(tokenizer.vocab.size) if piece not in control])
+    control = set(tokenizer.special_ids())
+    pieces = tokenizer.ids_to_tokens([piece for piece in range(tokenizer.vocab.size) if piece not in control])
     vocab.write_text("".join(f"{piece}\n" for piece in pieces if piece.strip()), encoding="utf-8")
     shutil.rmtree(work / "joeynmt/model", ignore_errors=True)
     return texts, model, vocab

@@ -89,7 +89,7 @@ def command(model: Path) -> list[str]:
 
 def time_per_piece(model: Path, lines: Sequence[str], length: int) -> tuple[float, float]:
     """Microseconds for each piece that comes out, of linear layers and of everything else."""
-    exactly = f"{{a: 0, b: {length}}}"
+    exactly = f"{{factor: 0, offset: {length}}}"
     overrides = ["search.beam_size=1", f"search.min_length={exactly}", f"search.max_length={exactly}"]
     translator = make(model, [*overrides, "search.retry_loops=false"])
     translator.translate_lines(lines[:8])

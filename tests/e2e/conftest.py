@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.model_folder.folder import Description, write_model
-from mtkit.recipe.recipe import ModelConfig
+from mtkit.model_folder.folder import ModelMetadata, write_model
+from mtkit.models.config import ModelConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -62,13 +62,13 @@ def toy_model(tokenizers: TokenizerPair, tmp_path: Path) -> Callable[[ModelConfi
         model = config.build(size, size)
         with torch.no_grad():  # far from uniform, so that there are no near-ties, and sentences end
             model.output.weight.mul_(3)
-        description = Description(
+        description = ModelMetadata(
             src_lang="en",
             tgt_lang="de",
-            longest_source=60,
+            max_source_length=60,
             tokenizer=tokenizers.config,
             model=config,
-            search=SearchConfig(beam_size=2, max_length=MaxLength(a=1.0, b=5)),
+            search=SearchConfig(beam_size=2, max_length=MaxLength(factor=1.0, offset=5)),
         )
         folder = tmp_path / f"model-{config.kind}"
         write_model(folder, weights(model), description, tokenizers, card="a toy\n")

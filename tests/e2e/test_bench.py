@@ -1,4 +1,4 @@
-"""`mtkit bench`: a row for each setting, with figures that can be."""
+"""`mtkit bench`: a row with plausible measurements for each setting."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mtkit.bench import measure
-from mtkit.bench.grid import Figures, Grid, Setting
-from mtkit.bench.table import bench_table, refusals
+from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
+from mtkit.bench.table import bench_table, unsupported_settings
 from mtkit.build.translator import load_translator
 from mtkit.cli import entry
 from mtkit.evaluation.score import score
 from mtkit.model_folder.folder import read_model, write_model
-from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 
@@ -28,27 +28,29 @@ SMALL = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, dec
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes take seconds to start."""
-    monkeypatch.setattr(measure, "_apart", lambda work, setting: work())
+    """Measure in the test process: a new process takes seconds to start."""
+    monkeypatch.setattr(measure, "_in_subprocess", lambda work, setting: work())
 
 
 def test_the_grid_is_every_combination() -> None:
-    grid = Grid(compute_types=["float32", "bf16"], beam_sizes=[1, 5], workers=[1, 2], shortlist=[True, False])
+    grid = BenchGrid(compute_types=["float32", "bf16"], beam_sizes=[1, 5], workers=[1, 2], shortlist=[True, False])
     assert len({*grid.settings()}) == len(list(grid.settings())) == 16
-    beside = list(Grid(beam_sizes=[1], shortlist=[False, True], peer="ctranslate2").settings())
-    assert [(each.engine, each.shortlist) for each in beside] == [
+    with_peer = list(BenchGrid(beam_sizes=[1], shortlist=[False, True], peer="ctranslate2").settings())
+    assert [(each.engine, each.shortlist) for each in with_peer] == [
         ("mtkit", False),
         ("ctranslate2", False),
         ("mtkit", True),
     ]
-    assert Setting(threads=8, workers=3).threads_each == 2
-    assert Setting(threads=1, workers=3).threads_each == 1
+    assert BenchSetting(threads=8, workers=3).threads_per_worker == 2
+    assert BenchSetting(threads=1, workers=3).threads_per_worker == 1
 
 
 def test_the_table() -> None:
     rows = [
-        Figures(setting=Setting(batch_tokens=1000, threads=2), computed_with="bf16", bleu=31.5, latency_p50=12.34),
-        Figures(setting=Setting(engine="ctranslate2"), refused="no bf16"),
+        BenchResult(
+            setting=BenchSetting(batch_tokens=1000, threads=2), actual_compute_type="bf16", bleu=31.5, latency_p50=12.34
+        ),
+        BenchResult(setting=BenchSetting(engine="ctranslate2"), error="no bf16"),
     ]
     table = bench_table(rows)
     assert len(table.rows) == 2
@@ -56,7 +58,7 @@ def test_the_table() -> None:
     assert columns["BLEU"] == ["31.50", "–"]
     assert columns["p50 ms"] == ["12.3", "–"]
     assert columns["batch"] == ["1,000", "default"]
-    assert refusals(rows) == ["ctranslate2: no bf16"]
+    assert unsupported_settings(rows) == ["ctranslate2: no bf16"]
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -77,32 +79,32 @@ def test_a_row_for_each_setting(toy_model: Make, text: Path, capsys) -> None:
         ("ctranslate2", "bf16", False),
         ("mtkit", "bf16", True),
     ]
-    for row in (row for row in rows if row["refused"] is None):
+    for row in (row for row in rows if row["error"] is None):
         assert row["sentences_per_second"] == pytest.approx(12 / row["seconds"])
         assert row["tokens_per_second"] > 0
         assert 0 < row["latency_p50"] <= row["latency_p95"]
-        assert row["memory"] > 10
+        assert row["peak_memory"] > 10
         assert 0 <= row["bleu"] <= 100
     assert rows[0]["bleu"] == rows[1]["bleu"]
-    assert "made without a lexicon" in rows[2]["refused"]
-    assert "made without a lexicon" in captured.out
+    assert "the model has no lexicon" in rows[2]["error"]
+    assert "the model has no lexicon" in captured.out
     assert "lines/s" in captured.out
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_bleu_cuts_words_as_the_language_needs(toy_model: Make) -> None:
+def test_bleu_uses_the_tokenizer_of_the_target_language(toy_model: Make) -> None:
     folder = toy_model(SMALL)
     loaded = read_model(folder)
-    description = replace(loaded.description, tgt_lang="ja")
+    description = replace(loaded.metadata, tgt_lang="ja")
     write_model(folder, weights(loaded.model), description, loaded.tokenizers, card="a toy\n")
     hyps, ref = load_translator(folder).translate_lines(["the dog"]), ["the dogs see a cat"]
-    (row,) = measure.bench(folder, ["the dog"], Grid(beam_sizes=[2]), ref=ref)
+    (row,) = measure.bench(folder, ["the dog"], BenchGrid(beam_sizes=[2]), ref=ref)
     found = [score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu for lang in ("ja", "de")]
     assert [each is not None and each.value == row.bleu for each in found] == [True, False]
 
 
 @pytest.mark.slow
-def test_processes_of_its_own(toy_model: Make, text: Path, capsys) -> None:
+def test_each_setting_has_its_own_process(toy_model: Make, text: Path, capsys) -> None:
     command = ["bench", str(toy_model(SMALL)), str(text), "--beam-size", "1", "--workers", "1", "--workers", "2"]
     assert entry.execute(command) == 0
     assert capsys.readouterr().err.count("measured") == 2
@@ -111,9 +113,9 @@ def test_processes_of_its_own(toy_model: Make, text: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("content", "words", "code", "said"),
     [
-        ("", [], 65, "has no lines; there is nothing to translate"),
+        ("", [], 65, "has no lines; nothing to translate"),
         ("a\n", ["--ref", "REF"], 65, "line has no partner"),
-        ("a\n", ["--peer", "ctranslate2"], 2, "model.kind: lstm: CTranslate2 has no such model"),
+        ("a\n", ["--peer", "ctranslate2"], 2, "model.kind: rnn: CTranslate2 export supports only kind: transformer"),
         ("a\n", ["--json", "/nowhere/x", "--beam-size", "1"], 74, "/nowhere/x: cannot be written"),
     ],
 )
@@ -122,5 +124,5 @@ def test_faults(content: str, words: list[str], code: int, said: str, toy_model:
     source = text.with_name("source")
     source.write_text(content)
     options = [str(text) if word == "REF" else word for word in words]
-    assert entry.execute(["bench", str(toy_model(LSTMConfig(d_model=8))), str(source), *options]) == code
+    assert entry.execute(["bench", str(toy_model(Seq2SeqRNNConfig(d_model=8))), str(source), *options]) == code
     assert said in capsys.readouterr().err

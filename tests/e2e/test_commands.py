@@ -1,4 +1,4 @@
-"""The command line as scripts see it: exit codes, streams, and one sentence for each mistake."""
+"""The command line as scripts use it: exit codes, streams, and one-sentence error messages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mtkit.errors import Interrupted, MtkitError, RecipeError
 
 Run = Callable[..., tuple[int, str, str]]
 MTKIT = [sys.executable, "-m", "mtkit"]
-CPU_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes. Error code 12"
-GPU_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
+CPU_OOM = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes. Error code 12"
+GPU_OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB"
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs a command line in this process; gives exit code, stdout and stderr."""
+    """A function that runs a command line in this process and returns exit code, stdout and stderr."""
 
     def execute(*words: str) -> tuple[int, str, str]:
         code = entry.execute(words)
@@ -45,7 +45,7 @@ def failing(error: BaseException) -> Callable[[list[str]], int]:
     return invoke
 
 
-def test_help_is_data(run: Run) -> None:
+def test_help_is_printed_to_stdout_and_lists_all_commands(run: Run) -> None:
     code, out, err = run("--help")
     assert (code, err) == (0, "")
     assert all(command in out for command in COMMANDS)
@@ -65,7 +65,7 @@ def test_version(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "Missing command; see mtkit --help"),
         (["trian"], "Did you mean 'train'? See mtkit --help\n"),
@@ -76,26 +76,26 @@ def test_version(run: Run) -> None:
         (["translate", "m", "--beam-size", "0"], "'--beam-size'"),
         (["translate", "m", "--compute-type", "int9"], "'--compute-type'"),
         (["train-bpe", "a.txt"], "--vocab-size N -o PREFIX"),
-        (["train-bpe", "--recipe", "quickstart", "--vocab-size", "9"], "with --recipe say tokenizer.KEY=VALUE"),
-        (["train-bpe", "a", "--vocab-size", "9", "-o", "b", "--run-dir", "r"], "--run-dir is for the tokenizer of a"),
+        (["train-bpe", "--recipe", "quickstart", "--vocab-size", "9"], "with --recipe use tokenizer.KEY=VALUE"),
+        (["train-bpe", "a", "--vocab-size", "9", "-o", "b", "--run-dir", "r"], "--run-dir needs --recipe"),
         (["evaluate", "a.txt"], "either HYP... --ref REF, or --run RUN_FOLDER"),
         (["evaluate", "--run", "r", "--ref", "x"], "either HYP... --ref REF, or --run RUN_FOLDER"),
-        (["evaluate", "--run", "r", "--lang", "ja"], "--run knows its texts and their languages"),
-        (["evaluate", "--run", "r", "--src", "x"], "give neither --src nor --lang"),
-        (["fetch", "multi31k"], "known here: multi30k"),
+        (["evaluate", "--run", "r", "--lang", "ja"], "with --run the recipe names texts and languages"),
+        (["evaluate", "--run", "r", "--src", "x"], "omit --src and --lang"),
+        (["fetch", "multi31k"], "known corpora: multi30k"),
         (["average", "a"], "average: Missing option '-o'"),
     ],
 )
-def test_wrong_usage_is_one_sentence(run: Run, words: list[str], said: str) -> None:
+def test_usage_errors_are_one_sentence(run: Run, words: list[str], message: str) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, "")
     assert err.startswith("mtkit: error: ")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (RecipeError("a.yaml:3: model.x: no such key"), 78, "mtkit: error: a.yaml:3: model.x: no such key\n"),
         (PermissionError(13, "Permission denied", "x.txt"), 74, "mtkit: error: x.txt: permission denied\n"),
@@ -103,50 +103,50 @@ def test_wrong_usage_is_one_sentence(run: Run, words: list[str], said: str) -> N
         (KeyboardInterrupt(), 130, "mtkit: error: interrupted\n"),
         (Interrupted(signal.SIGTERM), 143, "mtkit: error: interrupted; the state is saved\n"),
         (MemoryError(), 70, "mtkit: error: out of memory; "),
-        (RuntimeError(CPU_MEMORY), 70, "mtkit: error: out of memory (4.0 GiB more were asked for); "),
-        (RuntimeError(GPU_MEMORY), 70, "mtkit: error: out of memory (2.00 GiB more were asked for); "),
+        (RuntimeError(CPU_OOM), 70, "mtkit: error: out of memory (tried to allocate 4.0 GiB more); "),
+        (RuntimeError(GPU_OOM), 70, "mtkit: error: out of memory (tried to allocate 2.00 GiB more); "),
     ],
 )
 def test_each_error_has_its_code(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, message: str
 ) -> None:
     monkeypatch.setattr(entry, "_invoke", failing(error))
-    found, out, err = run("anything")
-    assert (found, out) == (code, "data\n")
-    assert err.startswith(said)
+    exit_code, out, err = run("anything")
+    assert (exit_code, out) == (code, "data\n")
+    assert err.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("command", "remedy"),
+    ("command", "hint"),
     [("train", "training.batch_tokens"), ("translate", "--batch-tokens"), ("average", "end other programs")],
 )
-def test_memory_that_is_used_up_gets_the_remedy_of_the_command(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, remedy: str
+def test_out_of_memory_advises_options_of_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str, hint: str
 ) -> None:
-    monkeypatch.setattr(entry, "_invoke", failing(RuntimeError(CPU_MEMORY)))
-    assert remedy in run(command)[2]
+    monkeypatch.setattr(entry, "_invoke", failing(RuntimeError(CPU_OOM)))
+    assert hint in run(command)[2]
 
 
-def test_what_torch_says_of_memory_is_known() -> None:
+def test_a_real_out_of_memory_error_of_torch_is_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 50, dtype=torch.uint8)
-    assert memory.is_used_up(caught.value)
-    assert "(1,048,576.0 GiB more were asked for)" in memory.explain(caught.value, "train")
+    assert memory.is_oom(caught.value)
+    assert "(tried to allocate 1,048,576.0 GiB more)" in memory.explain_oom(caught.value, "train")
 
 
-def test_every_error_class_has_a_code_of_the_design() -> None:
+def test_exit_codes_of_the_error_classes() -> None:
     codes = {each.__name__: each.exit_code for each in MtkitError.__subclasses__() if each is not Interrupted}
     assert sorted(codes.values()) == [2, 65, 66, 69, 70, 74, 75, 78, 141]
 
 
-def test_a_long_error_is_cut_at_twelve_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry, "_invoke", failing(RecipeError("\n".join(f"fault {i}" for i in range(40)))))
+def test_long_error_messages_are_cut_at_twelve_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "_invoke", failing(RecipeError("\n".join(f"error {i}" for i in range(40)))))
     _, _, err = run("anything")
     assert err.count("\n") == 12
     assert err.endswith("... and 29 more lines\n")
 
 
-def test_debug_shows_the_traceback_and_may_stand_anywhere(run: Run) -> None:
+def test_debug_option_is_allowed_anywhere_and_shows_the_traceback(run: Run) -> None:
     code, _, err = run("run", "no-such-recipe.yaml", "--debug")
     assert code == 66
     assert err.startswith("Traceback")
@@ -155,7 +155,7 @@ def test_debug_shows_the_traceback_and_may_stand_anywhere(run: Run) -> None:
 
 
 def shell(command: str, folder: Path, *, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """A line of bash in a folder, in which `mtkit` is this one; the exit code is that of mtkit."""
+    """Run a line of bash in a folder, with `mtkit` defined as a function; the exit code is that of mtkit."""
     root = Path(__file__).parents[2]
     prelude = f'mtkit() {{ "{sys.executable}" -m mtkit "$@"; }}; '
     variables = {**os.environ, "PYTHONPATH": str(root), **(env or {})}
@@ -164,14 +164,14 @@ def shell(command: str, folder: Path, *, env: dict[str, str] | None = None) -> s
     )
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_exits_quietly(tmp_path: Path) -> None:
     done = shell("mtkit --help | true; exit ${PIPESTATUS[0]}", tmp_path)
-    # a help that was in the pipe before its reader ended is 0
+    # 0 if all of the help was in the pipe before the reader ended
     assert done.returncode in (0, 141)
     assert done.stderr == ""
 
 
-def test_head_ends_quietly(tmp_path: Path) -> None:
+def test_head_exits_quietly(tmp_path: Path) -> None:
     code = (
         "from mtkit.cli import entry; from mtkit.cli.printing import print_lines; "
         "entry._invoke = lambda words: print_lines(str(i) for i in range(10**6)); raise SystemExit(entry.execute([]))"
@@ -180,7 +180,7 @@ def test_head_ends_quietly(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (141, "0\n1\n", "")
 
 
-def test_a_full_disk_behind_stdout(tmp_path: Path) -> None:
+def test_full_disk_behind_stdout(tmp_path: Path) -> None:
     done = shell("mtkit --help > /dev/full", tmp_path)
     assert done.returncode == 74
     assert done.stderr == "mtkit: error: reading or writing failed: no space left on device\n"
@@ -190,7 +190,7 @@ def test_a_full_disk_behind_stdout(tmp_path: Path) -> None:
     ("command", "code"),
     [("mtkit --help >&-", 74), ("mtkit evaluate nothing --ref nothing 2>&-", 66), ("mtkit --version <&-", 0)],
 )
-def test_a_closed_stream_is_no_fault_of_mtkit(tmp_path: Path, command: str, code: int) -> None:
+def test_closed_standard_streams_are_no_internal_error(tmp_path: Path, command: str, code: int) -> None:
     done = shell(command, tmp_path)
     assert done.returncode == code
     assert done.stderr == ("mtkit: error: reading or writing failed: bad file descriptor\n" if code == 74 else "")
@@ -205,15 +205,15 @@ def test_sigterm(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (143, "mtkit: error: terminated by a signal\n")
 
 
-def test_a_fault_of_our_own_is_one_sentence_and_its_traceback_is_for_debug(tmp_path: Path) -> None:
+def test_internal_errors_are_one_sentence_and_the_traceback_needs_debug(tmp_path: Path) -> None:
     code = (
         "import sys; from mtkit.cli import entry; sys.argv = ['mtkit', *sys.argv[1:]]; "
         "entry._invoke = lambda words: print('data', {}['a key']); entry.main()"
     )
     done = shell(f'"{sys.executable}" -c "{code}" train', tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("mtkit: error: this is a fault of mtkit, not of yours: KeyError: 'a key' (entry.py:")
-    assert done.stderr.endswith("\nreport it with what the same command says with --debug\n")
+    assert done.stderr.startswith("mtkit: error: internal error (a bug in mtkit): KeyError: 'a key' (entry.py:")
+    assert done.stderr.endswith("\nrun the same command with --debug and report its output\n")
     done = shell(f'"{sys.executable}" -c "{code}" train --debug', tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")

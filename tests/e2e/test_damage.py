@@ -1,4 +1,4 @@
-"""What is damaged in a run folder is named, and made again where that loses nothing."""
+"""Damage in a run folder: damaged files are named, and made again where nothing is lost by it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DamagedError, MissingInputError, RecipeError
-from tests.e2e.test_pipeline import run, write_all
+from tests.toy.runs import run, write_all
 
 
 @pytest.fixture
@@ -18,47 +18,48 @@ def folder(tmp_path: Path) -> Path:
 
 
 def flip(path: Path) -> bytes:
-    """Change a bit in the middle of a file; gives what it was."""
+    """Flip a bit in the middle of a file; return its content before."""
     whole = path.read_bytes()
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     return whole
 
 
-def test_what_is_damaged_is_named_and_made_again(folder: Path) -> None:
+def test_damaged_files_are_named_and_made_again(folder: Path) -> None:
     run(folder)
-    place = folder / "run"
+    run_folder = folder / "run"
     names = ["tokenizer/spm.model", "corpus/train.0/src.ids.bin", "corpus/lexicon.safetensors"]
     names.append("model/model.safetensors")
-    whole = {name: flip(place / name) for name in names}
-    (place / "corpus" / "valid" / "line.bin").unlink()
-    _, heard = run(folder)
-    assert [name for name in names if (place / name).read_bytes() != whole[name]] == []
-    assert len(heard.damaged) == 4
-    assert not any("delete" in said for said in heard.damaged)
-    for said, name in zip(heard.damaged, ("spm.model", "src.ids.bin", "line.bin", "model.safetensors"), strict=True):
-        assert name in said
-        assert "made again" in said
+    intact = {name: flip(run_folder / name) for name in names}
+    (run_folder / "corpus" / "valid" / "line.bin").unlink()
+    _, display = run(folder)
+    assert [name for name in names if (run_folder / name).read_bytes() != intact[name]] == []
+    assert len(display.damaged) == 4
+    assert not any("delete" in message for message in display.damaged)
+    files = ("spm.model", "src.ids.bin", "line.bin", "model.safetensors")
+    for message, name in zip(display.damaged, files, strict=True):
+        assert name in message
+        assert "made again" in message
 
 
-def test_a_training_whose_recipe_is_lost_does_not_go_on_with_any_other(folder: Path) -> None:
+def test_a_training_without_its_recipe_does_not_continue_with_another(folder: Path) -> None:
     run(folder)
     saved = folder / "run" / "recipe.yaml"
     saved.rename(folder / "saved")
-    with pytest.raises(RecipeError, match=r"run/recipe.yaml: no such file, .*; put it back, .* --fresh"):
+    with pytest.raises(RecipeError, match=r"run/recipe.yaml: no such file, .*; restore the file, .* --fresh"):
         run(folder, "training.optimiser={kind: lion}")
     (folder / "saved").rename(saved)
     assert run(folder)[1].results["training"] == "unchanged, kept"
 
 
-def test_a_tokenizer_whose_stamp_is_lost_stays_if_it_comes_out_the_same(folder: Path) -> None:
+def test_a_tokenizer_without_fingerprint_is_kept_if_training_it_again_gives_the_same(folder: Path) -> None:
     run(folder)
-    (folder / "run" / "tokenizer" / "stamp.json").write_text("{")
-    _, heard = run(folder)
-    assert heard.results["train.0"] == "unchanged, kept"
-    (folder / "run" / "tokenizer" / "stamp.json").unlink()
+    (folder / "run" / "tokenizer" / "fingerprint.json").write_text("{")
+    _, display = run(folder)
+    assert display.results["train.0"] == "unchanged, kept"
+    (folder / "run" / "tokenizer" / "fingerprint.json").unlink()
     flip(folder / "run" / "tokenizer" / "spm.vocab")
-    with pytest.raises(RecipeError, match="came out differently"):
+    with pytest.raises(RecipeError, match="training it again gave another one"):
         run(folder)
 
 
@@ -66,10 +67,10 @@ def test_a_damaged_model_without_checkpoints_is_not_trained_again(folder: Path) 
     run(folder)
     shutil.rmtree(folder / "run" / "checkpoints")
     flip(folder / "run" / "model" / "model.safetensors")
-    with pytest.raises(DamagedError, match=r"no checkpoint is left to make it from; --fresh starts over"):
+    with pytest.raises(DamagedError, match=r"no checkpoint to restore it from; start over with --fresh"):
         run(folder)
     (folder / "run" / "report.json").unlink()
-    with pytest.raises(MissingInputError, match=r"no checkpoint is left to go on from.*--fresh starts over"):
+    with pytest.raises(MissingInputError, match=r"no checkpoint to resume from.*start over with --fresh"):
         run(folder)
     (folder / "run" / "report.json").write_text('{"train": 7}')
     with pytest.raises(DamagedError, match=r"report.json: damaged: train"):

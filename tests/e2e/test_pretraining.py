@@ -1,15 +1,15 @@
-"""Pre-training on text in one language, and translation that begins with what it gave."""
+"""Pre-training on monolingual text, and fine-tuning of a translation model from it."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
-from mtkit import pipeline
 from mtkit.errors import MissingInputError
+from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.tensor_file import read_tensors
-from tests.e2e.test_pipeline import WORDS, Heard, sentences, write_pair
+from tests.toy.runs import WORDS, RecordingDisplay, sentences, write_pair
 
 RECIPE = """\
 name: pretraining
@@ -18,7 +18,7 @@ corpus:
   tgt_lang: de
   train: [{text: train.en}, {text: train.de}]
   valid: {text: valid.de}
-  noise: {kind: spans}
+  noise: {kind: span_corruption}
 tokenizer: {model_type: word, vocab_size: 116}
 model: {kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}
 training:
@@ -27,7 +27,7 @@ training:
   checkpoint_every: 1
   batch_tokens: 128
   precision: float32
-  moving_average: null
+  ema: null
   schedule: {kind: constant}
 """
 TRANSLATION = """\
@@ -58,42 +58,42 @@ def weights_of(run: Path) -> dict[str, torch.Tensor]:
     return read_tensors(run / "model" / "model.safetensors")
 
 
-def test_pretrained_parts_are_found_again_after_fine_tuning(folder: Path) -> None:
-    masked = ["corpus.noise={kind: masks}", "training.objective={kind: masked_language_model}"]
-    report = pipeline.run(load_recipe(str(folder / "pretraining.yaml"), masked), run_dir=folder / "before")
+def test_frozen_pretrained_parts_are_unchanged_after_fine_tuning(folder: Path) -> None:
+    masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}"]
+    report = stages.run(load_recipe(str(folder / "pretraining.yaml"), masked), run_dir=folder / "before")
     assert report.content["train"]["best_update"] == 2
-    heard, again = Heard(), Heard()
+    first, resumed = RecordingDisplay(), RecordingDisplay()
     short = load_recipe(str(folder / "tuning.yaml"), ["training.max_hours=1e-9"])
-    pipeline.train(short, run_dir=folder / "after", display=heard)
-    (folder / "words.vec").unlink()  # a training that goes on has its weights from its checkpoint
-    pipeline.train(load_recipe(str(folder / "tuning.yaml")), run_dir=folder / "after", display=again)
-    assert not {"init_from", "word_vectors"} & again.results.keys()
+    stages.train(short, run_dir=folder / "after", display=first)
+    (folder / "words.vec").unlink()  # a resumed training has its weights from the checkpoint
+    stages.train(load_recipe(str(folder / "tuning.yaml")), run_dir=folder / "after", display=resumed)
+    assert not {"init_from", "word_vectors"} & resumed.results.keys()
     model = folder / "before" / "model"
-    assert heard.results["tokenizer"] == f"taken from {model}"
-    assert heard.results["init_from"] == f"embeddings, encoder of {model}"
-    pieces = 2 * len(WORDS)
-    assert heard.results["word_vectors"] == f"{folder}/words.vec: 1 of {pieces} pieces (7%) are among its 2 words"
+    assert first.results["tokenizer"] == f"copied from {model}"
+    assert first.results["init_from"] == f"embeddings, encoder of {model}"
+    num_tokens = 2 * len(WORDS)
+    assert first.results["word_vectors"] == f"{folder}/words.vec: 1 of {num_tokens} tokens (7%) are among its 2 words"
     before, after = weights_of(folder / "before"), weights_of(folder / "after")
     assert before.keys() == after.keys()
     same = {name for name in before if torch.equal(before[name], after[name])}
     assert same == {name for name in before if name.startswith("encoder")}
 
 
-def test_what_training_begins_with_is_looked_for_before_any_work(folder: Path) -> None:
+def test_init_sources_are_checked_before_any_work(folder: Path) -> None:
     recipe = load_recipe(str(folder / "tuning.yaml"))
     with pytest.raises(MissingInputError, match="before: no such"):
-        pipeline.train(recipe, run_dir=folder / "after")
+        stages.train(recipe, run_dir=folder / "after")
     recipe = load_recipe(str(folder / "tuning.yaml"), ["training.init_from=null", "training.word_vectors.tgt=none.vec"])
-    with pytest.raises(MissingInputError, match=r"none.vec: no such file; training.word_vectors names it"):
-        pipeline.train(recipe, run_dir=folder / "after")
+    with pytest.raises(MissingInputError, match=r"none.vec: no such file; see training.word_vectors"):
+        stages.train(recipe, run_dir=folder / "after")
     assert not (folder / "after" / "tokenizer").exists()
 
 
 def test_denoising_resumes_exactly(folder: Path) -> None:
     recipe = load_recipe(str(folder / "pretraining.yaml"))
-    pipeline.train(recipe, run_dir=folder / "whole")
+    stages.train(recipe, run_dir=folder / "whole")
     short = load_recipe(str(folder / "pretraining.yaml"), ["training.max_hours=1e-9"])
-    assert pipeline.train(short, run_dir=folder / "parts").content == {}
-    pipeline.train(recipe, run_dir=folder / "parts")
+    assert stages.train(short, run_dir=folder / "parts").content == {}
+    stages.train(recipe, run_dir=folder / "parts")
     whole, parts = weights_of(folder / "whole"), weights_of(folder / "parts")
     assert [name for name in whole if not torch.equal(whole[name], parts[name])] == []

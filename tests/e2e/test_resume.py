@@ -1,4 +1,4 @@
-"""A training that was stopped, by whatever, and continued is the same training, bit for bit."""
+"""A training that is interrupted in any way and resumed ends with the same bits."""
 
 import os
 import subprocess
@@ -8,23 +8,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.models.rnn.attention_config import AttentionRNNConfig
-from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from mtkit.training.checkpoints.ema import MovingAverageConfig
+from mtkit.training.checkpoints.ema import EMAConfig
 from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimisers.schedule import PlateauConfig
 from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig
 from mtkit.training.robustness.divergence import DivergenceConfig
 from tests.e2e.crash_harness import config as crash_config
-from tests.unit.training.toy_training import VOCAB, parts_of, toy_config, toy_train
+from tests.toy.training import VOCAB, objective_inputs_of, toy_config, toy_train
 
 ROOT = Path(__file__).parents[2]
 MODELS = {
     "transformer": TransformerConfig(d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.2),
-    "lstm": LSTMConfig(d_model=8, num_layers=1, dropout=0.2),
+    "lstm": Seq2SeqRNNConfig(d_model=8, num_layers=1, dropout=0.2),
     "attention_rnn": AttentionRNNConfig(d_model=8, dropout=0.2),
 }
 
@@ -32,15 +31,15 @@ MODELS = {
 def learner_of(kind, config):
     torch.manual_seed(config.seed)
     model = MODELS[kind].build(VOCAB, VOCAB)
-    objective = config.objective.build(parts_of(config))
+    objective = config.objective.build(objective_inputs_of(config))
     return build_learner(model, objective, config=config)
 
 
 def all_tensors(folder):
-    """Everything that the newest checkpoint holds, weights, averages and moments."""
+    """All tensors of the newest checkpoint: weights, EMA and optimiser state."""
     *_, newest = list_checkpoints(folder / "checkpoints").values()
-    parts = read_checkpoint(newest).tensors
-    return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+    files = read_checkpoint(newest).tensors
+    return {f"{file}/{name}": tensor for file, tensors in files.items() for name, tensor in tensors.items()}
 
 
 def assert_same(a, b):
@@ -48,40 +47,43 @@ def assert_same(a, b):
     assert [name for name in a if not torch.equal(a[name], b[name])] == []
 
 
-WAYS = {
-    "as it comes": {},
+VARIANTS = {
+    "defaults": {},
     "scheduled_sampling": {"decoder_input": ScheduledSamplingConfig()},
     "activation_checkpointing": {"activation_checkpointing": True},
-    "divergence": {"on_divergence": DivergenceConfig(loss_factor=0.5, updates=5, most=9), "validate_every": 4},
-}  # keys of the recipe that stopping must not disturb
+    "divergence": {
+        "on_divergence": DivergenceConfig(loss_factor=0.5, updates=5, max_recoveries=9),
+        "validate_every": 4,
+    },
+}
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("way", WAYS)
-def test_n_and_n_more_are_2n(tmp_path, kind, way):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_two_halves_equal_the_whole(tmp_path, kind, variant):
     common = {
         "optimiser": AdamWConfig(),
         "schedule": PlateauConfig(warmup=2, patience=1),
-        "moving_average": MovingAverageConfig(decay=0.9, every=2),
-        **WAYS[way],
+        "ema": EMAConfig(decay=0.9, update_every=2),
+        **VARIANTS[variant],
     }
     config, half = toy_config(max_updates=16, **common), toy_config(max_updates=8, **common)
     whole = toy_train(tmp_path / "whole", config, learner=learner_of(kind, config))
     toy_train(tmp_path / "halves", half, learner=learner_of(kind, half))
-    continued = toy_train(tmp_path / "halves", config, learner=learner_of(kind, config))
+    resumed = toy_train(tmp_path / "halves", config, learner=learner_of(kind, config))
     assert_same(all_tensors(tmp_path / "whole"), all_tensors(tmp_path / "halves"))
-    if way != "scheduled_sampling":
-        assert_same(whole.weights, continued.weights)
+    if variant != "scheduled_sampling":
+        assert_same(whole.weights, resumed.weights)
 
 
-def test_bf16_too(tmp_path):
+def test_twelve_interruptions_in_bf16(tmp_path):
     config = toy_config(max_updates=12, precision="bf16", optimiser=AdamConfig())
     whole = toy_train(tmp_path / "whole", config, learner=learner_of("transformer", config))
     short = toy_config(**{**vars(config), "max_hours": 1e-9})
     for _ in range(12):
-        toy_train(tmp_path / "pieces", short, learner=learner_of("transformer", short))
-    pieces = toy_train(tmp_path / "pieces", config, learner=learner_of("transformer", config))
-    assert_same(whole.weights, pieces.weights)
+        toy_train(tmp_path / "resumed", short, learner=learner_of("transformer", short))
+    resumed = toy_train(tmp_path / "resumed", config, learner=learner_of("transformer", config))
+    assert_same(whole.weights, resumed.weights)
 
 
 def killed(folder, kills, seed):
@@ -97,10 +99,10 @@ def killed(folder, kills, seed):
 
 
 def check_kills(folder, kills, seed):
-    said = killed(folder / "killed", kills, seed)
+    output = killed(folder / "killed", kills, seed)
     toy_train(folder / "whole", crash_config())
     assert_same(all_tensors(folder / "whole"), all_tensors(folder / "killed"))
-    return said
+    return output
 
 
 def test_killed_at_random_moments(tmp_path):

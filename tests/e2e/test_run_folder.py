@@ -1,4 +1,4 @@
-"""The commands over one run folder, with two updates of a tiny model."""
+"""All commands on one run folder, with two updates of a tiny model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ corpus:
 tokenizer: {vocab_size: 145}
 model: {kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}
 training: {max_updates: 2, validate_every: 1, checkpoint_every: 1, precision: float32, batch_tokens: auto}
-search: {beam_size: 2, max_length: {a: 0.0, b: 5}}
+search: {beam_size: 2, max_length: {factor: 0.0, offset: 5}}
 """
 SRC = [f"the dog number {i} sees a cat" for i in range(40)]
 TGT = [f"der Hund Nummer {i} sieht eine Katze" for i in range(40)]
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Runs a command line in the folder; gives exit code, stdout and stderr."""
+    """Run a command line in the folder; return exit code, stdout and stderr."""
     monkeypatch.chdir(folder)
     before = signal.getsignal(signal.SIGTERM)
 
@@ -58,7 +58,7 @@ def run(
     signal.signal(signal.SIGTERM, before)
 
 
-def test_the_whole_route_and_what_follows(
+def test_run_and_the_commands_that_use_its_folder(
     run: Callable[..., tuple[int, str, str]], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, err = run("run", "toy.yaml")
@@ -68,7 +68,7 @@ def test_the_whole_route_and_what_follows(
     assert out.count("  hyp ") == 5
     assert "tokenizer: " in err
     assert "update 2 validation" in err
-    assert "batch_tokens: 8,192: what fits" in err
+    assert "batch_tokens: 8,192: the largest batch that fits" in err
     toy = folder / "runs" / "toy"
     assert "batch_tokens: 8192\n" in (toy / "recipe.yaml").read_text()
     assert {path.name for path in toy.iterdir()} >= {"recipe.yaml", "tokenizer", "corpus", "model", "log.jsonl"}
@@ -77,7 +77,7 @@ def test_the_whole_route_and_what_follows(
     code, again, err = run("run", "toy.yaml")
     assert code == 0
     assert "tokenizer: unchanged, kept" in err
-    assert "finished already" in again
+    assert "already finished" in again
 
     assert run("evaluate", "--run", "runs/toy", "--json", "scores.json")[0] == 0
     assert json.loads((folder / "scores.json").read_text())["test"]["toy"]["bleu"] == scores["bleu"]
@@ -90,9 +90,9 @@ def test_the_whole_route_and_what_follows(
         code, _, err = run("run", "toy.yaml", "evaluation.metrics=[moses]", "--run-dir", "runs/moses")
         assert (code, "sacremoses" in err, (folder / "runs/moses").exists()) == (69, True, False)  # before training
 
-    assert run("run", "toy.yaml", "search.max_length.b=4")[0] == 0
-    search = json.loads((toy / "model/config.json").read_text())["search"]  # who translates gets what was scored
-    assert search["max_length"] == {"a": 0.0, "b": 4, "most": None}
+    assert run("run", "toy.yaml", "search.max_length.offset=4")[0] == 0
+    search = json.loads((toy / "model/config.json").read_text())["search"]  # the default is the scored search
+    assert search["max_length"] == {"factor": 0.0, "offset": 4, "max": None}
 
     code, _, err = run("train", "toy.yaml", "training.label_smoothing=0.3")
     assert code == 78

@@ -1,4 +1,4 @@
-"""--shortlist: preprocess learns a lexicon, the model takes it along, translate uses it."""
+"""--shortlist: preprocess learns a lexicon, the model folder contains it, translate uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ corpus:
   tgt_lang: de
   train: [{src: train.en, tgt: train.de}]
 tokenizer: {model_type: char, vocab_size: 122}
-model: {kind: lstm, d_model: 8, num_layers: 1}
+model: {kind: rnn, d_model: 8, num_layers: 1}
 training: {max_updates: 2, batch_tokens: 300, validate_every: 2, checkpoint_every: 2}
 """
 
@@ -41,9 +41,9 @@ def test_from_preprocess_to_translate(text: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     for options in ([], ["--jsonl"], ["--beam-size", "1"]):
         assert entry.execute(["translate", str(run), str(text), "--shortlist", *options]) == 0
-        found = capsys.readouterr().out.split("\n")[:-1]
-        assert len(found) == 12
-        assert "--jsonl" not in options or all(json.loads(line)["log_prob"] <= 0 for line in found)
+        output = capsys.readouterr().out.split("\n")[:-1]
+        assert len(output) == 12
+        assert "--jsonl" not in options or all(json.loads(line)["log_prob"] <= 0 for line in output)
     (run / "model" / "lexicon.safetensors").unlink()
     assert entry.execute(["translate", str(run), str(text), "--shortlist"]) == 66
-    assert "the model was made without a lexicon" in capsys.readouterr().err
+    assert "the model has no lexicon" in capsys.readouterr().err

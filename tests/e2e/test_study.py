@@ -1,4 +1,4 @@
-"""`mtkit study` from the file to the table, with two updates of tiny models in processes of their own."""
+"""`mtkit study` from the file to the table, with two updates of tiny models in separate processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from tests.unit.study.made_up import toy_corpus
+from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("_own_signals")
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_whole_study_and_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["study", "study.yaml", "seeds=[1]", "training.max_updates=2", "--parallel", "2"]
     assert entry.execute([*command, "--report-only"]) == 0
     assert "0, 1 unfinished" in capsys.readouterr().out
@@ -39,12 +39,12 @@ def test_the_whole_study_and_again(folder: Path, capsys: pytest.CaptureFixture[s
     ]
     pre = found["variants"]["pre"]
     report = json.loads((folder / "runs" / "norms" / "pre" / "seed-1" / "report.json").read_text())
-    assert pre["figures"]["bleu"]["mean"] == report["test"]["toy"]["bleu"]
-    assert pre["figures"]["free_running_loss"]["mean"] > 0
+    assert pre["metrics"]["bleu"]["mean"] == report["test"]["toy"]["bleu"]
+    assert pre["metrics"]["free_running_loss"]["mean"] > 0
     assert 0 <= found["variants"]["post"]["p_values"]["1"] <= 1
 
     assert entry.execute(command) == 0
-    assert "begins" not in capsys.readouterr().err
+    assert "started" not in capsys.readouterr().err
     assert "| post |" in (folder / "runs" / "norms" / "results.md").read_text()
 
 
@@ -59,15 +59,15 @@ def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["study.yaml", "--dry-run", "--fresh"], 2, "exclude each other"),
-        (["study.yaml", "--devices", "cuda:0", "--parallel", "2"], 2, "leave out --parallel"),
-        (["study.yaml", "--devices", "cpu"], 2, "--parallel N divides the processor"),
+        (["study.yaml", "--dry-run", "--fresh"], 2, "are mutually exclusive"),
+        (["study.yaml", "--devices", "cuda:0", "--parallel", "2"], 2, "omit --parallel"),
+        (["study.yaml", "--devices", "cpu"], 2, "--parallel N divides the CPU"),
         (["study.yaml", "sedes=[1]"], 78, "sedes: no such key; did you mean seeds?"),
         (["nonsense"], 66, "no such study"),
     ],
 )
-def test_faults(folder: Path, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.execute(["study", *words]) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

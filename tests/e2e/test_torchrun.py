@@ -10,12 +10,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mtkit import pipeline
+from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
-from tests.e2e.test_pipeline import MODELS, RECIPE, sentences, write_pair
+from tests.toy.runs import MODELS, RECIPE, sentences, write_pair
 
 ROOT = Path(__file__).parents[2]
-KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rate: 0.5}", "training.batch_tokens=64"]
+KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rate: 0.01}", "training.batch_tokens=64"]
+# Maximum difference of a weight tensor, relative to its norm or to 1 if that is larger. In float32 (u = 2^-24) an
+# update rounds each weight once, so that two trainings move apart by up to 2 u of the norm: 4.8e-7 in four updates. The
+# order in which three micro-batches are summed adds 4 u times the sum of their gradients' norms times the learning rate:
+# 2.4e-9 times that sum per update, of gradients that are clipped to 1. At this learning rate the sensitivity of the
+# gradient to the weights (see TRAINING_TOLERANCE in test_process_group.py) amplifies neither noticeably. A lost
+# micro-batch changes the weights by about 1e-2.
+TOLERANCE = 1e-6
 
 
 @pytest.mark.parametrize("parallel", ["fsdp", pytest.param("ddp", marks=pytest.mark.slow)])
@@ -40,13 +47,13 @@ def test_two_processes_train_the_model_of_one(tmp_path, parallel):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("training ended after 4 updates") == 1
-    pipeline.train(load_recipe(str(recipe), KEYS), run_dir=tmp_path / "one")
+    stages.train(load_recipe(str(recipe), KEYS), run_dir=tmp_path / "one")
     two, one = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("two", "one"))
     for name, weight in one.items():
-        assert float((two[name] - weight).norm()) <= 1e-6 * float(weight.norm()), name
+        assert float((two[name] - weight).norm()) <= TOLERANCE * max(1.0, float(weight.norm())), name
     texts = [(tmp_path / name / "log.jsonl").read_text().rstrip("\n") for name in ("two", "one")]
     logs = [[json.loads(line) for line in text.split("\n")] for text in texts]
-    found = [[(e["update"], e["bleu"]) for e in log if e["event"] == "validation"] for log in logs]
-    assert found[0] == found[1]  # of sentences that the two have shared
-    assert len(found[0]) == 2
+    scores = [[(e["update"], e["bleu"]) for e in log if e["event"] == "validation"] for log in logs]
+    assert scores[0] == scores[1]  # the two processes decode half of the sentences each
+    assert len(scores[0]) == 2
     assert torch.isfinite(torch.tensor([e["nll"] for e in logs[0] if e["event"] == "validation"])).all()

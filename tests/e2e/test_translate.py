@@ -1,4 +1,4 @@
-"""`mtkit translate` with an untrained model: what it says is nonsense, but line for line."""
+"""`mtkit translate` with an untrained model: the output is nonsense, but has the right lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from mtkit.cli import entry
-from mtkit.model_folder.folder import Description, write_model
-from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.model_folder.folder import ModelMetadata, write_model
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
@@ -29,18 +29,18 @@ LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder."""
-    return made(tmp_path_factory.mktemp("lstm"), LSTMConfig(d_model=8, num_layers=1))
+    """Folder of a model without attention."""
+    return make_model(tmp_path_factory.mktemp("lstm"), Seq2SeqRNNConfig(d_model=8, num_layers=1))
 
 
 @pytest.fixture(scope="module")
 def attentive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That of a model that has attention over the source."""
+    """Folder of a model with attention over the source."""
     config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
-    return made(tmp_path_factory.mktemp("transformer"), config)
+    return make_model(tmp_path_factory.mktemp("transformer"), config)
 
 
-def made(folder: Path, model: LSTMConfig | TransformerConfig) -> Path:
+def make_model(folder: Path, model: Seq2SeqRNNConfig | TransformerConfig) -> Path:
     text = folder / "text"
     text.write_text("".join(f"{line}\n" for line in LINES[:5] * 3))
     config = TokenizerConfig(model_type="char", vocab_size=113)
@@ -49,15 +49,15 @@ def made(folder: Path, model: LSTMConfig | TransformerConfig) -> Path:
     tokenizers = TokenizerPair.load(folder / "tokenizer")
     torch.manual_seed(1)
     size = tokenizers.src.vocab.size
-    description = Description(
+    metadata = ModelMetadata(
         src_lang="en",
         tgt_lang="de",
-        longest_source=40,
+        max_source_length=40,
         tokenizer=tokenizers.config,
         model=model,
         search=SearchConfig(beam_size=2),
     )
-    write_model(folder / "model", weights(model.build(size, size)), description, tokenizers, card="a toy\n")
+    write_model(folder / "model", weights(model.build(size, size)), metadata, tokenizers, card="a toy\n")
     return folder / "model"
 
 
@@ -87,13 +87,13 @@ def translated(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return lines_of(captured.out)
 
 
-def test_one_line_for_each_line(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_output_line_for_each_input_line(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hyps = translated(capsys, str(model), str(source))
     assert len(hyps) == len(LINES)
     assert [bool(hyp.strip()) for hyp, line in zip(hyps, LINES, strict=True) if not line.strip()] == [False, False]
 
 
-def test_file_stdin_and_output_are_the_same(
+def test_file_stdin_and_output_file_give_the_same_lines(
     model: Path, source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hyps = translated(capsys, str(model), str(source))
@@ -119,8 +119,8 @@ def test_jsonl(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) ->
         "hyp",
         "score",
         "log_prob",
-        "pieces",
-        "piece_log_probs",
+        "tokens",
+        "token_log_probs",
         "alignment",
         "nbest",
         "length_ratio",
@@ -130,27 +130,27 @@ def test_jsonl(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) ->
     assert all(record["log_prob"] < 0 for record, line in zip(records, LINES, strict=True) if line.strip())
 
 
-def test_jsonl_of_greedy_search_has_everything_too(
+def test_jsonl_of_greedy_search_has_scores_and_alignment(
     attentive: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = translated(capsys, str(attentive), str(source), "--jsonl", "--beam-size", "1")
     for text, line in zip(printed, LINES, strict=True):
         record = json.loads(text, parse_constant=pytest.fail)
         if line.strip():
-            assert sum(record["piece_log_probs"]) == pytest.approx(record["log_prob"], abs=1e-4)
-            assert len(record["piece_log_probs"]) == len(record["pieces"]) + 1
+            assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"], abs=1e-4)
+            assert len(record["token_log_probs"]) == len(record["tokens"]) + 1
             assert record["log_prob"] < 0
             assert bool(record["alignment"]) == bool(record["hyp"].split())
         else:
             assert record["log_prob"] == 0
 
 
-def test_constraints_and_another_order(
+def test_constraints_and_reranking(
     attentive: Path, source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "constraints.jsonl"
     path.write_text('{"prefix": "the d"}\n\n\n{"include": ["dog"], "exclude": ["a"]}\n\n\n')
-    words = ["--constraints", str(path), "--set", "search.rerank={kind: mbr}", "--set", "search.max_length.b=20"]
+    words = ["--constraints", str(path), "--set", "search.rerank={kind: mbr}", "--set", "search.max_length.offset=20"]
     hyps = translated(capsys, str(attentive), str(source), *words)
     assert hyps[0].startswith("the d")
     assert "dog" in hyps[3]
@@ -160,7 +160,9 @@ def test_constraints_and_another_order(
     assert "constraints.jsonl: ends at line 1" in capsys.readouterr().err
 
 
-def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_lines_stay_in_the_part_file_after_an_invalid_line(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source.write_bytes(source.read_bytes() + b"caf\xe9\n")
     output = source.with_name("out.txt")
     assert entry.execute(["translate", str(model), str(source), "-o", str(output)]) == 65
@@ -172,22 +174,22 @@ def test_after_a_bad_line_what_was_done_stays(model: Path, source: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["--set", "search.beamsize=3"], 78, "did you mean beam_size?"),
         (["--set", "search.beam_size=many"], 78, "beam_size"),
         (["--set", "beam_size"], 78, "key=value"),
         (["--ensemble", "nowhere"], 66, "nowhere"),
-        (["--device", "toaster"], 2, "device toaster: there is none here, but cpu"),
-        (["--device", "cuda:99"], 2, "device cuda:99: there is none here, but cpu"),
+        (["--device", "toaster"], 2, "device toaster: not available; this machine has cpu"),
+        (["--device", "cuda:99"], 2, "device cuda:99: not available; this machine has cpu"),
     ],
 )
-def test_wrong_settings(
-    model: Path, source: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+def test_errors_in_options(
+    model: Path, source: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
 ) -> None:
     assert entry.execute(["translate", str(model), str(source), *words]) == code
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") <= 12
 
 
@@ -203,12 +205,12 @@ def test_a_damaged_model_is_named(
     assert "damaged/model.safetensors" in capsys.readouterr().err
 
 
-def test_workers_give_the_same(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_workers_give_the_same_lines(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert translated(capsys, str(model), str(source), "--workers", "2") == translated(capsys, str(model), str(source))
 
 
 @pytest.mark.parametrize("words", [[], ["--jsonl"]])
-def test_resume_goes_on_where_it_was_interrupted(
+def test_resume_continues_after_the_finished_lines(
     words: list[str], model: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hyps = translated(capsys, str(model), str(source), *words)
@@ -223,12 +225,12 @@ def test_resume_goes_on_where_it_was_interrupted(
         assert not part.exists()
     part.write_text("x\n" * 9)
     assert entry.execute(command) == 65
-    assert "out.txt.part: has 9 lines and the input 6" in capsys.readouterr().err
+    assert "out.txt.part: has 9 lines, but the input has 6" in capsys.readouterr().err
     assert entry.execute(["translate", str(model), str(source), "--resume"]) == 2
-    assert "--resume goes on with FILE.part and needs -o FILE" in capsys.readouterr().err
+    assert "--resume continues FILE.part and needs -o FILE" in capsys.readouterr().err
 
 
-def test_a_pipe_streams(model: Path) -> None:
+def test_pipe_with_flush_every_line(model: Path) -> None:
     command = [sys.executable, "-m", "mtkit", "translate", str(model), "--flush-every", "1"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
@@ -242,7 +244,7 @@ def test_a_pipe_streams(model: Path) -> None:
         assert process.wait() == 0
 
 
-def test_a_terminal_prompts(model: Path) -> None:
+def test_terminal_prompt(model: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mtkit", "translate", str(model)]
     root = Path(__file__).parents[2]

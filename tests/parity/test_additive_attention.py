@@ -13,13 +13,13 @@ def by_loops(attention, query, values, real):
     """Bahdanau et al. 2015, eq. 5 and 6, and appendix A.1.2, for one query [D] and one sentence [S, M]."""
     w, u, b = attention.query.weight, attention.key.weight, attention.key.bias
     v = attention.score.weight[0]
-    places = [j for j in range(len(values)) if real[j]]
+    positions = [j for j in range(len(values)) if real[j]]
     energies = {}
-    for j in places:
+    for j in positions:
         energies[j] = sum(float(v[a]) * math.tanh(float(w[a] @ query + u[a] @ values[j] + b[a])) for a in range(len(v)))
     total = sum(math.exp(e) for e in energies.values())
     weights = [math.exp(energies[j]) / total if j in energies else 0.0 for j in range(len(values))]
-    context = sum((weights[j] * values[j] for j in places), torch.zeros_like(values[0]))
+    context = sum((weights[j] * values[j] for j in positions), torch.zeros_like(values[0]))
     return context, torch.tensor(weights, dtype=values.dtype)
 
 
@@ -28,7 +28,7 @@ def check(attention, width):
     values = torch.randn(batch, length, 6, dtype=torch.float64, requires_grad=torch.is_grad_enabled())
     real = torch.tensor([[True, True, True, True], [False, True, True, False], [False, False, False, False]])
     query = torch.randn(batch * width, 5, dtype=torch.float64)
-    contexts, weights = attention.unroll(attention.annotate(values, real))(query)
+    contexts, weights = attention.make_attend_fn(attention.project_memory(values, real))(query)
     for row in range(batch * width):
         context, expected = by_loops(attention, query[row], values[row // width], real[row // width])
         assert_close(contexts[row], context)

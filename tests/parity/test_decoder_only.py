@@ -1,4 +1,4 @@
-"""The decoder-only model against torch's layers over source and target laid end to end, with the same weights."""
+"""Decoder-only model against layers of torch over the concatenated source and target, with the same weights."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5
 
 @pytest.mark.parametrize("norm", [PreNormConfig(), PostNormConfig()], ids=lambda config: config.kind)
 @pytest.mark.parametrize("visibility", ["bidirectional", "causal"])
-def test_it_is_one_masked_stack_over_both_sides(norm, visibility):
+def test_equals_one_masked_stack_over_source_and_target(norm, visibility):
     torch.manual_seed(1)
     ours = DecoderOnlyConfig(
         d_model=D,
@@ -22,7 +22,7 @@ def test_it_is_one_masked_stack_over_both_sides(norm, visibility):
         num_heads=H,
         decoder_layers=2,
         dropout=0.0,
-        norm=norm,
+        residual=norm,
         decoder_positions=NoPositionConfig(),
         source_visibility=visibility,
     ).build(V, V)
@@ -38,17 +38,17 @@ def test_it_is_one_masked_stack_over_both_sides(norm, visibility):
         hidden[:S, :S] = False
     x = ours.output.weight[torch.cat([source.ids, target.ids], 1)] * D**0.5
     for layer in ours.layers:
-        theirs = nn.TransformerEncoderLayer(D, H, FF, dropout=0.0, batch_first=True, norm_first=norm.kind == "pre")
+        theirs = nn.TransformerEncoderLayer(D, H, FF, dropout=0.0, batch_first=True, norm_first=norm.kind == "pre_norm")
         theirs.self_attn.in_proj_weight.data.copy_(layer.attention.query_key_value.weight)
         theirs.self_attn.in_proj_bias.data.copy_(layer.attention.query_key_value.bias)
         theirs.self_attn.out_proj.load_state_dict(layer.attention.out.state_dict())
         theirs.linear1.load_state_dict(layer.feed_forward.inner.state_dict())
         theirs.linear2.load_state_dict(layer.feed_forward.outer.state_dict())
-        theirs.norm1.load_state_dict(layer.attention_joint.norm.state_dict())
-        theirs.norm2.load_state_dict(layer.feed_forward_joint.norm.state_dict())
+        theirs.norm1.load_state_dict(layer.attention_residual.norm.state_dict())
+        theirs.norm2.load_state_dict(layer.feed_forward_residual.norm.state_dict())
         padding = torch.cat([~real, torch.zeros(B, T, dtype=torch.bool)], 1)
         x = theirs(x, src_mask=hidden, src_key_padding_mask=padding)
-    truth = ours.end(x)
-    src_found, found = ours.both(source, target)
+    truth = ours.final_norm(x)
+    src_found, found = ours.forward_both(source, target)
     for states, expected in ((found, truth[:, S:]), (src_found[real], truth[:, :S][real])):
         assert float((states - expected).detach().abs().max() / expected.detach().abs().max()) < 1e-5

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from mtkit.layers.attention import sliding_window as block_attention
+from mtkit.layers.attention import sliding_window
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
 from mtkit.layers.attention.performer import PerformerAttention, PerformerConfig, orthogonal_features
-from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from tests.parity.references import relative_error, shake, transformers_module
@@ -27,9 +27,9 @@ def build(config, causal=False):
     return layer
 
 
-@pytest.mark.parametrize("rule", [{}, {"every": 9}, {"first": False, "sentence_ends": True}])
-def test_longformer_is_theirs(rule, monkeypatch):
-    monkeypatch.setattr(block_attention, "SMALLEST_BLOCK", 4)
+@pytest.mark.parametrize("rule", [{}, {"global_stride": 9}, {"global_bos": False, "global_stride": 5}])
+def test_longformer_equals_transformers(rule, monkeypatch):
+    monkeypatch.setattr(sliding_window, "MIN_BLOCK", 4)
     theirs = transformers_module("models.longformer.modeling_longformer")
     width, length = 4, 32
     config = theirs.LongformerConfig(
@@ -48,48 +48,48 @@ def test_longformer_is_theirs(rule, monkeypatch):
     layer.value_global.load_state_dict({"weight": weights[1], "bias": biases[1]})
     x, pos = torch.randn(B, length, D), torch.arange(length).expand(B, -1)
     real = pos < torch.tensor([[length], [21]])
-    ends = (pos == 3) | (pos == torch.tensor([[29], [14]]))
-    chosen = ours.landmarks.find(pos, real, ends)
-    mask = torch.where(real, torch.where(chosen, 10000.0, 0.0), -10000.0)
+    is_global = ours.global_tokens.mask(pos, real)
+    mask = torch.where(real, torch.where(is_global, 10000.0, 0.0), -10000.0)
     (truth,) = layer(
         x, attention_mask=mask, is_index_masked=mask < 0, is_index_global_attn=mask > 0, is_global_attn=True
     )
-    found, _ = ours(x, pos, real=real, ends=ends)
+    found, _ = ours(x, pos, real=real)
     assert relative_error(found[real], ours.out(truth)[real]) < 1e-5
 
 
-def test_linformer_is_the_papers_equation():
+def test_linformer_equals_the_papers_equation():
     """Equation 7, one entry at a time."""
-    length, mixtures = 7, 3
-    ours = build(LinformerConfig(mixtures=mixtures, max_length=10)).kernel
+    length, projected_length = 7, 3
+    ours = build(LinformerConfig(projected_length=projected_length, max_length=10)).kernel
     q, k, v = torch.randn(3, B, H, length, K)
     pos = torch.arange(length).expand(B, -1)
-    found, _ = ours.attend(q, KeyValues.of(k, v, pos, None), None)
-    e, f = ours.mix_keys.weight, ours.mix_values.weight
+    found, _ = ours(q, KVCache.of(k, v, pos, None), None)
+    e, f = ours.key_projection.weight, ours.value_projection.weight
     truth = torch.zeros_like(q)
     for i in range(length):
         scores = []
-        for m in range(mixtures):
-            mixed = sum(e[j, m] * k[:, :, j] for j in range(length))
-            scores.append((q[:, :, i] * mixed).sum(-1) / math.sqrt(K))
+        for m in range(projected_length):
+            projected = sum(e[j, m] * k[:, :, j] for j in range(length))
+            scores.append((q[:, :, i] * projected).sum(-1) / math.sqrt(K))
         weight = torch.stack(scores).softmax(0)
-        for m in range(mixtures):
+        for m in range(projected_length):
             truth[:, :, i] += weight[m].unsqueeze(-1) * sum(f[j, m] * v[:, :, j] for j in range(length))
     assert relative_error(found, truth) < 1e-5
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_performer_is_the_papers_equations(causal):
+def test_performer_equals_the_papers_equations(causal):
     """Equations 4 to 7 with positive features, one pair at a time."""
     length = 6
     ours = build(PerformerConfig(num_features=11), causal).kernel
     q, k, v = torch.randn(3, B, H, length, K)
     pos = torch.arange(length).expand(B, -1)
-    found, _ = ours.attend(q, KeyValues.of(k, v, pos, None), None)
+    found, _ = ours(q, KVCache.of(k, v, pos, None), None)
 
     def phi(x):
         x = x / K**0.25
-        return torch.stack([(x @ w - (x * x).sum(-1) / 2).exp() for w in ours.features], dim=-1) / math.sqrt(11)
+        features = [(x @ w - (x * x).sum(-1) / 2).exp() for w in ours.projection_matrix]
+        return torch.stack(features, dim=-1) / math.sqrt(11)
 
     truth = torch.zeros_like(q)
     for i in range(length):
@@ -102,26 +102,26 @@ def test_performer_is_the_papers_equations(causal):
 
 
 def performer_error(num_features: int) -> float:
-    """Root mean square distance from exact softmax attention, over draws of the features."""
+    """Root mean square distance from exact softmax attention, over 60 samples of the features."""
     torch.manual_seed(3)
     q, k, v = torch.randn(3, 4, 1, 24, K)
     q, k = q / 3, k / 3
     truth = (q @ k.mT / math.sqrt(K)).softmax(-1) @ v
-    keys = KeyValues.of(k, v, torch.arange(24).expand(4, -1), None)
+    keys = KVCache.of(k, v, torch.arange(24).expand(4, -1), None)
     errors = []
     for _ in range(60):
         kernel = PerformerAttention(position=Position(), head_dim=K, num_features=num_features, causal=False)
-        errors.append((kernel.attend(q, keys, None)[0] - truth).square().mean())
+        errors.append((kernel(q, keys, None)[0] - truth).square().mean())
     return float(torch.stack(errors).mean().sqrt())
 
 
-def test_performer_nears_softmax_attention_as_one_over_the_root_of_its_features():
+def test_performers_error_falls_with_the_root_of_the_number_of_features():
     few, many = performer_error(64), performer_error(4096)
     assert many < 0.03
     assert 0.4 < math.log(few / many) / math.log(4096 / 64) < 0.6
 
 
-def test_features_are_orthogonal_with_lengths_of_gaussian_vectors():
+def test_features_are_orthogonal_with_norms_of_gaussian_vectors():
     features = orthogonal_features(24, 8)
     products = features[:8] @ features[:8].T
     assert torch.allclose(products, products.diag().diag(), atol=1e-4)

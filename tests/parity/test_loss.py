@@ -4,13 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.training import chunked_loss
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives import cross_entropy as loss
 
 N, D, V = 37, 8, 19
 
 
-def parts(dtype=torch.float64):
+def inputs(dtype=torch.float64):
     torch.manual_seed(3)
     hidden = torch.randn(N, D, dtype=dtype, requires_grad=True)
     weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
@@ -21,22 +21,20 @@ def parts(dtype=torch.float64):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 @pytest.mark.parametrize("chunk", [1, 5, 512])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_value_and_gradients_are_torchs(monkeypatch, smoothing, chunk, with_bias):
-    monkeypatch.setattr(loss, "CHUNK", chunk)
-    hidden, weight, bias, target = parts()
+def test_value_and_gradients_equal_torch(monkeypatch, smoothing, chunk, with_bias):
+    monkeypatch.setattr(chunked_loss, "CHUNK_SIZE", chunk)
+    hidden, weight, bias, target = inputs()
     wanted = [hidden, weight, bias] if with_bias else [hidden, weight]
     used = bias if with_bias else None
     ours = 0.25 * label_smoothed_loss(hidden, weight, used, target, smoothing=smoothing)
-    theirs = 0.25 * F.cross_entropy(
-        F.linear(hidden, weight, used), target, label_smoothing=smoothing, reduction="sum"
-    )
+    theirs = 0.25 * F.cross_entropy(F.linear(hidden, weight, used), target, label_smoothing=smoothing, reduction="sum")
     assert torch.allclose(ours, theirs, rtol=1e-12)
     for a, b in zip(torch.autograd.grad(ours, wanted), torch.autograd.grad(theirs, wanted), strict=True):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def test_differs_from_the_kl_form_by_the_targets_entropy():
-    hidden, weight, bias, target = parts()
+    hidden, weight, bias, target = inputs()
     e = 0.1
     wanted = torch.full((N, V), e / V, dtype=torch.float64)
     wanted[torch.arange(N), target] += 1 - e
@@ -46,7 +44,7 @@ def test_differs_from_the_kl_form_by_the_targets_entropy():
 
 
 def test_without_gradient_gives_the_same_value():
-    hidden, weight, bias, target = parts()
+    hidden, weight, bias, target = inputs()
     with torch.no_grad():
         quiet = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
     assert quiet == label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
@@ -59,7 +57,7 @@ def test_large_logits_do_not_overflow():
 
 
 def test_bf16_autocast_is_near_float32():
-    hidden, weight, bias, target = parts(torch.float32)
+    hidden, weight, bias, target = inputs(torch.float32)
     exact = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
     with torch.autocast("cpu", torch.bfloat16):
         rough = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
@@ -69,7 +67,7 @@ def test_bf16_autocast_is_near_float32():
 
 
 def test_no_tokens_give_zero():
-    _, weight, bias, _ = parts()
+    _, weight, bias, _ = inputs()
     none = torch.zeros(0, D, dtype=torch.float64, requires_grad=True)
     total = label_smoothed_loss(none, weight, bias, torch.zeros(0, dtype=torch.int64), smoothing=0.1)
     total.backward()
@@ -78,7 +76,7 @@ def test_no_tokens_give_zero():
     assert weight.grad.eq(0).all()
 
 
-def test_smoothing_outside_its_range_is_refused():
-    hidden, weight, bias, target = parts()
+def test_smoothing_outside_its_range_is_rejected():
+    hidden, weight, bias, target = inputs()
     with pytest.raises(ValueError, match=r"1\.0"):
         label_smoothed_loss(hidden, weight, bias, target, smoothing=1.0)

@@ -10,8 +10,8 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.recurrent.additive_attention import ConcatConfig
 from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
 from mtkit.layers.recurrent.local_attention import LocalConfig
-from mtkit.layers.recurrent.readout import TanhConfig
-from mtkit.models.rnn.attention_config import AttentionRNNConfig
+from mtkit.layers.recurrent.readout import TanhReadoutConfig
+from mtkit.models.rnn.config import AttentionRNNConfig
 
 D, E, VOCAB = 5, 4, 9
 KINDS = {
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def score(attention, kind, h_t, h_s):
-    """Eq. 8, one number."""
+    """Eq. 8 for one pair."""
     match kind:
         case "dot":
             return sum(float(a) * float(b) for a, b in zip(h_t, h_s, strict=True))
@@ -35,11 +35,11 @@ def score(attention, kind, h_t, h_s):
 
 
 def attend(attention, kind, h_t, memory):
-    """Eq. 7 and the weighted average; eqs. 9 and 10 where attention is local."""
+    """Eq. 7 and the weighted average; eqs. 9 and 10 for local attention."""
     energies, near = [], []
     if kind == "local":
         inner = torch.tanh(attention.query.weight @ h_t)
-        p_t = len(memory) / (1 + math.exp(-float(attention.place.weight[0] @ inner)))
+        p_t = len(memory) / (1 + math.exp(-float(attention.position.weight[0] @ inner)))
         sigma = attention.window / 2
         for s in range(len(memory)):
             is_inside = p_t - attention.window <= s <= p_t + attention.window
@@ -54,7 +54,7 @@ def attend(attention, kind, h_t, memory):
 
 
 def gru(cell, x_gates, h):
-    """One step of torch's GRU with these weights; x_gates is what the input gives."""
+    """One step of torch's GRU with these weights; x_gates is the projected input."""
     x, p = x_gates.split(D), (cell.recurrent.weight @ h + cell.recurrent.bias).split(D)
     r, z = torch.sigmoid(x[0] + p[0]), torch.sigmoid(x[1] + p[1])
     return (1 - z) * torch.tanh(x[2] + r * p[2]) + z * h
@@ -63,35 +63,36 @@ def gru(cell, x_gates, h):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("decoder", ["luong", "input_feeding"])
 @torch.no_grad()
-def test_decoders_are_the_papers_equations(kind, decoder):
+def test_decoders_equal_the_papers_equations(kind, decoder):
     torch.manual_seed(0)
     config = AttentionRNNConfig(
-        d_model=D, d_embedding=E, d_attention=3, bidirectional_layers=0, dropout=0.0, readout=TanhConfig(),
+        d_model=D, d_embed=E, d_attention=3, bidirectional_layers=0, dropout=0.0, readout=TanhReadoutConfig(),
         decoder=decoder, attention=KINDS[kind],
     )  # fmt: skip
     model = config.build(VOCAB, VOCAB).double().eval()
     src, tgt = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[2, 7, 8]])
     real, pos = torch.ones_like, torch.zeros_like
-    found = model.hidden(Source(src, real(src).bool(), pos(src)), Target(tgt, real(tgt).bool(), pos(tgt)))[0]
+    output = model.decode_states(Source(src, real(src).bool(), pos(src)), Target(tgt, real(tgt).bool(), pos(tgt)))[0]
 
     cell = model.encoder.layers[0].cell
     h, memory = torch.zeros(D, dtype=torch.float64), []
-    for piece in src[0]:
-        x = model.src_embedding.table.weight[piece] * math.sqrt(E)
-        h = gru(cell, cell.inputs.weight @ x + cell.inputs.bias, h)
+    for token in src[0]:
+        x = model.src_embedding.table.weight[token] * math.sqrt(E)
+        h = gru(cell, cell.input_proj.weight @ x + cell.input_proj.bias, h)
         memory.append(h)
     h = torch.tanh(model.bridges[0].h.weight @ h + model.bridges[0].h.bias)
     feeding = decoder == "input_feeding"
     parts = model.decoder if feeding else model
     cell = (parts.stack if feeding else model.decoder).layers[0].cell
-    fed = torch.zeros(E, dtype=torch.float64)
-    for t, piece in enumerate(tgt[0]):
-        x = model.tgt_embedding.table.weight[piece] * math.sqrt(E)
-        gates = cell.inputs.weight @ x + cell.inputs.bias
-        h = gru(cell, gates + parts.feed.weight @ fed if feeding else gates, h)
+    attentional = torch.zeros(E, dtype=torch.float64)
+    for t, token in enumerate(tgt[0]):
+        x = model.tgt_embedding.table.weight[token] * math.sqrt(E)
+        gates = cell.input_proj.weight @ x + cell.input_proj.bias
+        h = gru(cell, gates + parts.feed_proj.weight @ attentional if feeding else gates, h)
         context, _ = attend(parts.attention, kind, h, memory)
-        fed = torch.tanh(parts.readout.linear.weight @ torch.cat([h, context]) + parts.readout.linear.bias)  # eq. 5
-        assert_close(found[t], fed)
+        readout = parts.readout.linear
+        attentional = torch.tanh(readout.weight @ torch.cat([h, context]) + readout.bias)  # eq. 5
+        assert_close(output[t], attentional)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,11 +102,11 @@ def test_weights_of_several_queries_of_one_sentence(kind):
     attention = KINDS[kind].build(D, D, 3).double()
     values, query = torch.randn(2, 4, D).double(), torch.randn(6, D).double()
     real = torch.tensor([[True, True, True, True], [False, True, True, False]])
-    contexts, weights = attention.unroll(attention.annotate(values, real))(query)
+    contexts, weights = attention.make_attend_fn(attention.project_memory(values, real))(query)
     for row in range(6):
         sentence = row // 3
-        places = real[sentence].nonzero().flatten()
-        context, expected = attend(attention, kind, query[row], values[sentence][places])
+        positions = real[sentence].nonzero().flatten()
+        context, expected = attend(attention, kind, query[row], values[sentence][positions])
         assert_close(contexts[row], context)
-        assert_close(weights[row][places], torch.tensor(expected).double())
+        assert_close(weights[row][positions], torch.tensor(expected).double())
         assert (weights[row][~real[sentence]] == 0).all()

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.softmax import SoftmaxAttention
-from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.positions.alibi import ALiBi
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.deberta import DeBERTaConfig
 from mtkit.layers.positions.rope import LinearScaling, NoScaling, NTKScaling, RoPE, RoPEConfig
 from mtkit.layers.positions.shaw import Shaw
-from mtkit.layers.positions.t5 import T5Bias, bucket
+from mtkit.layers.positions.t5 import T5Bias, relative_position_bucket
 from mtkit.layers.positions.transformer_xl import TransformerXLPosition
 from tests.parity.references import relative_error, shake, transformers_module
 
@@ -28,24 +28,24 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def attend(position: Position, pattern=full, kv_heads: int = H) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """What our kernel gives, and what it was given."""
+    """Output of our kernel on random queries, keys and values, and these."""
     q, k, v, pos = inputs()
     k, v = k[:, :kv_heads], v[:, :kv_heads]
     kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=0.0)
-    y, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
+    y, _ = kernel(q, KVCache.of(k, v, pos, None), None)
     return y, (q, k, v)
 
 
-def test_rope_on_neighbours_is_gptjs():
+def test_interleaved_rope_equals_gptj():
     theirs = transformers_module("models.gptj.modeling_gptj")
     q, _, _, pos = inputs()
     sin, cos = theirs.create_sinusoidal_positions(T, K).unsqueeze(0).chunk(2, dim=-1)
-    truth = theirs.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert relative_error(RoPE(K, base=1e4, divisor=1.0, half_split=False).rotate(q, pos), truth) < 1e-5
+    expected = theirs.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
+    assert relative_error(RoPE(K, base=1e4, divisor=1.0, rotate_half=False).rotate(q, pos), expected) < 1e-5
 
 
 @pytest.mark.parametrize("scaling", [NoScaling(), LinearScaling(factor=4.0), NTKScaling(factor=2.0)])
-def test_half_split_rope_is_llamas(scaling):
+def test_rotate_half_rope_equals_llama(scaling):
     theirs = transformers_module("models.llama.modeling_llama")
     rules = transformers_module("modeling_rope_utils").ROPE_INIT_FUNCTIONS
     rope = {"none": {"rope_type": "default"}, "linear": {"rope_type": "linear", "factor": 4.0}}
@@ -59,55 +59,55 @@ def test_half_split_rope_is_llamas(scaling):
         frequency = theirs.LlamaRotaryEmbedding(config).inv_freq
     q, k, _, pos = inputs()
     angle = pos.unsqueeze(-1) * frequency.repeat(2)
-    truth, _ = theirs.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
-    ours = RoPEConfig(base=500.0, half_split=True, scaling=scaling)
-    found = ours.build(D, Heads(H, H, K), layers=1, causal=False).layers[0].rotate(q, pos)
-    assert relative_error(found, truth) < 1e-5
+    expected, _ = theirs.apply_rotary_pos_emb(q, k, angle.cos(), angle.sin())
+    ours = RoPEConfig(base=500.0, rotate_half=True, scaling=scaling)
+    output = ours.build(D, Heads(H, H, K), layers=1, causal=False).layers[0].rotate(q, pos)
+    assert relative_error(output, expected) < 1e-5
 
 
 @pytest.mark.parametrize("heads", [H, 8, 12])
-def test_causal_alibi_is_blooms(heads):
+def test_causal_alibi_equals_bloom(heads):
     theirs = transformers_module("models.bloom.modeling_bloom")
     q, k, v = torch.randn(3, B, heads, T, K)
     pos = torch.arange(T).expand(B, -1)
     kernel = SoftmaxAttention(position=ALiBi(heads), pattern=causal, dropout=0.0)
-    found, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
+    output, _ = kernel(q, KVCache.of(k, v, pos, None), None)
     bias = theirs.build_alibi_tensor(torch.ones(B, T), heads, torch.float32).view(B, heads, 1, T)
     score = q @ k.mT / math.sqrt(K) + bias
-    truth = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1) @ v
-    assert relative_error(found, truth) < 1e-5
+    expected = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1) @ v
+    assert relative_error(output, expected) < 1e-5
 
 
-def test_symmetric_alibi_is_its_definition():
-    found, (q, k, v) = attend(ALiBi(8 if H == 8 else H))
-    truth = torch.zeros_like(q)
+def test_symmetric_alibi_equals_its_definition():
+    output, (q, k, v) = attend(ALiBi(8 if H == 8 else H))
+    expected = torch.zeros_like(q)
     for h, slope in enumerate([2**-4, 2**-8, 2**-2]):  # two heads of the sequence for 2, then the first for 4
         for i in range(T):
             score = torch.stack([q[:, h, i].mul(k[:, h, j]).sum(-1) / K**0.5 - slope * abs(i - j) for j in range(T)])
-            truth[:, h, i] = (score.softmax(0).unsqueeze(-1) * v[:, h].transpose(0, 1)).sum(0)
-    assert relative_error(found, truth) < 1e-5
+            expected[:, h, i] = (score.softmax(0).unsqueeze(-1) * v[:, h].transpose(0, 1)).sum(0)
+    assert relative_error(output, expected) < 1e-5
 
 
 @pytest.mark.parametrize(("is_causal", "scaled"), [(False, False), (True, False), (True, True)])
-def test_t5_buckets_and_bias_are_theirs(is_causal, scaled):
+def test_t5_buckets_and_bias_equal_t5(is_causal, scaled):
     theirs = transformers_module("models.t5.modeling_t5")
     distances = torch.arange(-300, 301)
-    truth = theirs.T5Attention._relative_position_bucket(-distances, bidirectional=not is_causal)
-    assert bucket(distances, 32, max_distance=128, causal=is_causal).equal(truth)
+    expected = theirs.T5Attention._relative_position_bucket(-distances, bidirectional=not is_causal)
+    assert relative_position_bucket(distances, 32, max_distance=128, causal=is_causal).equal(expected)
     config = theirs.T5Config(d_model=D, d_kv=K, num_heads=H, is_decoder=is_causal, dropout_rate=0.0)
     layer = theirs.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
     ours = T5Bias(H, num_buckets=32, max_distance=128, causal=is_causal, scaled=scaled)
     shake(ours)
     layer.relative_attention_bias.load_state_dict(ours.table.state_dict())
-    found, (q, k, v) = attend(ours, causal if is_causal else full)
+    output, (q, k, v) = attend(ours, causal if is_causal else full)
     score = q @ k.mT / (K**0.5 if scaled else 1) + layer.compute_bias(T, T)
     if is_causal:
         score = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
-    assert relative_error(found, score.softmax(-1) @ v) < 1e-5
+    assert relative_error(output, score.softmax(-1) @ v) < 1e-5
 
 
 @pytest.mark.parametrize("span", [4, 16])
-def test_disentangled_attention_is_debertas(span):
+def test_disentangled_attention_equals_deberta(span):
     theirs = transformers_module("models.deberta.modeling_deberta")
     config = theirs.DebertaConfig(
         hidden_size=D, num_attention_heads=H, relative_attention=True, max_relative_positions=span,
@@ -122,41 +122,41 @@ def test_disentangled_attention_is_debertas(span):
     x = torch.randn(B, T, D)
     relative = theirs.build_relative_position(torch.empty(1, T, K), torch.empty(1, T, K))
     visible = torch.ones(B, 1, T, T, dtype=torch.bool)
-    truth, _ = layer(x, visible, relative_pos=relative, rel_embeddings=ours.table.weight)
+    expected, _ = layer(x, visible, relative_pos=relative, rel_embeddings=ours.table.weight)
     q, k, v = split_heads(layer.in_proj(x), H).chunk(3, dim=-1)
     q, v = q + split_heads(layer.q_bias.view(1, 1, -1), H), v + split_heads(layer.v_bias.view(1, 1, -1), H)
     pos = torch.arange(T).expand(B, -1)
     kernel = SoftmaxAttention(position=ours, pattern=full, dropout=0.0)
-    found, _ = kernel(q, pos, KeyValues.of(k, v, pos, None))
-    assert relative_error(join_heads(found), truth) < 1e-5
+    output, _ = kernel(q, KVCache.of(k, v, pos, None), None)
+    assert relative_error(join_heads(output), expected) < 1e-5
 
 
 @pytest.mark.parametrize("clip", [2, 16])
-def test_shaw_is_the_papers_equations(clip):
+def test_shaw_equals_the_papers_equations(clip):
     """Equations 3 and 4, one pair at a time."""
     ours = Shaw(K, clip)
     shake(ours)
-    found, (q, k, v) = attend(ours)
-    truth = torch.zeros_like(q)
+    output, (q, k, v) = attend(ours)
+    expected = torch.zeros_like(q)
     for i in range(T):
         index = [max(-clip, min(clip, j - i)) + clip for j in range(T)]
         score = [(q[:, :, i] * (k[:, :, j] + ours.key.weight[n])).sum(-1) / K**0.5 for j, n in enumerate(index)]
         weight = torch.stack(score).softmax(0)
         for j, n in enumerate(index):
-            truth[:, :, i] += weight[j].unsqueeze(-1) * (v[:, :, j] + ours.value.weight[n])
-    assert relative_error(found, truth) < 1e-5
+            expected[:, :, i] += weight[j].unsqueeze(-1) * (v[:, :, j] + ours.value.weight[n])
+    assert relative_error(output, expected) < 1e-5
 
 
 @pytest.mark.parametrize("kv_heads", [H, 1])
 @pytest.mark.parametrize("pattern", [causal, full])
-def test_transformer_xl_is_the_papers_equation(pattern, kv_heads):
+def test_transformer_xl_equals_the_papers_equation(pattern, kv_heads):
     """The four terms of section 3.3, one pair at a time."""
     ours = TransformerXLPosition(D, H, K)
     shake(ours)
-    found, (q, k, v) = attend(ours, pattern, kv_heads)
+    output, (q, k, v) = attend(ours, pattern, kv_heads)
     k, v = k.expand(-1, H, -1, -1), v.expand(-1, H, -1, -1)
     u, w = ours.content.weight, ours.position.weight
-    truth = torch.zeros_like(q)
+    expected = torch.zeros_like(q)
     for i in range(T):
         scores = []
         for j in range(i + 1 if pattern is causal else T):
@@ -167,5 +167,5 @@ def test_transformer_xl_is_the_papers_equation(pattern, kv_heads):
             c, d = (u * k[:, :, j]).sum(-1), (w * relative).sum(-1)
             scores.append((a + b + c + d) / K**0.5)
         weight = torch.stack(scores, dim=-1).softmax(-1)  # [B, H, S]
-        truth[:, :, i] = (weight.unsqueeze(2) @ v[:, :, : weight.size(-1)]).squeeze(2)
-    assert relative_error(found, truth) < 1e-5
+        expected[:, :, i] = (weight.unsqueeze(2) @ v[:, :, : weight.size(-1)]).squeeze(2)
+    assert relative_error(output, expected) < 1e-5

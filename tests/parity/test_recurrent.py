@@ -12,21 +12,21 @@ D_IN, D, B, T = 5, 8, 3, 6
 
 
 def lstm_from_torch(theirs, suffix=""):
-    """Torch has the gates in the order i, f, g, o and two biases of which only the sum matters."""
+    """Torch orders the gates i, f, g, o, and has two biases, whose sum is ours."""
     cell = LSTMCell(D_IN, D)
     order = torch.cat([torch.arange(D) + D * gate for gate in (0, 1, 3, 2)])
     with torch.no_grad():
-        cell.inputs.weight.copy_(theirs.get_parameter("weight_ih_l0" + suffix)[order])
+        cell.input_proj.weight.copy_(theirs.get_parameter("weight_ih_l0" + suffix)[order])
         cell.recurrent.weight.copy_(theirs.get_parameter("weight_hh_l0" + suffix)[order])
         bias = theirs.get_parameter("bias_ih_l0" + suffix) + theirs.get_parameter("bias_hh_l0" + suffix)
-        cell.inputs.bias.copy_(bias[order])
+        cell.input_proj.bias.copy_(bias[order])
     return cell
 
 
 def gru_from_torch(theirs, suffix=""):
     cell = GRUCell(D_IN, D)
     with torch.no_grad():
-        for layer, kind in ((cell.inputs, "ih"), (cell.recurrent, "hh")):
+        for layer, kind in ((cell.input_proj, "ih"), (cell.recurrent, "hh")):
             layer.weight.copy_(theirs.get_parameter(f"weight_{kind}_l0{suffix}"))
             layer.bias.copy_(theirs.get_parameter(f"bias_{kind}_l0{suffix}"))
     return cell
@@ -36,7 +36,7 @@ CELLS = {"lstm": (nn.LSTM, lstm_from_torch), "gru": (nn.GRU, gru_from_torch)}
 
 
 @pytest.mark.parametrize("kind", CELLS)
-def test_whole_sequence_and_its_gradients_are_torchs(kind):
+def test_whole_sequence_and_gradients_equal_torch(kind):
     torch.manual_seed(0)
     theirs_type, convert = CELLS[kind]
     theirs = theirs_type(D_IN, D, batch_first=True)
@@ -63,7 +63,7 @@ def test_whole_sequence_and_its_gradients_are_torchs(kind):
 
 
 @pytest.mark.parametrize("kind", CELLS)
-def test_both_directions_with_padding_are_torchs_packed_sequences(kind):
+def test_bidirectional_layer_with_padding_equals_torchs_packed_sequences(kind):
     torch.manual_seed(0)
     theirs_type, convert = CELLS[kind]
     theirs = theirs_type(D_IN, D, batch_first=True, bidirectional=True)
@@ -73,34 +73,34 @@ def test_both_directions_with_padding_are_torchs_packed_sequences(kind):
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     expected, end = theirs(packed)
     expected, _ = nn.utils.rnn.pad_packed_sequence(expected, batch_first=True)
-    found, ends = ours(x, real)
-    assert_close(found[real], expected[real])
+    output, ends = ours(x, real)
+    assert_close(output[real], expected[real])
     h = end[0] if kind == "lstm" else end
     assert_close(torch.stack([state.h for state in ends]), h)
 
 
 @pytest.mark.parametrize("make", [LSTMCell, GRUCell, ResetBeforeGRUCell])
-def test_step_by_step_is_the_whole_sequence(make):
+def test_steps_equal_the_whole_sequence(make):
     torch.manual_seed(0)
     layer = RecurrentLayer(make(D_IN, D))
     x = torch.randn(B, T, D_IN)
     whole, end = layer(x)
-    state = layer.cell.zeros(x)
+    state = layer.cell.zero_state(x)
     for t in range(T):
-        state = layer.advance(x[:, t], state)
+        state = layer.step(x[:, t], state)
         assert_close(state.h, whole[:, t])
     assert_close(state.h, end.h)
 
 
-def test_gru_of_the_paper_is_its_equations():
-    """Bahdanau et al. 2015, appendix A.1.1, one number at a time; the paper's z is one less ours."""
+def test_reset_before_gru_equals_the_papers_equations():
+    """Bahdanau et al. 2015, appendix A.1.1, as scalar loops; the paper's z is 1 - z here."""
     torch.manual_seed(0)
     cell = ResetBeforeGRUCell(D_IN, D).double()
-    nn.init.normal_(cell.inputs.bias)
+    nn.init.normal_(cell.input_proj.bias)
     x, h = torch.randn(1, D_IN, dtype=torch.float64), torch.randn(1, D, dtype=torch.float64)
-    found = RecurrentLayer(cell).advance(x, CellState(h)).h
-    w_r, w_z, w = cell.inputs.weight.detach().split(D)
-    b_r, b_z, b = cell.inputs.bias.detach().split(D)
+    output = RecurrentLayer(cell).step(x, CellState(h)).h
+    w_r, w_z, w = cell.input_proj.weight.detach().split(D)
+    b_r, b_z, b = cell.input_proj.bias.detach().split(D)
     u_r, u_z = cell.recurrent_gates.weight.detach().split(D)
     u = cell.recurrent_candidate.weight.detach()
 
@@ -111,4 +111,4 @@ def test_gru_of_the_paper_is_its_equations():
     for i in range(D):
         z = 1 - sigmoid(w_z[i] @ x[0] + u_z[i] @ h[0] + b_z[i])
         candidate = torch.tanh(w[i] @ x[0] + sum(u[i, j] * r[j] * h[0, j] for j in range(D)) + b[i])
-        assert_close(found[0, i], (1 - z) * h[0, i] + z * candidate)
+        assert_close(output[0, i], (1 - z) * h[0, i] + z * candidate)

@@ -1,4 +1,4 @@
-"""The Transformer's parts against torch's own, with the same weights."""
+"""Layers of the Transformer against those of torch, with the same weights."""
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.multi_head import Heads, SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention
-from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
+from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.norms.residual import PostNorm, PostNormConfig, PreNormConfig
 from mtkit.layers.positions.base import Position
 from mtkit.models.transformer.config import TransformerConfig
@@ -24,7 +24,7 @@ def relative_error(found: Tensor, truth: Tensor) -> float:
 
 
 def ragged(batch: int, length: int) -> tuple[Tensor, Tensor]:
-    """Real places [B, length] of sentences that end at different places, and their positions."""
+    """Mask [B, length] of the real tokens of sentences of different lengths, and their positions."""
     ends = torch.arange(length, length - 2 * batch, -2).clamp(min=1)
     pos = torch.arange(length).expand(batch, -1)
     return pos < ends.unsqueeze(1), pos
@@ -43,13 +43,13 @@ def copy_cross(ours: CrossAttention, theirs: nn.MultiheadAttention) -> None:
 
 
 def shake(module: nn.Module) -> None:
-    """Give every parameter, biases and norms too, a value that a mistake would show."""
+    """Change every parameter, biases and norms too, so that none has its neutral initial value."""
     for p in module.parameters():
         p.data.add_(0.1 * torch.randn_like(p))
 
 
 @pytest.mark.parametrize("pattern", [full, causal])
-def test_self_attention_is_torchs(pattern):
+def test_self_attention_equals_torch(pattern):
     kernel = SoftmaxAttention(position=Position(), pattern=pattern, dropout=0.0)
     ours = SelfAttention(D, Heads(H, H, D // H), position=Position(), kernel=kernel)
     theirs = nn.MultiheadAttention(D, H, batch_first=True)
@@ -62,19 +62,20 @@ def test_self_attention_is_torchs(pattern):
     assert relative_error(found[real], truth[real]) < 1e-5
 
 
-def test_kernel_is_torchs_fused_attention_with_grouped_heads():
-    kernel = SoftmaxAttention(position=Position(), pattern=full, dropout=0.0)
+def test_grouped_heads_equal_torchs_fused_attention():
+    attention = DotProductAttention(Position(), 0.0)
     q, k, v = torch.randn(B, H, T, 4), torch.randn(B, 2, S, 4), torch.randn(B, 2, S, 4)
     real, pos = ragged(B, S)
-    found, weights = kernel(q, torch.arange(T).expand(B, -1), KeyValues.of(k, v, pos, real))
+    q_pos, keys = torch.arange(T).expand(B, -1), KVCache.of(k, v, pos, real)
+    found, weights = attention(q, q_pos, keys, keys.visible(full, q_pos))
     truth = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=real[:, None, None], enable_gqa=True)
     assert relative_error(found, truth) < 1e-5
     assert torch.allclose(weights.sum(-1), torch.ones(B, H, T))
 
 
 @pytest.mark.parametrize("norm", [PreNormConfig(), PostNormConfig()])
-def test_encoder_layer_is_torchs(norm):
-    config = TransformerConfig(d_model=D, d_ff=FF, num_heads=H, dropout=0.0, norm=norm)
+def test_encoder_layer_equals_torch(norm):
+    config = TransformerConfig(d_model=D, d_ff=FF, num_heads=H, dropout=0.0, residual=norm)
     ours: EncoderLayer = config.build(V, V).encoder[0]
     theirs = nn.TransformerEncoderLayer(
         D, H, FF, dropout=0.0, batch_first=True, norm_first=isinstance(norm, PreNormConfig)
@@ -83,16 +84,16 @@ def test_encoder_layer_is_torchs(norm):
     copy_self(ours.attention, theirs.self_attn)
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    theirs.norm1.load_state_dict(ours.attention_joint.norm.state_dict())
-    theirs.norm2.load_state_dict(ours.feed_forward_joint.norm.state_dict())
+    theirs.norm1.load_state_dict(ours.attention_residual.norm.state_dict())
+    theirs.norm2.load_state_dict(ours.feed_forward_residual.norm.state_dict())
     x, (real, pos) = torch.randn(B, S, D), ragged(B, S)
     truth = theirs(x, src_key_padding_mask=~real)
     assert relative_error(ours(x, pos, real)[real], truth[real]) < 1e-5
 
 
 @pytest.mark.parametrize("norm", [PreNormConfig(), PostNormConfig()])
-def test_decoder_layer_is_torchs(norm):
-    config = TransformerConfig(d_model=D, d_ff=FF, num_heads=H, dropout=0.0, norm=norm)
+def test_decoder_layer_equals_torch(norm):
+    config = TransformerConfig(d_model=D, d_ff=FF, num_heads=H, dropout=0.0, residual=norm)
     ours: DecoderLayer = config.build(V, V).decoder[0]
     theirs = nn.TransformerDecoderLayer(
         D, H, FF, dropout=0.0, batch_first=True, norm_first=isinstance(norm, PreNormConfig)
@@ -102,9 +103,9 @@ def test_decoder_layer_is_torchs(norm):
     copy_cross(ours.cross_attention, theirs.multihead_attn)
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    joints = (ours.attention_joint, ours.cross_joint, ours.feed_forward_joint)
-    for joint, norm_of_theirs in zip(joints, (theirs.norm1, theirs.norm2, theirs.norm3), strict=True):
-        norm_of_theirs.load_state_dict(joint.norm.state_dict())
+    residuals = (ours.attention_residual, ours.cross_attention_residual, ours.feed_forward_residual)
+    for residual, norm_of_theirs in zip(residuals, (theirs.norm1, theirs.norm2, theirs.norm3), strict=True):
+        norm_of_theirs.load_state_dict(residual.norm.state_dict())
     x, memory, (real, pos) = torch.randn(B, T, D), torch.randn(B, S, D), ragged(B, S)
     hidden = torch.triu(torch.ones(T, T, dtype=torch.bool), 1)
     truth = theirs(x, memory, tgt_mask=hidden, memory_key_padding_mask=~real)
@@ -115,10 +116,10 @@ def test_decoder_layer_is_torchs(norm):
     assert weights.masked_select(~real[:, None, None].expand_as(weights)).eq(0).all()
 
 
-def test_whole_post_norm_model_is_torchs():
+def test_whole_post_norm_model_equals_torch():
     """nn.Transformer with the paper's layout, embeddings and positions computed here from the paper's formulas."""
     config = TransformerConfig(
-        d_model=D, d_ff=FF, num_heads=H, encoder_layers=2, decoder_layers=2, dropout=0.0, norm=PostNormConfig()
+        d_model=D, d_ff=FF, num_heads=H, encoder_layers=2, decoder_layers=2, dropout=0.0, residual=PostNormConfig()
     )
     ours = config.build(V, V)
     theirs = nn.Transformer(D, H, 2, 2, FF, dropout=0.0, batch_first=True)
@@ -139,16 +140,16 @@ def test_whole_post_norm_model_is_torchs():
         tgt_key_padding_mask=~tgt_real,
         memory_key_padding_mask=~src_real,
     )
-    assert relative_error(ours.hidden(source, target)[tgt_real], truth[tgt_real]) < 1e-5
+    assert relative_error(ours.decode_states(source, target)[tgt_real], truth[tgt_real]) < 1e-5
 
 
 def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: nn.Module) -> None:
     copy_self(ours.attention, theirs.self_attn)
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    joints = [joint for joint in ours.children() if isinstance(joint, PostNorm)]
-    for number, joint in enumerate(joints, start=1):
-        getattr(theirs, f"norm{number}").load_state_dict(joint.norm.state_dict())
+    residuals = [residual for residual in ours.children() if isinstance(residual, PostNorm)]
+    for number, residual in enumerate(residuals, start=1):
+        getattr(theirs, f"norm{number}").load_state_dict(residual.norm.state_dict())
 
 
 def embed_as_the_paper(model: Transformer, ids: Tensor) -> Tensor:

@@ -1,17 +1,33 @@
-"""Errors as other processes see them."""
+"""Pickling of errors, and their messages."""
 
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
-from mtkit.errors import DamagedError, Interrupted, MissingExtraError, MtkitError, UsageError
+from mtkit.errors import DamagedError, FormatError, Interrupted, MissingExtraError, MtkitError, UsageError
 
 
 @pytest.mark.parametrize(
-    "error", [UsageError("a"), DamagedError("a", "b"), MissingExtraError("moses", "sacremoses"), Interrupted(15, "c")]
+    "error",
+    [
+        UsageError("a"),
+        DamagedError("a", "b"),
+        FormatError(Path("a"), "0.1.0", "in format 1", "train it again"),
+        MissingExtraError("moses", "sacremoses"),
+        Interrupted(15, "c"),
+    ],
 )
-def test_an_error_goes_from_process_to_process_as_it_is(error: MtkitError) -> None:
-    there = pickle.loads(pickle.dumps(error))
-    assert (type(there), str(there), vars(there)) == (type(error), str(error), vars(error))
+def test_pickling_keeps_type_message_and_attributes(error: MtkitError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+def test_a_format_error_names_both_versions_and_the_remedy() -> None:
+    error = FormatError(Path("m"), "0.1.0", "in format 1, but mtkit 0.2.0 reads format 2", "train it again")
+    assert error.exit_code == 65
+    assert str(error) == (
+        "m: written by mtkit 0.1.0 in format 1, but mtkit 0.2.0 reads format 2; train it again, or use mtkit 0.1.0"
+    )

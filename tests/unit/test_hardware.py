@@ -1,4 +1,4 @@
-"""What the machine says of its memory, read from files like those of Linux."""
+"""Free and peak memory, read from files in the format of Linux."""
 
 import platform
 import subprocess
@@ -21,22 +21,22 @@ def machine(monkeypatch, folder, *, available=None, limit=None, used=0):
     monkeypatch.setattr(hardware, "CGROUP", folder)
 
 
-def test_what_is_available(monkeypatch, tmp_path):
+def test_free_memory_is_mem_available(monkeypatch, tmp_path):
     machine(monkeypatch, tmp_path, available=1000, limit="max")
     assert hardware.free_memory(CPU) == 1000 * 1024
 
 
-def test_a_container_may_have_less(monkeypatch, tmp_path):
+def test_free_memory_respects_the_limit_of_a_container(monkeypatch, tmp_path):
     machine(monkeypatch, tmp_path, available=1000, limit=500_000, used=200_000)
     assert hardware.free_memory(CPU) == 300_000
 
 
-def test_where_nobody_says_it_is_half_of_all(monkeypatch, tmp_path):
+def test_unknown_free_memory_is_half_of_the_ram(monkeypatch, tmp_path):
     machine(monkeypatch, tmp_path)
     assert 0 < hardware.free_memory(CPU) < sys.maxsize
 
 
-def test_the_most_so_far_never_falls():
+def test_peak_memory_never_decreases():
     before = hardware.peak_memory(CPU)
     block = torch.ones(20_000_000)  # 80 MB
     after = hardware.peak_memory(CPU)
@@ -44,14 +44,14 @@ def test_the_most_so_far_never_falls():
     assert 0 < before <= after <= hardware.peak_memory(CPU)
 
 
-TAKE_AND_GIVE_BACK = """
+ALLOCATE_AND_FREE = """
 import resource
 import torch
-from mtkit.hardware import keep_memory
+from mtkit.hardware import tune_malloc
 
-assert keep_memory()
-for turn in range(12):
-    if turn == 2:
+assert tune_malloc()
+for repeat in range(12):
+    if repeat == 2:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     blocks = [torch.ones(1 << 20) for _ in range(16)]
     del blocks
@@ -60,6 +60,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
-def test_memory_is_kept():
-    done = subprocess.run([sys.executable, "-c", TAKE_AND_GIVE_BACK], check=True, capture_output=True)
-    assert int(done.stdout) < 16 * (4 << 20) // 4096 // 2  # half the pages of one turn
+def test_freed_memory_is_reused_without_page_faults():
+    done = subprocess.run([sys.executable, "-c", ALLOCATE_AND_FREE], check=True, capture_output=True)
+    assert int(done.stdout) < 16 * (4 << 20) // 4096 // 2  # half the pages of one repeat

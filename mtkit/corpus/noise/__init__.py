@@ -1,4 +1,11 @@
-"""The kinds of noise that a recipe can ask for."""
+"""Noise on monolingual text: the source is a corrupted sentence, the target its restoration.
+
+noise: the protocol of noise functions, their vocabulary, and the corpus that applies one.
+row_rng: random numbers for ragged rows, reproducible for each sentence.
+mlm: masked language modelling (BERT), for the encoder alone.
+span_corruption: removed spans and sentinels (T5).
+bart: infilling, masking, deletion and sentence permutation (BART).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.corpus.noise.bart import BartNoiseConfig
-from mtkit.corpus.noise.mlm import MaskNoiseConfig
-from mtkit.corpus.noise.span_corruption import SpanNoiseConfig
+from mtkit.corpus.noise.mlm import MLMMaskingConfig
+from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 
-NoiseConfig = Annotated[SpanNoiseConfig | BartNoiseConfig | MaskNoiseConfig, Field(discriminator="kind")]
+NoiseConfig = Annotated[SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig, Field(discriminator="kind")]

@@ -1,116 +1,120 @@
-"""Text with gaps and out of order, to be written anew as a whole."""
+"""BART's noise: infilling, token masking, token deletion and sentence permutation; the target is the whole text."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from mtkit.corpus.noise.noise import Noised, NoisePieces
-from mtkit.corpus.noise.row_rng import Draws, Flags, places
-from mtkit.corpus.order.ragged import Ragged, offsets_of
+from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
+from mtkit.corpus.noise.row_rng import BoolArray, RowRandom, ragged_index
+from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 
-_ORDER, _LENGTH, _GAP, _DELETED, _MASKED = range(5)  # streams of draws
+_ORDER, _LENGTH, _GAP, _DELETED, _MASKED = range(5)  # streams of random numbers
 
-
-Share = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BartNoiseConfig:
-    """Fill gaps and find the order again (see BartNoise); the target is the whole text."""
+    """Fill gaps and restore the order (see BartNoise); the target is the whole text."""
 
     kind: Literal["bart"] = "bart"
-    infill: Share = 0.3  # of the pieces vanish in gaps; Lewis et al. 2020, sec. 5.1
-    mean_span: Annotated[float, Field(gt=0, le=50)] = 3.0  # pieces a gap; ibidem, sec. 2.2
-    mask: Share = 0.0  # of the pieces are masked one by one (token masking)
-    delete: Share = 0.0  # of the pieces vanish without a trace (token deletion)
-    permute_sentences: bool = True  # of lines with several
+    trains_encoder_only: ClassVar[bool] = False
+    infilling_rate: Rate = 0.3  # share of the tokens removed in spans; Lewis et al. 2020, sec. 5.1
+    mean_span_length: Annotated[float, Field(gt=0, le=50)] = 3.0  # tokens; Lewis et al. 2020, sec. 2.2
+    masking_rate: Rate = 0.0  # share of the tokens masked one by one (token masking)
+    deletion_rate: Rate = 0.0  # share of the tokens removed without a mask (token deletion)
+    permute_sentences: bool = True  # shuffle the sentences of a line that has several
 
     def __post_init__(self) -> None:
-        if not (self.infill or self.mask or self.delete or self.permute_sentences):
-            raise ValueError("infill: nothing is disturbed, so that nothing is learned; set one of the shares above 0")
+        if not (self.infilling_rate or self.masking_rate or self.deletion_rate or self.permute_sentences):
+            raise ValueError("infilling_rate: all noise is turned off; set one of the rates above 0")
 
-    def build(self, pieces: NoisePieces) -> BartNoise:
-        """The noise."""
-        return BartNoise(pieces, self)
+    def build(self, vocab: NoiseVocab) -> BartNoise:
+        """The noise function."""
+        return BartNoise(vocab, self)
 
 
 class BartNoise:
-    """Sentences in another order, spans replaced by one mask each, pieces deleted or masked: in this order.
+    """Sentence permutation, text infilling, token deletion and token masking, in this order.
 
-    Lewis et al. 2020, sec. 2.2, https://arxiv.org/abs/1910.13461 Spans have Poisson lengths; one of length 0 is a mask
-    put in. Exactly round(infill · n) pieces vanish in them: the last span is cut to fit, and that of the last draw
-    there may be (one for each such piece) takes what is left, so that a sentence never grows. Where the gaps are is
-    uniform over all arrangements of gaps among the pieces that stay.
+    Lewis et al. 2020, sec. 2.2, https://arxiv.org/abs/1910.13461 Each span is replaced by one mask. Span lengths are
+    Poisson distributed; a span of length 0 inserts a mask. Exactly round(infilling_rate · n) tokens are removed: the
+    last span is cut to fit. At most that many spans are drawn, and the last one allowed takes all that is left, so that
+    a sentence never gets longer. All arrangements of the spans among the remaining tokens are equally likely.
 
     Args:
-        pieces: of the vocabulary.
-        config: the shares.
+        vocab: the vocabulary.
+        config: the rates.
     """
 
-    def __init__(self, pieces: NoisePieces, config: BartNoiseConfig) -> None:
-        self.pieces = pieces
+    def __init__(self, vocab: NoiseVocab, config: BartNoiseConfig) -> None:
+        self.vocab = vocab
         self.config = config
 
-    def __call__(self, rows: Ragged, draws: Draws) -> Noised:
+    def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """See Noise."""
-        config, left = self.config, Ragged(rows.flat.astype(np.int64), rows.offsets)
+        config, src = self.config, Ragged(rows.flat.astype(np.int64), rows.offsets)
         if config.permute_sentences:
-            left = self._permuted(left, draws)
-        if config.infill:
-            left = self._infilled(left, draws)
-        if config.delete:
-            left = _only(left, draws.units(left.lengths, _DELETED) >= config.delete)
-        if config.mask:
-            hidden = draws.units(left.lengths, _MASKED) < config.mask
-            left = Ragged(np.where(hidden, self.pieces.mask, left.flat), left.offsets)
-        return Noised(left, rows)
+            src = self._permute_sentences(src, rng)
+        if config.infilling_rate:
+            src = self._infill(src, rng)
+        if config.deletion_rate:
+            src = _select(src, rng.uniform(src.lengths, _DELETED) >= config.deletion_rate)
+        if config.masking_rate:
+            masked = rng.uniform(src.lengths, _MASKED) < config.masking_rate
+            src = Ragged(np.where(masked, self.vocab.mask, src.flat), src.offsets)
+        return NoisedBatch(src, rows)
 
-    def _permuted(self, rows: Ragged, draws: Draws) -> Ragged:
-        """The sentences of each line in a random order; one ends where a word begins after a mark that ends it."""
-        row, place = places(rows.lengths)
+    def _permute_sentences(self, rows: Ragged, rng: RowRandom) -> Ragged:
+        """Shuffle the sentences of each line; a sentence ends where a word starts after an end mark."""
+        row, column = ragged_index(rows.lengths)
         ids = rows.flat
-        begins = place > 0  # a further sentence of its line
-        begins[1:] &= self.pieces.ends_sentence[ids[:-1]] & self.pieces.begins_word[ids[1:]]
-        counts = np.bincount(row[begins], minlength=len(rows)) + (rows.lengths > 0)  # [R] sentences
-        sentence = np.cumsum(begins | (place == 0)) - 1  # [T]
-        key = draws.units(counts, _ORDER)[sentence]
-        return Ragged(ids[np.lexsort((place, key, row))], rows.offsets)
+        starts_sentence = column > 0  # the second and further sentences of each line
+        starts_sentence[1:] &= self.vocab.ends_sentence[ids[:-1]] & self.vocab.starts_word[ids[1:]]
+        counts = np.bincount(row[starts_sentence], minlength=len(rows)) + (rows.lengths > 0)  # [R] sentences
+        sentence = np.cumsum(starts_sentence | (column == 0)) - 1  # [T]
+        key = rng.uniform(counts, _ORDER)[sentence]
+        return Ragged(ids[np.lexsort((column, key, row))], rows.offsets)
 
-    def _infilled(self, rows: Ragged, draws: Draws) -> Ragged:
+    def _infill(self, rows: Ragged, rng: RowRandom) -> Ragged:
         lengths = rows.lengths
-        vanish = np.rint(lengths * self.config.infill).astype(np.int64)  # [R]
-        row, place = places(vanish)  # of the draws of lengths
-        drawn = np.searchsorted(self._poisson, draws.units(vanish, _LENGTH), side="right")
-        total = np.cumsum(drawn) - offsets_of(np.bincount(row, drawn, len(rows)).astype(np.int64))[:-1][row]
-        before = total - drawn  # how much has vanished when this length was drawn
-        left = vanish[row] - before
-        drawn = np.where(place == vanish[row] - 1, left, np.minimum(drawn, left))
-        is_used = left > 0
-        gaps = np.bincount(row[is_used], minlength=len(rows))  # [R]
-        things = lengths - vanish + gaps  # [R] pieces that stay, and gaps
-        is_gap = draws.some(things, gaps, _GAP)
-        width = np.ones(len(is_gap), dtype=np.int64)
-        width[is_gap] = drawn[is_used]
-        ids = np.append(rows.flat, self.pieces.mask)[offsets_of(width)[:-1]]  # a gap at the end may begin behind it
-        ids[is_gap] = self.pieces.mask
-        return Ragged(ids, offsets_of(things))
+        num_removed = np.rint(lengths * self.config.infilling_rate).astype(np.int64)  # [R]
+        # One length is drawn for each token to remove: with at least one token a span, no row needs more spans.
+        row, column = ragged_index(num_removed)
+        span = np.searchsorted(self._poisson_cdf, rng.uniform(num_removed, _LENGTH), side="right")
+        total = np.cumsum(span) - lengths_to_offsets(np.bincount(row, span, len(rows)).astype(np.int64))[:-1][row]
+        before = total - span  # tokens of the row that the earlier spans removed
+        left = num_removed[row] - before
+        span = np.where(column == num_removed[row] - 1, left, np.minimum(span, left))
+        is_used = left > 0  # spans drawn after all tokens are removed do not exist
+        num_spans = np.bincount(row[is_used], minlength=len(rows))  # [R]
+        # A corrupted row is a sequence of remaining tokens and masks; choosing the places of the masks in it makes all
+        # arrangements equally likely.
+        new_lengths = lengths - num_removed + num_spans  # [R]
+        is_mask = rng.choose_k(new_lengths, num_spans, _GAP)
+        width = np.ones(len(is_mask), dtype=np.int64)  # tokens of the original that each element stands for
+        width[is_mask] = span[is_used]
+        # The mask is appended because a span of length 0 at the very end starts behind the last token.
+        ids = np.append(rows.flat, self.vocab.mask)[lengths_to_offsets(width)[:-1]]
+        ids[is_mask] = self.vocab.mask
+        return Ragged(ids, lengths_to_offsets(new_lengths))
 
     @cached_property
-    def _poisson(self) -> NDArray[np.float64]:
-        """P(length <= k) for k = 0, 1, ..., as far as numbers reach."""
-        mean = self.config.mean_span
+    def _poisson_cdf(self) -> NDArray[np.float64]:
+        """P(length <= k) for k = 0, 1, ..., up to 20 standard deviations above the mean."""
+        mean = self.config.mean_span_length
         counts = range(int(mean + 20 * math.sqrt(mean) + 20))
         return np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in counts])
 
 
-def _only(rows: Ragged, kept: Flags) -> Ragged:
-    """The elements at which `kept` [T] is True."""
-    lengths = np.bincount(places(rows.lengths).row[kept], minlength=len(rows))
-    return Ragged(rows.flat[kept], offsets_of(lengths))
+def _select(rows: Ragged, selected: BoolArray) -> Ragged:
+    """The elements at which `selected` [T] is True."""
+    lengths = np.bincount(ragged_index(rows.lengths).row[selected], minlength=len(rows))
+    return Ragged(rows.flat[selected], lengths_to_offsets(lengths))

@@ -1,61 +1,72 @@
-"""Hidden pieces, to be guessed from what stands around them."""
+"""Masked language modelling: the encoder predicts hidden tokens from their context."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from mtkit.corpus.noise.noise import Noised, NoisePieces
-from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
+from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 
-_CHOSEN, _FATE, _OTHER = range(3)  # streams of draws
+_CHOSEN, _ACTION, _REPLACEMENT = range(3)  # streams of random numbers
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
-Share = Annotated[float, Field(ge=0, le=1)]
+class MLMMasking:
+    """BERT's masking: of the chosen tokens most become the mask, some a random token, and the rest stay.
 
-
-class MaskNoise:
-    """Of the chosen pieces most are masked, some become random ones, the rest stay. All chosen ones are asked for.
-
-    Devlin et al. 2019, sec. 3.1 and appendix A.1, https://arxiv.org/abs/1810.04805 (80, 10 and 10%). round(rate · n)
-    of n pieces are chosen, at least one, every choice equally likely; random pieces are uniform over those of text.
+    Devlin et al. 2019, sec. 3.1 and appendix A.1, https://arxiv.org/abs/1810.04805 (80, 10 and 10%). Of n tokens
+    round(masking_rate · n) are chosen, at least one, all choices equally likely. Random tokens are uniform over those
+    of text. The loss covers the chosen tokens.
     """
 
-    def __init__(self, pieces: NoisePieces, *, rate: float, masked: float, random: float) -> None:
-        self.pieces = pieces
-        self.rate = rate
-        self.masked = masked
-        self.random = random
+    def __init__(
+        self, vocab: NoiseVocab, *, masking_rate: float, mask_replace_prob: float, random_replace_prob: float
+    ) -> None:
+        self.vocab = vocab
+        self.masking_rate = masking_rate
+        self.mask_replace_prob = mask_replace_prob
+        self.random_replace_prob = random_replace_prob
 
-    def __call__(self, rows: Ragged, draws: Draws) -> Noised:
+    def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """See Noise; both sides have the same lengths."""
-        lengths, text = rows.lengths, self.pieces.text
-        counts = np.minimum(np.maximum(np.rint(lengths * self.rate), 1), lengths).astype(np.int64)  # [R]
-        chosen = draws.some(lengths, counts, _CHOSEN)  # [T], as all below
-        fate = draws.units(lengths, _FATE)
-        others = text[(draws.units(lengths, _OTHER) * len(text)).astype(np.int64)]
-        ids = np.where(chosen & (fate < self.masked + self.random), others, rows.flat)
-        ids[chosen & (fate < self.masked)] = self.pieces.mask
-        return Noised(Ragged(ids, rows.offsets), rows, Ragged(chosen, rows.offsets))
+        lengths, text_ids = rows.lengths, self.vocab.text_ids
+        counts = np.minimum(np.maximum(np.rint(lengths * self.masking_rate), 1), lengths).astype(np.int64)  # [R]
+        chosen = rng.choose_k(lengths, counts, _CHOSEN)  # [T], as all below
+        action = rng.uniform(lengths, _ACTION)
+        others = text_ids[(rng.uniform(lengths, _REPLACEMENT) * len(text_ids)).astype(np.int64)]
+        ids = np.where(chosen & (action < self.mask_replace_prob + self.random_replace_prob), others, rows.flat)
+        ids[chosen & (action < self.mask_replace_prob)] = self.vocab.mask
+        return NoisedBatch(Ragged(ids, rows.offsets), rows, Ragged(chosen, rows.offsets))
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskNoiseConfig:
-    """Hide pieces (see MaskNoise); for training.objective.kind masked_language_model."""
+class MLMMaskingConfig:
+    """Mask tokens (see MLMMasking); for training.objective.kind masked_lm."""
 
-    kind: Literal["masks"] = "masks"
-    rate: Annotated[float, Field(gt=0, le=1)] = 0.15  # of the pieces are asked for
-    masked: Share = 0.8  # of these are hidden
-    random: Share = 0.1  # of these are others; the rest stays, as nothing is hidden in translation
+    kind: Literal["mlm"] = "mlm"
+    trains_encoder_only: ClassVar[bool] = True
+    masking_rate: Annotated[float, Field(gt=0, le=1)] = 0.15  # share of the tokens that are predicted
+    mask_replace_prob: Probability = 0.8  # of these, share replaced by the mask token
+    random_replace_prob: Probability = 0.1  # of these, share replaced by a random token; the rest stays unchanged
 
     def __post_init__(self) -> None:
-        if self.masked + self.random > 1:
-            raise ValueError(f"random: {self.random} and masked {self.masked} are more than 1 together; lower one")
+        if self.mask_replace_prob + self.random_replace_prob > 1:
+            raise ValueError(
+                f"random_replace_prob: {self.random_replace_prob} and mask_replace_prob {self.mask_replace_prob} sum "
+                "to more than 1; lower one"
+            )
 
-    def build(self, pieces: NoisePieces) -> MaskNoise:
-        """The noise."""
-        return MaskNoise(pieces, rate=self.rate, masked=self.masked, random=self.random)
+    def build(self, vocab: NoiseVocab) -> MLMMasking:
+        """The noise function."""
+        return MLMMasking(
+            vocab,
+            masking_rate=self.masking_rate,
+            mask_replace_prob=self.mask_replace_prob,
+            random_replace_prob=self.random_replace_prob,
+        )

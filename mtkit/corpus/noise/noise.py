@@ -1,4 +1,4 @@
-"""What is done to monolingual text so that there is something to learn from it: its restoration."""
+"""Noise functions on monolingual text, and the corpus whose sentences training restores from noise."""
 
 from __future__ import annotations
 
@@ -8,86 +8,84 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.noise.row_rng import Draws
+from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import Store
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.special_tokens import MASK, NUM_SPANS, span
+from mtkit.text.special_tokens import MASK, NUM_SENTINELS, sentinel_token
 from mtkit.text.tokenizer import Tokenizer
 
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
-
-
-_CLOSING = "\"'»«”’)]"  # may stand behind the end of a sentence
+_CLOSING = "\"'»«”’)]"  # may follow the punctuation mark at the end of a sentence
 
 
 @dataclass(frozen=True)
-class Noised:
-    """N sentences to be restored, pieces without bos and eos.
+class NoisedBatch:
+    """N sentences to restore, as token ids without bos and eos.
 
     Attributes:
-        src: what is left of them.
-        tgt: what is to be said.
-        scored: bool, a row for each of `tgt`: at which pieces it is asked for; None: at all, and at eos.
+        src: the corrupted sentences.
+        tgt: the sentences or spans to predict.
+        loss_mask: bool, a row for each row of `tgt`: the tokens in the loss; None: all tokens and eos.
     """
 
     src: Ragged
     tgt: Ragged
-    scored: Ragged | None = None
+    loss_mask: Ragged | None = None
 
 
 class Noise(Protocol):
-    """A function of sentences and of draws for them. Neither side grows, or it has three pieces at most."""
+    """A function of sentences and their random numbers. No side gets longer than max(sentence length, 3) tokens."""
 
-    def __call__(self, rows: Ragged, draws: Draws) -> Noised:
-        """Disturb these sentences, pieces without bos and eos."""
+    def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
+        """Corrupt these sentences, token ids without bos and eos."""
         ...
 
 
 @dataclass(frozen=True)
-class NoisePieces:
-    """What noise needs to know of a vocabulary of V pieces.
+class NoiseVocab:
+    """The properties of a vocabulary of V tokens that noise functions use.
 
     Attributes:
-        mask: stands for pieces that are hidden.
-        spans: [32] the sentinels of removed spans.
-        text: those that text consists of.
-        ends_sentence: [V] whether a sentence can end with this piece.
-        begins_word: [V] whether a word begins with it.
+        mask: id of the mask token.
+        sentinels: [32] ids of the sentinel tokens of removed spans.
+        text_ids: ids of the tokens that text consists of.
+        ends_sentence: [V] whether a sentence can end with this token.
+        starts_word: [V] whether a word starts with this token.
     """
 
     mask: int
-    spans: NDArray[np.int64]
-    text: NDArray[np.int64]
+    sentinels: NDArray[np.int64]
+    text_ids: NDArray[np.int64]
     ends_sentence: NDArray[np.bool_]
-    begins_word: NDArray[np.bool_]
+    starts_word: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> NoisePieces:
-        """Those of a tokenizer."""
+    def of(cls, tokenizer: Tokenizer) -> NoiseVocab:
+        """The properties of a tokenizer's vocabulary."""
         size = tokenizer.vocab.size
-        names = tokenizer.pieces(range(size))
-        no_text = [*tokenizer.control_ids(), tokenizer.vocab.unk]
+        tokens = tokenizer.ids_to_tokens(range(size))
+        not_text = [*tokenizer.special_ids(), tokenizer.vocab.unk]
         return cls(
-            mask=tokenizer.piece_id(MASK),
-            spans=np.array([tokenizer.piece_id(span(number)) for number in range(NUM_SPANS)]),
-            text=np.setdiff1d(np.arange(size), no_text),
-            ends_sentence=np.array([name.rstrip(_CLOSING).endswith(_SENTENCE_ENDS) for name in names]),
-            begins_word=np.array([name.startswith(SPACE_MARK) for name in names]),
+            mask=tokenizer.token_to_id(MASK),
+            sentinels=np.array([tokenizer.token_to_id(sentinel_token(number)) for number in range(NUM_SENTINELS)]),
+            text_ids=np.setdiff1d(np.arange(size), not_text),
+            ends_sentence=np.array([token.rstrip(_CLOSING).endswith(_SENTENCE_ENDS) for token in tokens]),
+            starts_word=np.array([token.startswith(SPACE_MARK) for token in tokens]),
         )
 
 
 @dataclass(frozen=True)
-class Denoising:
-    """Monolingual text that is to be restored from what noise leaves of it; both sides of the store are that text."""
+class DenoisingCorpus:
+    """Monolingual text for denoising; both sides of the store are the same text."""
 
     store: Store
     noise: Noise
 
 
-Corpus = Store | Denoising
+Corpus = Store | DenoisingCorpus
 
 
-def store_of(corpus: Corpus) -> Store:
-    """Where the text of a corpus is."""
-    return corpus.store if isinstance(corpus, Denoising) else corpus
+def get_store(corpus: Corpus) -> Store:
+    """The store of a corpus."""
+    return corpus.store if isinstance(corpus, DenoisingCorpus) else corpus

@@ -1,6 +1,6 @@
-"""Random numbers for rows of unequal length, all rows at once; those of a row depend on its own key alone.
+"""Random numbers for ragged rows, vectorised over all rows; the numbers of a row depend on its own key alone.
 
-So what is drawn for a sentence is the same in whatever company it comes.
+So a sentence is corrupted in the same way in any batch.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.order.hash_rng import keyed, keyed_array, unit
-from mtkit.corpus.order.ragged import offsets_of
+from mtkit.corpus.order.hash_rng import hash_array, hash_seed, uniform01
+from mtkit.corpus.order.ragged import lengths_to_offsets
 
-Flags = NDArray[np.bool_]
-
-
-Ints = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Draws for R rows.
+class RowRandom:
+    """Random numbers for R rows.
 
-    Every method takes a `stream`: other numbers come out for every other one.
+    Every method takes a `stream`: different streams give independent numbers.
 
     Attributes:
         keys: [R] 64 random bits for each row.
@@ -33,44 +31,44 @@ class Draws:
     keys: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, seed: int, samples: Ints, turns: Ints) -> Draws:
-        """For samples [R] of a corpus, each at its turn [R] (how often it was seen before)."""
-        return cls(keyed_array(keyed(seed), keyed_array(seed, samples) ^ turns.astype(np.uint64)))
+    def of(cls, seed: int, sample_ids: IntArray, epochs: IntArray) -> RowRandom:
+        """Random numbers for the samples [R] of a corpus, each in its epoch [R]."""
+        return cls(hash_array(hash_seed(seed), hash_array(seed, sample_ids) ^ epochs.astype(np.uint64)))
 
-    def units(self, lengths: Ints, stream: int) -> NDArray[np.float64]:
-        """`lengths` [R] numbers for each row, one row after another, from 0 to less than 1."""
-        row, place = places(lengths)
-        return unit(keyed_array(keyed(stream), self.keys[row] + place.astype(np.uint64)))
+    def uniform(self, lengths: IntArray, stream: int) -> NDArray[np.float64]:
+        """`lengths` [R] numbers in [0, 1) for each row, concatenated."""
+        row, column = ragged_index(lengths)
+        return uniform01(hash_array(hash_seed(stream), self.keys[row] + column.astype(np.uint64)))
 
-    def some(self, lengths: Ints, counts: Ints, stream: int) -> Flags:
-        """For rows of `lengths` [R] elements, flat: True at `counts` [R] of each, every choice equally likely."""
-        row, place = places(lengths)
-        order = np.lexsort((self.units(lengths, stream), row))
+    def choose_k(self, lengths: IntArray, k: IntArray, stream: int) -> BoolArray:
+        """For rows of `lengths` [R] elements, concatenated: True at `k` [R] of each, all choices equally likely."""
+        row, column = ragged_index(lengths)
+        order = np.lexsort((self.uniform(lengths, stream), row))
         chosen = np.zeros(len(row), dtype=bool)
-        chosen[order] = place < counts[row]  # sorting leaves every row where it is
+        chosen[order] = column < k[row]  # rows keep their places in `order`, so that row and column apply to it too
         return chosen
 
-    def parts(self, lengths: Ints, counts: Ints, stream: int) -> Ints:
-        """Cut rows of `lengths` [R] elements into `counts` [R] parts; gives the parts' lengths, flat.
+    def random_partition(self, lengths: IntArray, num_parts: IntArray, stream: int) -> IntArray:
+        """Cut rows of `lengths` [R] elements into `num_parts` [R] parts; returns the lengths of all parts, flat.
 
-        No part is empty, but where there is nothing to cut; every way of cutting is equally likely.
+        No part is empty, except in an empty row. All ways of cutting are equally likely.
         """
-        row, place = places(lengths)
-        begins = np.zeros(len(row), dtype=bool)  # a further part of its row
-        begins[place > 0] = self.some(np.maximum(lengths - 1, 0), counts - 1, stream)
-        before = offsets_of(np.bincount(row[begins], minlength=len(lengths)))[:-1]  # [R] such in rows above
-        part = offsets_of(counts)[:-1][row] + np.cumsum(begins) - before[row]
-        return np.bincount(part, minlength=int(counts.sum()))
+        row, column = ragged_index(lengths)
+        starts_part = np.zeros(len(row), dtype=bool)  # the second and further parts of each row
+        starts_part[column > 0] = self.choose_k(np.maximum(lengths - 1, 0), num_parts - 1, stream)
+        before = lengths_to_offsets(np.bincount(row[starts_part], minlength=len(lengths)))[:-1]  # [R] in rows above
+        part = lengths_to_offsets(num_parts)[:-1][row] + np.cumsum(starts_part) - before[row]
+        return np.bincount(part, minlength=int(num_parts.sum()))
 
 
-class Places(NamedTuple):
-    """Of every element of rows that lie flat: its row, and its place there."""
+class RaggedIndex(NamedTuple):
+    """The row and the column of every element of concatenated rows."""
 
-    row: Ints
-    place: Ints
+    row: IntArray
+    column: IntArray
 
 
-def places(lengths: Ints) -> Places:
-    """Where the elements of rows of these lengths [R] are."""
+def ragged_index(lengths: IntArray) -> RaggedIndex:
+    """Row and column of every element of rows of these lengths [R]."""
     row = np.repeat(np.arange(len(lengths)), lengths)
-    return Places(row, np.arange(len(row)) - np.repeat(offsets_of(lengths)[:-1], lengths))
+    return RaggedIndex(row, np.arange(len(row)) - np.repeat(lengths_to_offsets(lengths)[:-1], lengths))

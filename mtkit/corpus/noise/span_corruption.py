@@ -1,73 +1,78 @@
-"""Removed spans, each marked by a sentinel; the target says what they were."""
+"""Span corruption: spans are replaced by sentinels, and the target lists the removed tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from mtkit.corpus.noise.noise import Noised, NoisePieces
-from mtkit.corpus.noise.row_rng import Draws, Ints
-from mtkit.corpus.order.ragged import Ragged, offsets_of
+from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
+from mtkit.corpus.noise.row_rng import IntArray, RowRandom
+from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 
-_KEPT, _REMOVED = range(2)  # streams of draws
+_KEPT, _REMOVED = range(2)  # streams of random numbers
 
 
-class SpanNoise:
+class SpanCorruption:
     """`a b c d e f` becomes `a <span0> d <span1>`, and the target `<span0> b c <span1> e f <span2>`.
 
-    Raffel et al. 2020, sec. 3.1.4 and 3.3.4, https://arxiv.org/abs/1910.10683, with the lengths of their program:
-    round(density · n) of n pieces are removed, at least one, in round(removed / mean_span) spans; the removed pieces
-    and the kept ones are cut into as many parts, every way equally likely, and the two alternate from a kept part on.
-    There are fewer spans where sentinels, or pieces to keep between them, would run out.
+    Raffel et al. 2020, sec. 3.1.4 and 3.3.4, https://arxiv.org/abs/1910.10683, with the lengths of their program: of n
+    tokens round(noise_density · n) are removed, at least one, in round(removed / mean_span_length) spans. The removed
+    and the remaining tokens are cut into the same number of parts, all ways equally likely; the parts alternate,
+    beginning with a remaining one. There are fewer spans where sentinels, or remaining tokens between spans, would run
+    out.
     """
 
-    def __init__(self, pieces: NoisePieces, *, density: float, mean_span: float) -> None:
-        self.pieces = pieces
-        self.density = density
-        self.mean_span = mean_span
+    def __init__(self, vocab: NoiseVocab, *, noise_density: float, mean_span_length: float) -> None:
+        self.vocab = vocab
+        self.noise_density = noise_density
+        self.mean_span_length = mean_span_length
 
-    def __call__(self, rows: Ragged, draws: Draws) -> Noised:
+    def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """See Noise."""
         lengths = rows.lengths
-        removed, spans = self._counts(lengths)
-        kept_parts = draws.parts(lengths - removed, spans, _KEPT)  # [all spans]
-        removed_parts = draws.parts(removed, spans, _REMOVED)
-        parts = np.stack([kept_parts, removed_parts], 1).ravel()
+        num_removed, num_spans = self._span_counts(lengths)
+        kept_lengths = rng.random_partition(lengths - num_removed, num_spans, _KEPT)  # [all spans]
+        span_lengths = rng.random_partition(num_removed, num_spans, _REMOVED)  # [all spans]
+        parts = np.stack([kept_lengths, span_lengths], 1).ravel()
         is_removed = np.repeat(np.arange(len(parts)) % 2 == 1, parts)  # [T]
-        begins = offsets_of(parts)[1:-1:2]  # of the removed spans, among all pieces
-        number = np.arange(len(begins)) - np.repeat(offsets_of(spans)[:-1], spans)  # of a span in its row
-        sentinels = self.pieces.spans[number]
+        span_starts = lengths_to_offsets(parts)[1:-1:2]  # of the removed spans, among all tokens
+        number = np.arange(len(span_starts)) - np.repeat(lengths_to_offsets(num_spans)[:-1], num_spans)  # in its row
+        sentinels = self.vocab.sentinels[number]
         ids = rows.flat.astype(np.int64)
-        said = ids[is_removed]
-        ids[begins] = sentinels
-        is_removed[begins] = False
-        src = Ragged(ids[~is_removed], offsets_of(lengths - removed + spans))
+        removed_ids = ids[is_removed]
+        # The first token of each span makes room for its sentinel; the others are dropped from the source.
+        ids[span_starts] = sentinels
+        is_removed[span_starts] = False
+        src = Ragged(ids[~is_removed], lengths_to_offsets(lengths - num_removed + num_spans))
         has_text = lengths > 0
-        ends, finals = offsets_of(removed)[1:][has_text], self.pieces.spans[spans[has_text]]
-        where = np.concatenate([ends, offsets_of(removed_parts)[:-1]])  # a row's end comes before the next one's begin
-        tgt = np.insert(said, where, np.concatenate([finals, sentinels]))
-        return Noised(src, Ragged(tgt, offsets_of(removed + spans + has_text)))
+        ends = lengths_to_offsets(num_removed)[1:][has_text]
+        final_sentinels = self.vocab.sentinels[num_spans[has_text]]
+        # Where the end of a row and the start of the next coincide, np.insert puts the row's final sentinel first.
+        where = np.concatenate([ends, lengths_to_offsets(span_lengths)[:-1]])
+        tgt = np.insert(removed_ids, where, np.concatenate([final_sentinels, sentinels]))
+        return NoisedBatch(src, Ragged(tgt, lengths_to_offsets(num_removed + num_spans + has_text)))
 
-    def _counts(self, lengths: Ints) -> tuple[Ints, Ints]:
-        """How many pieces to remove from rows of these lengths [R], and in how many spans; [R] each."""
-        removed = np.clip(np.rint(lengths * self.density), 1, np.maximum(lengths - 2, 1)).astype(np.int64)
-        most = np.minimum(removed, np.maximum(lengths - removed - 1, 1))
-        spans = np.clip(np.rint(removed / self.mean_span).astype(np.int64), 1, most)
+    def _span_counts(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """The numbers of tokens to remove from rows of these lengths [R], and of spans to remove them in; [R] each."""
+        removed = np.clip(np.rint(lengths * self.noise_density), 1, np.maximum(lengths - 2, 1)).astype(np.int64)
+        max_spans = np.minimum(removed, np.maximum(lengths - removed - 1, 1))
+        spans = np.clip(np.rint(removed / self.mean_span_length).astype(np.int64), 1, max_spans)
         has_text = lengths > 0
-        return removed * has_text, np.minimum(spans, len(self.pieces.spans) - 1) * has_text
+        return removed * has_text, np.minimum(spans, len(self.vocab.sentinels) - 1) * has_text
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanNoiseConfig:
-    """Remove spans and ask for them (see SpanNoise); short targets, so that an update is cheap."""
+class SpanCorruptionConfig:
+    """Remove spans and predict them (see SpanCorruption); targets are short, so that an update is cheap."""
 
-    kind: Literal["spans"] = "spans"
-    density: Annotated[float, Field(gt=0, lt=1)] = 0.15  # of the pieces are removed; Raffel et al. 2020, table 6
-    mean_span: Annotated[float, Field(ge=1)] = 3.0  # pieces; ibidem, table 7
+    kind: Literal["span_corruption"] = "span_corruption"
+    trains_encoder_only: ClassVar[bool] = False
+    noise_density: Annotated[float, Field(gt=0, lt=1)] = 0.15  # share of the tokens removed; Raffel et al., table 6
+    mean_span_length: Annotated[float, Field(ge=1)] = 3.0  # tokens; Raffel et al. 2020, table 7
 
-    def build(self, pieces: NoisePieces) -> SpanNoise:
-        """The noise."""
-        return SpanNoise(pieces, density=self.density, mean_span=self.mean_span)
+    def build(self, vocab: NoiseVocab) -> SpanCorruption:
+        """The noise function."""
+        return SpanCorruption(vocab, noise_density=self.noise_density, mean_span_length=self.mean_span_length)

@@ -1,7 +1,7 @@
-"""What a model is given: padded tensors of ids with explicit positions.
+"""The input of a model: padded tensors of token ids with explicit positions.
 
-B sentences, S source length, T target length. Nothing assumes that padding is on the right or that positions begin
-at 0: `real` says which places hold a token and `pos` says where in its sentence each token stands.
+B sentences, S source length, T target length. Nothing assumes that padding is on the right or that positions start at
+0: `real` (the complement of a padding mask) marks tokens, and `pos` is the position of each token in its sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Source:
     """The source side of B sentences; each ends with `eos`."""
 
     ids: Tensor  # [B, S] int64, padding anywhere
-    real: Tensor  # [B, S] bool, True where there is a token
+    real: Tensor  # [B, S] bool, False at padding
     pos: Tensor  # [B, S] int64
 
     def to(self, device: torch.device | str) -> Source:
@@ -28,29 +28,29 @@ class Source:
         """The sentences [N] of this batch, in that order."""
         return Source(self.ids[sentences], self.real[sentences], self.pos[sentences])
 
-    def parts(self, places: int) -> list[Source]:
-        """The sentences in order, as many together as have at most so many places, but at least one.
+    def split_by_padded_tokens(self, max_padded_tokens: int) -> list[Source]:
+        """Consecutive chunks of at most `max_padded_tokens` tokens including padding, but at least one sentence each.
 
-        Columns at the end where no sentence of a part has a token are left out of it.
+        Trailing columns in which no sentence of a chunk has a token are removed from the chunk.
         """
         numbers = torch.arange(1, self.ids.size(1) + 1, device=self.ids.device)
-        ends = (numbers * self.real).amax(1).tolist() if self.ids.numel() else []  # where each has its last token
-        found, first, used = [], 0, 1
-        for row, end in enumerate([*ends, places + 1]):  # what stands for the end of the batch fits nowhere
-            longest = max(used, end)
-            if row > first and (row + 1 - first) * longest > places:
-                found.append(Source(*(x[first:row, :used] for x in (self.ids, self.real, self.pos))))
-                first, longest = row, max(1, end)
-            used = longest
-        return found or [self]
+        ends = (numbers * self.real).amax(1).tolist() if self.ids.numel() else []  # column after each last token
+        chunks, first, width = [], 0, 1
+        for row, end in enumerate([*ends, max_padded_tokens + 1]):  # the sentinel at the end fits into no chunk
+            new_width = max(width, end)
+            if row > first and (row + 1 - first) * new_width > max_padded_tokens:
+                chunks.append(Source(*(x[first:row, :width] for x in (self.ids, self.real, self.pos))))
+                first, new_width = row, max(1, end)
+            width = new_width
+        return chunks or [self]
 
 
 @dataclass(frozen=True)
 class Target:
-    """The target side as the decoder reads it: `bos` first, `eos` not included."""
+    """The decoder input in teacher forcing: `bos` first, `eos` not included."""
 
     ids: Tensor  # [B, T] int64
-    real: Tensor  # [B, T] bool
+    real: Tensor  # [B, T] bool, False at padding
     pos: Tensor  # [B, T] int64
 
     def to(self, device: torch.device | str) -> Target:
@@ -62,15 +62,19 @@ class Target:
 class Batch:
     """One micro-batch of parallel sentences.
 
-    `labels` [B, T] holds at each place the piece that follows `target.ids` there (`eos` last); `scored` [B, T] says at
-    which places the objective asks for it. `samples` [B] are the sentences' numbers in the training corpus.
+    Attributes:
+        source: the source side.
+        target: the target side, as the decoder reads it.
+        labels: [B, T] int64, the token that follows `target.ids` at each position (`eos` last).
+        loss_mask: [B, T] bool, True where the label counts in the loss.
+        sample_ids: [B] int64, index of each sentence in the training corpus; stays on the CPU.
     """
 
     source: Source
     target: Target
     labels: Tensor
-    scored: Tensor
-    samples: Tensor
+    loss_mask: Tensor
+    sample_ids: Tensor
 
     @property
     def num_sentences(self) -> int:
@@ -83,6 +87,6 @@ class Batch:
             source=self.source.to(device),
             target=self.target.to(device),
             labels=self.labels.to(device),
-            scored=self.scored.to(device),
-            samples=self.samples,
+            loss_mask=self.loss_mask.to(device),
+            sample_ids=self.sample_ids,
         )

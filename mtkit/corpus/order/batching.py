@@ -1,4 +1,4 @@
-"""Lengths -> micro-batches of similar length within a budget of padded tokens -> updates."""
+"""Batching by length: sentence lengths to micro-batches within a budget of padded tokens, and those to updates."""
 
 from __future__ import annotations
 
@@ -9,78 +9,82 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.order.hash_rng import keyed, keyed_array, shuffled, unit
+from mtkit.corpus.order.hash_rng import hash_array, hash_seed, shuffle, uniform01
 
-# Tokens by which rows are put together that the sort would keep apart: at 1 only equals are mixed, at 0.969 fill on
-# Multi30k; 2 gives 0.959, 4 gives 0.947 (batches of 4,096, 8,000 joint pieces).
-_BLUR = 2.0
+# Noise on the sort key, in tokens: larger values mix more sentences but cost padding. Share of real tokens on Multi30k
+# (batches of 4,096 tokens, vocabulary of 8,000): 0.969 at 1 (which mixes only equal lengths), 0.959 at 2, 0.947 at 4.
+_LENGTH_NOISE = 2.0
+
+UpdateRows = list[NDArray[np.int64]]  # the micro-batches of one update, each the row numbers of its sentences
 
 
-Update = list[NDArray[np.int64]]  # the micro-batches of one update, each the rows of its sentences
-
-
-def plan(
+def plan_updates(
     src: NDArray[np.int64], tgt: NDArray[np.int64], *, batch_tokens: int, micro_batches: int, key: int
-) -> list[Update]:
+) -> list[UpdateRows]:
     """Arrange N sentence pairs into updates; each pair occurs exactly once.
 
     Args:
         src: [N] source lengths in tokens, eos included.
         tgt: [N] target lengths in tokens, eos included.
-        batch_tokens: sentences × longest side of a micro-batch is at most this.
-        micro_batches: of an update, at most. All updates have this many but for some that have one fewer, where the
-            number does not go into that of the window.
-        key: chooses the order of the updates, and who is with whom among sentences of like length.
+        batch_tokens: upper limit of sentences × longest side of a micro-batch.
+        micro_batches: micro-batches of an update. Some updates have one fewer if the number of micro-batches is not
+            divisible.
+        key: determines the order of the updates, and the grouping of sentences of similar length.
 
     Raises:
         ValueError: a sentence is longer than the budget.
     """
-    longest = int(max(src.max(initial=0), tgt.max(initial=0)))
-    if longest > batch_tokens:
-        raise ValueError(f"a sentence of {longest} tokens is beyond a budget of {batch_tokens}")
-    order = by_length(src, tgt, keyed(key, 0))
-    cut = cut_by_budget(np.maximum(src, tgt)[order], batch_tokens, first=1 - unit(keyed(key, 1)))
-    batches = [order[begin:end] for begin, end in cut]
-    batches = [batches[number] for number in shuffled(len(batches), keyed(key, 2))]
-    count = -(-len(batches) // micro_batches)
-    bounds = [number * len(batches) // count for number in range(count + 1)]
-    return [batches[begin:end] for begin, end in pairwise(bounds)]
+    max_length = int(max(src.max(initial=0), tgt.max(initial=0)))
+    if max_length > batch_tokens:
+        raise ValueError(f"a sentence of {max_length} tokens exceeds the budget of {batch_tokens}")
+    order = sort_by_length(src, tgt, hash_seed(key, 0))
+    # The first micro-batch gets a random share of its sentences, so that the boundaries differ from epoch to epoch.
+    bounds = split_by_token_budget(
+        np.maximum(src, tgt)[order], batch_tokens, first_share=1 - uniform01(hash_seed(key, 1))
+    )
+    batches = [order[start:end] for start, end in bounds]
+    batches = [batches[number] for number in shuffle(len(batches), hash_seed(key, 2))]
+    num_updates = -(-len(batches) // micro_batches)
+    update_bounds = [number * len(batches) // num_updates for number in range(num_updates + 1)]
+    return [batches[start:end] for start, end in pairwise(update_bounds)]
 
 
-def by_length(src: NDArray[np.int64], tgt: NDArray[np.int64], key: int) -> NDArray[np.int64]:
-    """[N] the rows, longest first by the longer side, so that neighbours also agree on the other side.
+def sort_by_length(src: NDArray[np.int64], tgt: NDArray[np.int64], key: int) -> NDArray[np.int64]:
+    """[N] the row numbers, longest first by the longer side, so that neighbours also agree on the other side.
 
-    Among rows of one longest side the difference of the sides rises and falls in turns, so that it does not jump
-    where the longest side changes. The key blurs the difference a little and so decides who is with whom.
+    Among rows with the same longer side the difference of the sides alternately rises and falls, so that it does not
+    jump where the longer side changes. The key adds a little noise to the difference and so varies the neighbours.
     """
-    longest = np.maximum(src, tgt)
-    difference = np.where(longest % 2 == 0, src - tgt, tgt - src)
-    blurred = difference + _BLUR * unit(keyed_array(key, np.arange(len(src))))
-    return np.lexsort((blurred, -longest))
+    longer = np.maximum(src, tgt)
+    difference = np.where(longer % 2 == 0, src - tgt, tgt - src)
+    noisy = difference + _LENGTH_NOISE * uniform01(hash_array(key, np.arange(len(src))))
+    return np.lexsort((noisy, -longer))
 
 
-def cut_by_budget(longest: NDArray[np.int64], batch_tokens: int, *, first: float = 1.0) -> list[tuple[int, int]]:
-    """Where the micro-batches of rows sorted by falling longest side [N] begin and end.
+def split_by_token_budget(
+    longer: NDArray[np.int64], batch_tokens: int, *, first_share: float = 1.0
+) -> list[tuple[int, int]]:
+    """Start and end of each micro-batch over rows sorted by decreasing length.
 
-    Each has as many rows as the budget allows, and at least one.
+    Each micro-batch has the largest number of rows within the budget, and at least one.
 
     Args:
-        longest: [N] in tokens, eos included.
+        longer: [N] length of the longer side in tokens, eos included.
         batch_tokens: the budget.
-        first: the share of its rows, above 0 to 1, that the first micro-batch gets; moves all cuts.
+        first_share: in (0, 1], the share of its rows that the first micro-batch gets; shifts all boundaries.
     """
-    cuts: list[tuple[int, int]] = []
-    begin = 0
-    while begin < len(longest):
-        count = batch_tokens // int(longest[begin])
-        if begin == 0:
-            count = math.ceil(count * first)
-        end = min(begin + max(1, count), len(longest))
-        cuts.append((begin, end))
-        begin = end
-    return cuts
+    bounds: list[tuple[int, int]] = []
+    start = 0
+    while start < len(longer):
+        count = batch_tokens // int(longer[start])
+        if start == 0:
+            count = math.ceil(count * first_share)
+        end = min(start + max(1, count), len(longer))
+        bounds.append((start, end))
+        start = end
+    return bounds
 
 
 def padded_tokens(src: NDArray[Any], tgt: NDArray[Any]) -> int:
-    """Places, real and padding, of one micro-batch of pairs with these lengths [B], eos included: B·S + B·T."""
+    """Tokens including padding of a micro-batch of pairs with these lengths [B], eos included: B·S + B·T."""
     return len(src) * int(src.max(initial=0) + tgt.max(initial=0))

@@ -1,4 +1,4 @@
-"""Sentences that say nothing, to find out what a batch of some size costs."""
+"""Dummy batches of a given size, for measurements of time and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mtkit.corpus.order.collate import collate
 from mtkit.text.vocab import Vocab
 
 
-def made_up_batch(sentences: int, length: int, src: Vocab, tgt: Vocab) -> Batch:
-    """A micro-batch without padding: the last piece of each vocabulary over and over; length counts eos."""
+def dummy_batch(sentences: int, length: int, src: Vocab, tgt: Vocab) -> Batch:
+    """A micro-batch without padding that repeats the last token of each vocabulary; `length` includes eos."""
     src_rows, tgt_rows = ([[vocab.size - 1] * (length - 1)] * sentences for vocab in (src, tgt))
     return collate(src_rows, tgt_rows, list(range(sentences)), src, tgt)

@@ -1,7 +1,7 @@
-"""The order of the data as a function: which samples window w holds.
+"""The data order as a function: the samples of window w.
 
 A window is a bounded number of samples whose micro-batches are planned together. It depends on the sizes of the
-corpora, the seed and its own number, and on nothing that came before; so a training can begin at any window at once.
+corpora, the seed and its own number, and on no earlier window, so that training can start at any window immediately.
 """
 
 from __future__ import annotations
@@ -12,45 +12,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.order.hash_rng import keyed, permute
+from mtkit.corpus.order.hash_rng import hash_seed, permute
 
-WINDOW = 1 << 16  # samples at most; larger ones sort better by length, smaller ones mix better and need less memory
-
-
-_SHARE = 1 << 32  # weights are counted in units of 1 / _SHARE of their sum, so that the arithmetic is exact
+MAX_WINDOW_SIZE = 1 << 16  # samples; larger windows sort better by length, smaller ones mix better and need less memory
+_SHARE_UNITS = 1 << 32  # weights are rounded to multiples of their sum / _SHARE_UNITS, for exact integer arithmetic
 
 
 @dataclass(frozen=True)
-class Window:
-    """Samples drawn together, N of them.
+class SampleWindow:
+    """The N samples of a window.
 
     Attributes:
-        corpus: [N] which corpus.
-        sample: [N] which sample of it.
-        turn: [N] how often that corpus had been seen whole before ("pass"); seeds the sampling of segmentations.
+        corpus: [N] the corpus of each sample.
+        sample: [N] its index in that corpus.
+        epoch: [N] number of complete passes over that corpus before; seeds subword sampling and noise.
     """
 
     corpus: NDArray[np.int64]
     sample: NDArray[np.int64]
-    turn: NDArray[np.int64]
+    epoch: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.sample)
 
 
 @dataclass(frozen=True)
-class Order:
+class DataOrder:
     """Windows 0, 1, 2, ... over corpora of the given sizes.
 
-    Without weights, each `windows_per_epoch` windows hold every sample exactly once. With weights, a window holds
-    samples of the corpora in that proportion, and each corpus is gone through without repetition before it begins
-    again, in another order.
+    Without weights, `windows_per_epoch` consecutive windows hold every sample exactly once. With weights, a window
+    holds samples of the corpora in that proportion. Each corpus is read completely, without repetition, before it
+    starts again in another order.
     """
 
     sizes: tuple[int, ...]
     seed: int
     weights: tuple[float, ...] | None = None
-    bound: int = WINDOW
+    window_size: int = MAX_WINDOW_SIZE
 
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
@@ -62,47 +60,55 @@ class Order:
 
     @property
     def windows_per_epoch(self) -> int:
-        """How many windows hold as many samples as there are in all corpora."""
-        return -(-sum(self.sizes) // self.bound)
+        """The number of windows that together hold as many samples as all corpora."""
+        return -(-sum(self.sizes) // self.window_size)
 
-    def window(self, number: int) -> Window:
+    def window(self, number: int) -> SampleWindow:
         """Window `number` >= 0."""
         if self.weights is None:
-            return self._even(number)
-        return self._mixed(number, self.weights)
+            return self._epoch_window(number)
+        return self._mixture_window(number, self.weights)
 
-    def _even(self, number: int) -> Window:
-        total, parts = sum(self.sizes), self.windows_per_epoch
-        turn, part = divmod(number, parts)
-        places = np.arange(part * total // parts, (part + 1) * total // parts)
-        drawn = permute(places, total, keyed(self.seed, turn))
+    def _epoch_window(self, number: int) -> SampleWindow:
+        """A slice of the epoch's permutation of all samples; the slices of an epoch differ in size by at most 1."""
+        total, num_windows = sum(self.sizes), self.windows_per_epoch
+        epoch, window = divmod(number, num_windows)
+        indices = np.arange(window * total // num_windows, (window + 1) * total // num_windows)
+        samples = permute(indices, total, hash_seed(self.seed, epoch))
         starts = np.cumsum((0, *self.sizes))
-        corpus = np.searchsorted(starts, drawn, side="right") - 1
-        return Window(corpus=corpus, sample=drawn - starts[corpus], turn=np.full(len(drawn), turn))
+        corpus = np.searchsorted(starts, samples, side="right") - 1
+        return SampleWindow(corpus=corpus, sample=samples - starts[corpus], epoch=np.full(len(samples), epoch))
 
-    def _mixed(self, number: int, weights: Sequence[float]) -> Window:
-        draws = min(sum(self.sizes), self.bound)
-        shares = [max(1, round(weight / sum(weights) * _SHARE)) for weight in weights]
+    def _mixture_window(self, number: int, weights: Sequence[float]) -> SampleWindow:
+        count = min(sum(self.sizes), self.window_size)
+        shares = [max(1, round(weight / sum(weights) * _SHARE_UNITS)) for weight in weights]
         parts = [
-            self._stream(corpus, number * draws, draws, (share, sum(shares))) for corpus, share in enumerate(shares)
+            self._corpus_samples(corpus, number * count, count, (share, sum(shares)))
+            for corpus, share in enumerate(shares)
         ]
-        return Window(
+        return SampleWindow(
             corpus=np.concatenate([part.corpus for part in parts]),
             sample=np.concatenate([part.sample for part in parts]),
-            turn=np.concatenate([part.turn for part in parts]),
+            epoch=np.concatenate([part.epoch for part in parts]),
         )
 
-    def _stream(self, corpus: int, begin: int, draws: int, share: tuple[int, int]) -> Window:
-        """What one corpus gives to the draws begin ... begin + draws - 1 of the mixture."""
+    def _corpus_samples(self, corpus: int, start: int, count: int, share: tuple[int, int]) -> SampleWindow:
+        """The samples that one corpus contributes to samples start ... start + count - 1 of the mixture.
+
+        Up to sample i of the mixture a corpus has contributed i · share[0] // share[1] samples, so that the windows
+        need no common state.
+        """
         size = self.sizes[corpus]
-        first, last = begin * share[0] // share[1], (begin + draws) * share[0] // share[1]
-        samples, turns = [], []
-        while first < last:
-            turn, place = divmod(first, size)
-            count = min(size - place, last - first)
-            samples.append(permute(np.arange(place, place + count), size, keyed(self.seed, turn, corpus)))
-            turns.append(np.full(count, turn))
-            first += count
-        sample = np.concatenate([np.empty(0, dtype=np.int64), *samples])
-        turn_of = np.concatenate([np.empty(0, dtype=np.int64), *turns])
-        return Window(corpus=np.full(len(sample), corpus), sample=sample, turn=turn_of)
+        first, end = start * share[0] // share[1], (start + count) * share[0] // share[1]
+        samples, epochs = [], []
+        while first < end:
+            epoch, index = divmod(first, size)
+            length = min(size - index, end - first)
+            samples.append(permute(np.arange(index, index + length), size, hash_seed(self.seed, epoch, corpus)))
+            epochs.append(np.full(length, epoch))
+            first += length
+        no_samples = np.empty(0, dtype=np.int64)
+        sample = np.concatenate([no_samples, *samples])
+        return SampleWindow(
+            corpus=np.full(len(sample), corpus), sample=sample, epoch=np.concatenate([no_samples, *epochs])
+        )

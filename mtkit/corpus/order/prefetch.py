@@ -1,4 +1,4 @@
-"""Work done ahead of need, in a background thread."""
+"""Prefetching: items computed in a background thread before they are used."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ T = TypeVar("T")
 
 
 class _End:
-    """What stands for the end of an iterator."""
+    """Marks the end of an iterator."""
 
 
 _END: Final = _End()
 
 
-def ahead(items: Generator[T, None, None], count: int) -> Generator[T, None, None]:
-    """The same items in the same order, up to `count` of them made before they are asked for.
+def prefetch(items: Generator[T, None, None], count: int) -> Generator[T, None, None]:
+    """The same items in the same order, up to `count` of them computed in advance.
 
-    An error of `items` is raised here when its turn comes. Closing this iterator waits for the item being made,
-    closes `items`, and ends the thread.
+    An error of `items` is raised at the position of the failed item. Closing this iterator waits for the item that is
+    being computed, closes `items`, and ends the thread.
     """
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead") as pool:
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as pool:
         pending: deque[Future[T | _End]] = deque(pool.submit(next, items, _END) for _ in range(count))
         try:
             while not isinstance(item := pending.popleft().result(), _End):

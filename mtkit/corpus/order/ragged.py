@@ -1,4 +1,4 @@
-"""Rows of unequal length in one flat array."""
+"""Ragged arrays: rows of unequal length in one flat array."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Ragged:
-    """Row r is `flat[offsets[r]:offsets[r + 1]]`; R rows.
+    """R rows; row r is `flat[offsets[r]:offsets[r + 1]]`.
 
     Attributes:
-        flat: the rows one after another, any integer type; may be memory-mapped.
+        flat: the concatenated rows, any integer type; may be memory-mapped.
         offsets: [R + 1] int64, not decreasing.
     """
 
@@ -25,17 +25,17 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Ragged | Sequence[Sequence[int]], dtype: Any = np.int32) -> Ragged:
-        """Pack a list of rows; what is already packed is given back as it is."""
+        """Pack a list of rows; a Ragged is returned unchanged."""
         if isinstance(rows, Ragged):
             return rows
-        offsets = offsets_of(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+        offsets = lengths_to_offsets(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
         return cls(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(offsets[-1])), offsets)
 
     @classmethod
-    def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The rows of all parts, one part after another."""
+    def concat(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts in order."""
         lengths = np.concatenate([part.lengths for part in parts])
-        return cls(np.concatenate([part.flat for part in parts]), offsets_of(lengths))
+        return cls(np.concatenate([part.flat for part in parts]), lengths_to_offsets(lengths))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -45,23 +45,23 @@ class Ragged:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """[R] how many elements each row has."""
+        """[R] the length of each row."""
         return np.diff(self.offsets)
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
         """The rows [N], in that order, copied."""
         starts = self.offsets[rows]
-        offsets = offsets_of(self.offsets[rows + 1] - starts)
+        offsets = lengths_to_offsets(self.offsets[rows + 1] - starts)
         index = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
         return Ragged(np.asarray(self.flat[index]), offsets)
 
     def padded(self, *, pad: int, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
-        """[R, longest row plus one for each of `before` and `after`], padding on the right.
+        """[R, longest row plus one for each of `before` and `after`], padded on the right.
 
         Args:
-            pad: fills the rows up.
-            before: put in front of each row, if given.
-            after: put behind each row, if given.
+            pad: the padding id.
+            before: prepended to each row, if given.
+            after: appended to each row, if given.
         """
         lengths = self.lengths
         shift = before is not None
@@ -75,8 +75,8 @@ class Ragged:
         return out
 
 
-def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[R + 1] where each row begins and the last one ends, for rows of these lengths [R]."""
+def lengths_to_offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[R + 1] the start of each row and the end of the last one, for rows of these lengths [R]."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -1,4 +1,4 @@
-"""The pieces of the samples of a window: of the store, or a random segmentation of its text; noise, if there is any."""
+"""Token ids of the samples of a window: stored or sampled segmentations, with noise where the corpus has it."""
 
 from __future__ import annotations
 
@@ -9,123 +9,126 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.noise.noise import Corpus, Denoising, Noised, store_of
-from mtkit.corpus.noise.row_rng import Draws
-from mtkit.corpus.order.hash_rng import keyed
-from mtkit.corpus.order.order import Window
+from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoisedBatch, get_store
+from mtkit.corpus.noise.row_rng import RowRandom
+from mtkit.corpus.order.hash_rng import hash_seed
+from mtkit.corpus.order.order import SampleWindow
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Side, Store
 from mtkit.text.tokenizer import TokenizerPair
 
+_NOISE_SEED = 2  # next to 0 and 1, the seeds of the two sides' segmentations
+
 
 @dataclass(frozen=True)
-class Segmented:
-    """N samples with their pieces, without bos and eos.
+class SegmentedWindow:
+    """N samples with their token ids, without bos and eos.
 
     Attributes:
         src, tgt: N rows each.
-        samples: [N] their numbers, counted through all corpora.
-        scored: as `Noised.scored`.
+        sample_ids: [N] their numbers, counted through all corpora.
+        loss_mask: as `NoisedBatch.loss_mask`.
     """
 
     src: Ragged
     tgt: Ragged
-    samples: NDArray[np.int64]
-    scored: Ragged | None = None
+    sample_ids: NDArray[np.int64]
+    loss_mask: Ragged | None = None
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CorpusSlice:
     """The samples [N] of one corpus in a window; `start` is the number of the corpus' first sample among all."""
 
     corpus: Corpus
     start: int
     sample: NDArray[np.int64]
-    turn: NDArray[np.int64]
+    epoch: NDArray[np.int64]
 
     @property
     def store(self) -> Store:
-        """Of the corpus."""
-        return store_of(self.corpus)
+        """The store of the corpus."""
+        return get_store(self.corpus)
 
 
-_NOISE = 2  # beside the two sides, whose segmentations have seeds of their own
-
-
-class AbandonedError(Exception):
-    """Stops work that nobody waits for; never seen by a user."""
+class CancelledError(Exception):
+    """Ends work whose result is no longer needed; never reaches a user."""
 
 
 @dataclass(frozen=True)
-class Segmenter:
-    """Looks up or samples segmentations, and disturbs what is to be restored; a pure function of the window.
+class SubwordSegmenter:
+    """Reads or samples segmentations and applies noise; a pure function of the window.
 
     Attributes:
-        corpora: all of them.
-        tokenizers: of both sides.
-        sampling: BPE-dropout's probability or the unigram model's alpha (Tokenizer.sample); 0 takes the stored pieces.
-        seed: of sampling and noise, together with the sample and how often it was seen before.
+        corpora: all training corpora.
+        tokenizers: the tokenizers of both sides.
+        subword_regularization: BPE-dropout's probability or the unigram model's alpha (see Tokenizer.sample); 0 uses
+            the stored segmentation.
+        seed: seed of sampling and noise, combined with the sample and its epoch.
     """
 
     corpora: Sequence[Corpus]
     tokenizers: TokenizerPair
-    sampling: float
+    subword_regularization: float
     seed: int
 
-    def __call__(self, window: Window, abandoned: Event) -> Segmented:
-        """The samples of the window, ordered as they lie on the disk, so that it is read in one direction.
+    def __call__(self, window: SampleWindow, cancelled: Event) -> SegmentedWindow:
+        """The samples of the window, in the order of the store, so that the disk is read in one direction.
 
         Raises:
-            AbandonedError: the event was set meanwhile; sampling takes seconds, and nobody waits for it any more.
+            CancelledError: the event was set; sampling takes seconds, and the result is no longer needed.
         """
-        order = np.lexsort((window.turn, window.sample, window.corpus))
-        corpus, sample, turn = window.corpus[order], window.sample[order], window.turn[order]
-        starts = np.cumsum((0, *(len(store_of(each)) for each in self.corpora)))
-        found: list[Noised] = []
+        order = np.lexsort((window.epoch, window.sample, window.corpus))
+        corpus, sample, epoch = window.corpus[order], window.sample[order], window.epoch[order]
+        starts = np.cumsum((0, *(len(get_store(each)) for each in self.corpora)))
+        slices: list[NoisedBatch] = []
         for number, each in enumerate(self.corpora):
             here = corpus == number
-            found.append(self._pieces(_Part(each, int(starts[number]), sample[here], turn[here]), abandoned))
-        return Segmented(
-            Ragged.concatenated([part.src for part in found]),
-            Ragged.concatenated([part.tgt for part in found]),
+            slices.append(
+                self._segment_slice(_CorpusSlice(each, int(starts[number]), sample[here], epoch[here]), cancelled)
+            )
+        return SegmentedWindow(
+            Ragged.concat([each.src for each in slices]),
+            Ragged.concat([each.tgt for each in slices]),
             starts[corpus] + sample,
-            joined([part.scored for part in found]),
+            concat_loss_masks([each.loss_mask for each in slices]),
         )
 
-    def _pieces(self, part: _Part, abandoned: Event) -> Noised:
-        src = self._side(part, "src", abandoned)
-        if not isinstance(part.corpus, Denoising):
-            return Noised(src, self._side(part, "tgt", abandoned))
-        return part.corpus.noise(src, Draws.of(keyed(self.seed, _NOISE), part.start + part.sample, part.turn))
+    def _segment_slice(self, part: _CorpusSlice, cancelled: Event) -> NoisedBatch:
+        src = self._segment_side(part, "src", cancelled)
+        if not isinstance(part.corpus, DenoisingCorpus):
+            return NoisedBatch(src, self._segment_side(part, "tgt", cancelled))
+        rng = RowRandom.of(hash_seed(self.seed, _NOISE_SEED), part.start + part.sample, part.epoch)
+        return part.corpus.noise(src, rng)
 
-    def _side(self, part: _Part, side: Side, abandoned: Event) -> Ragged:
+    def _segment_side(self, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
         stored = part.store.all_ids(side).take(part.sample)
-        return self._sampled(stored, part, side, abandoned) if self.sampling > 0 else stored
+        return self._sample_segmentations(stored, part, side, cancelled) if self.subword_regularization > 0 else stored
 
-    def _sampled(self, stored: Ragged, part: _Part, side: Side, abandoned: Event) -> Ragged:
-        """Sample anew; what would become longer than the longest stored sentence keeps its stored pieces.
+    def _sample_segmentations(self, stored: Ragged, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
+        """Sample segmentations; one that is longer than the longest stored sentence is replaced by the stored one.
 
-        So no sentence outgrows the budget of a batch or a table of positions that was right for the stored ones.
+        So no sentence exceeds the token budget or the table of positions that the stored sentences fit into.
         """
         tokenizer = self.tokenizers.src if side == "src" else self.tokenizers.tgt
-        longest = part.store.summary(side).longest
+        max_length = part.store.stats(side).max_length
         rows: list[Sequence[int]] = []
-        for row, (sample, turn) in enumerate(zip(part.sample.tolist(), part.turn.tolist(), strict=True)):
-            if abandoned.is_set():
-                raise AbandonedError
-            seed = keyed(self.seed, SIDES.index(side), part.start + sample, turn) >> 32
-            ids = tokenizer.sample(part.store.text(side, sample), seed=seed, alpha=self.sampling)
-            rows.append(ids if len(ids) <= longest else stored[row].tolist())
+        for row, (sample, epoch) in enumerate(zip(part.sample.tolist(), part.epoch.tolist(), strict=True)):
+            if cancelled.is_set():
+                raise CancelledError
+            seed = hash_seed(self.seed, SIDES.index(side), part.start + sample, epoch) >> 32
+            ids = tokenizer.sample(part.store.text(side, sample), seed=seed, alpha=self.subword_regularization)
+            rows.append(ids if len(ids) <= max_length else stored[row].tolist())
         return Ragged.of(rows)
 
 
-def joined(scored: Sequence[Ragged | None]) -> Ragged | None:
-    """What is scored of all parts.
+def concat_loss_masks(loss_masks: Sequence[Ragged | None]) -> Ragged | None:
+    """The loss masks of all parts, or None if no part has one.
 
     Raises:
-        ValueError: of one part everything is, of another a choice.
+        ValueError: some parts have a mask and others not.
     """
-    choices = [rows for rows in scored if rows is not None]
-    if choices and len(choices) < len(scored):
-        raise ValueError("masked text and other text cannot be mixed")
-    return Ragged.concatenated(choices) if choices else None
+    masks = [mask for mask in loss_masks if mask is not None]
+    if masks and len(masks) < len(loss_masks):
+        raise ValueError("masked text (noise.kind mlm) cannot be mixed with other training data")
+    return Ragged.concat(masks) if masks else None

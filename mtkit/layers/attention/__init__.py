@@ -1,4 +1,20 @@
-"""TODO."""
+"""Attention: kinds of self-attention, their kernels, and cross-attention.
+
+kernel          interfaces of kernels and sublayers, and the capabilities of a kind
+masks           attention masks by position: causal, window
+multi_head      self-attention around a kernel: projections, heads, query/key norms
+softmax         scaled dot-product attention to all visible keys (kind: full)
+cross           attention from decoder to encoder
+sliding_window  attention within a window, in blocks (kinds: window, strided)
+longformer      a window and global tokens
+global_tokens   the rule that chooses global tokens
+linformer       learned projections of the keys
+performer       random features of the softmax kernel
+ssru            a recurrent replacement of decoder self-attention
+average         an averaging replacement of decoder self-attention
+
+`AttentionConfig` lists the kinds that a recipe can name.
+"""
 
 from __future__ import annotations
 

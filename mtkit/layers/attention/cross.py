@@ -1,46 +1,55 @@
-"""TODO."""
+"""Cross-attention from decoder to encoder."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from mtkit.layers.attention.multi_head import QueryKeyNorm, query_key_norm
-from mtkit.layers.attention.softmax import SoftmaxAttention
-from mtkit.layers.branch import Branch
-from mtkit.layers.cache.kv_cache import KeyValues
+from mtkit.layers.attention.masks import full
+from mtkit.layers.attention.multi_head import QK_NORMS, QKNorm
+from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
+from mtkit.layers.norms.residual import Sublayer
+from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
 
 
-class CrossAttention(Branch):
-    """Attention of a sequence to another, whose keys and values are projected once; positions play no part."""
+class CrossAttention(Sublayer):
+    """Attention of one sequence to another, whose keys and values are projected once; without positions.
 
-    shares_memory = False  # with the other layers
+    Vaswani et al. 2017, sec. 3.2.3. Greedy translation replaces this class by AbsorbedCrossAttention (mtkit/inference)
+    unless `mtkit translate --no-rewrite` is given; training, validation and beam search run it as it is written here.
 
-    def __init__(self, d_model: int, heads: Heads, *, kernel: SoftmaxAttention, norm: QueryKeyNorm = "none") -> None:
+    Attributes:
+        shares_memory: `project` does not depend on the weights, so that one result serves all layers of a decoder.
+    """
+
+    shares_memory = False
+
+    def __init__(self, d_model: int, heads: Heads, *, dropout: float, norm: QKNorm = "none") -> None:
         super().__init__()
         self.heads = heads
-        self.kernel = kernel
+        self.dot_product = DotProductAttention(Position(), dropout)
         self.query = linear(d_model, heads.num_heads * heads.head_dim)
         self.key_value = linear(d_model, 2 * heads.num_kv_heads * heads.head_dim)
         self.out = linear(heads.num_heads * heads.head_dim, d_model)
-        self.query_norm, self.key_norm = query_key_norm(norm, heads.head_dim), query_key_norm(norm, heads.head_dim)
+        self.query_norm, self.key_norm = QK_NORMS[norm](heads.head_dim), QK_NORMS[norm](heads.head_dim)
 
-    def value_weights(self) -> list[Tensor]:
-        """See Branch."""
+    def value_path_weights(self) -> list[Tensor]:
+        """See Sublayer."""
         return [self.key_value.weight.chunk(2)[1], self.out.weight]
 
-    def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KeyValues:
-        """Keys and values of memory [B, S, D] at pos [B, S], of which `real` [B, S] is there (None: all)."""
+    def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KVCache:
+        """Keys and values of memory [B, S, D] at pos [B, S]; `real` [B, S] is False for padding, None without it."""
         k, v = split_heads(self.key_value(memory), 2 * self.heads.num_kv_heads).chunk(2, dim=1)  # [B, G, S, K]
-        return KeyValues.of(self.key_norm(k), v, pos, real)
+        return KVCache.of(self.key_norm(k), v, pos, real)
 
-    def forward(self, x: Tensor, pos: Tensor, keys: KeyValues) -> tuple[Tensor, Tensor]:
-        """Attend from x [B, T, D] to the keys.
+    def forward(self, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:
+        """Attend from x [B, T, D] at pos [B, T] to the projected memory.
 
         Returns:
             [B, T, D], and the weights [B, H, T, S].
         """
         q = self.query_norm(split_heads(self.query(x), self.heads.num_heads))  # [B, H, T, K]
-        y, weights = self.kernel(q, pos, keys)
+        y, weights = self.dot_product(q, pos, memory, memory.visible(full, pos))  # [B, H, T, K]
         return self.out(join_heads(y)), weights

@@ -1,4 +1,4 @@
-"""Tokens that every query sees, however far away, chosen by rule."""
+"""Global tokens of sparse attention: tokens that every query attends to at any distance, chosen by rule."""
 
 from __future__ import annotations
 
@@ -9,59 +9,55 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Landmarks:
-    """Which tokens are seen from everywhere.
+class GlobalTokens:
+    """Rule that chooses global tokens. Beltagy, Peters & Cohan 2020, sec. 3.1, "global attention".
 
     Attributes:
-        first: the first token of a sentence.
-        last: its last, which is the end-of-sentence piece on the source side.
-        every: the last of each so many positions (of 16: those at 15, 31, ...), or None.
-        sentence_ends: tokens that end a sentence, as whoever knows the pieces says (see SentenceEnds).
+        bos: the first token of a sentence.
+        eos: the last one, which is the end-of-sentence token on the source side.
+        stride: the last one of every `stride` positions (for 16: positions 15, 31, ...), or None.
     """
 
-    first: bool = False
-    last: bool = False
-    every: int | None = None
-    sentence_ends: bool = False
+    bos: bool = False
+    eos: bool = False
+    stride: int | None = None
 
     @property
-    def exist(self) -> bool:
-        """Whether there can be any."""
-        return self.first or self.last or self.every is not None or self.sentence_ends
+    def enabled(self) -> bool:
+        """Whether the rule can choose any token."""
+        return self.bos or self.eos or self.stride is not None
 
-    def find(self, pos: Tensor, real: Tensor | None, ends: Tensor | None = None) -> Tensor:
-        """Which tokens at pos [B, S] are landmarks, [B, S], if `ends` [B, S] end sentences; padding is none."""
+    def mask(self, pos: Tensor, real: Tensor | None) -> Tensor:
+        """True for global tokens, [B, S], of tokens at pos [B, S]; never for padding."""
         chosen = torch.zeros_like(pos, dtype=torch.bool)
         if not pos.numel():
             return chosen
-        here = torch.ones_like(chosen) if real is None else real
-        if self.first:
-            chosen |= pos == pos.masked_fill(~here, torch.iinfo(pos.dtype).max).amin(1, keepdim=True)
-        if self.last:
-            chosen |= pos == pos.masked_fill(~here, torch.iinfo(pos.dtype).min).amax(1, keepdim=True)
-        if self.every is not None:
-            chosen |= pos % self.every == self.every - 1
-        if self.sentence_ends and ends is not None:
-            chosen |= ends
-        return chosen & here
+        real = torch.ones_like(chosen) if real is None else real
+        if self.bos:
+            chosen |= pos == pos.masked_fill(~real, torch.iinfo(pos.dtype).max).amin(1, keepdim=True)
+        if self.eos:
+            chosen |= pos == pos.masked_fill(~real, torch.iinfo(pos.dtype).min).amax(1, keepdim=True)
+        if self.stride is not None:
+            chosen |= pos % self.stride == self.stride - 1
+        return chosen & real
 
 
 @dataclass(frozen=True)
-class Places:
-    """Up to L chosen places of each of B sequences."""
+class GatheredTokens:
+    """Indices of up to M selected tokens of each of B sequences."""
 
-    index: Tensor  # [B, L] int64
-    real: Tensor  # [B, L] bool, False where a sequence has fewer
+    index: Tensor  # [B, M] int64
+    real: Tensor  # [B, M] bool, False where a sequence has fewer
 
     @classmethod
-    def of(cls, chosen: Tensor) -> Places:
-        """The places where chosen [B, S] is True, in order."""
-        most = int(chosen.sum(1).max()) if chosen.size(0) else 0
-        order = chosen.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # [B, L]
-        return cls(order, chosen.gather(1, order))
+    def of(cls, selected: Tensor) -> GatheredTokens:
+        """The tokens where selected [B, S] is True, in order."""
+        max_count = int(selected.sum(1).max()) if selected.size(0) else 0
+        index = selected.byte().argsort(dim=1, descending=True, stable=True)[:, :max_count]  # [B, M]
+        return cls(index, selected.gather(1, index))
 
     def gather(self, x: Tensor, dim: int) -> Tensor:
-        """What stands there: x [B, ...] with S at `dim` -> the same with L."""
+        """Select the tokens from x [B, ...] with S at `dim`: the same shape with M at `dim`."""
         shape = [1] * x.dim()
         shape[0], shape[dim] = self.index.shape
         expanded = list(x.shape)

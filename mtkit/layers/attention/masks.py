@@ -1,4 +1,4 @@
-"""Who may look at whom: visibility as a function of positions alone."""
+"""Attention masks: visibility as a function of positions, and masking of scores."""
 
 from __future__ import annotations
 
@@ -8,54 +8,60 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.positions.base import distance
+from mtkit.layers.positions.base import relative_distance
 
 
 class Pattern(Protocol):
-    """Visibility [B, T, S] (True: may be attended to) of keys at k_pos [B, S] to queries at q_pos [B, T]."""
+    """Attention pattern: visibility [B, T, S] of keys at k_pos [B, S] to queries at q_pos [B, T]."""
 
     def __call__(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """None says that everything is visible, without a tensor."""
+        """True where a query may attend to a key; None instead of a tensor if every key is visible."""
         ...
 
 
 def full(q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-    """Everything is visible."""
+    """Every key is visible."""
     return None
 
 
 def causal(q_pos: Tensor, k_pos: Tensor) -> Tensor:
-    """A query sees its own position and what is before it."""
+    """A query attends to its own and to earlier positions."""
     return k_pos.unsqueeze(-2) <= q_pos.unsqueeze(-1)  # [B, T, S]
 
 
 @dataclass(frozen=True)
 class Window:
-    """A query sees its own position, `before` positions before it and `after` positions after it."""
+    """Sliding window: a query attends to its own position, `before` earlier and `after` later positions."""
 
     before: int
     after: int
 
     def __call__(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, T, S]."""
-        away = distance(q_pos, k_pos)
-        return (away <= self.before) & (away >= -self.after)
+        distance = relative_distance(q_pos, k_pos)
+        return (distance <= self.before) & (distance >= -self.after)
 
 
-def visibility(pattern: Pattern, q_pos: Tensor, keys: KeyValues) -> Tensor | None:
-    """What queries at q_pos [B, T] may see of the keys: [B, 1, 1 or T, S], or None if all of it."""
-    visible = pattern(q_pos, keys.pos)  # [B, T, S] or None
-    if keys.real is None:
-        return None if visible is None else visible.unsqueeze(1)
-    real = keys.real[:, None, None, :]  # [B, 1, 1, S]
-    return real if visible is None else visible.unsqueeze(1) & real
+def apply_mask(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """Hide keys from the softmax.
+
+    Args:
+        scores: [B, H, T, S].
+        visible: [B, 1, 1 or T, S]: bool, False where a score becomes the dtype's minimum; or a tensor that is added to
+            the scores; or None to leave them unchanged.
+    """
+    if visible is None:
+        return scores
+    if visible.dtype == torch.bool:
+        return torch.where(visible, scores, torch.finfo(scores.dtype).min)
+    return scores + visible
 
 
 def additive_mask(real: Tensor, dtype: torch.dtype) -> Tensor | None:
-    """What to add to the scores of `dtype` of places [B, S] of which some are `real`; None: nothing, all are.
+    """Mask to be added to scores of `dtype`, which hides the keys [B, S] that are not `real`.
 
-    Where a row has no real place it is `real` itself.
+    Addition is cheaper than selection, but hides keys only from queries that see another one. Where a row has no real
+    key the result is therefore `real` itself. It is None where all keys are real.
     """
     if bool(real.all()):
         return None

@@ -1,145 +1,150 @@
-"""Attention through random features of the softmax kernel."""
+"""Performer: attention through random features of the softmax kernel, linear in the length."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import SelfKernel
+from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel, check_state
 from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.state import Rows
+from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.cache.state import AttentionState
 from mtkit.layers.positions.base import Position
-from mtkit.layers.precision import exactly
-from mtkit.layers.projections import Width
+from mtkit.layers.precision import no_autocast
+from mtkit.layers.projections import PositiveWidth
 
-CHUNK = 64  # tokens that a causal product treats at once
-
-
-LARGEST_EXPONENT = 60.0  # exp of it, summed over a million tokens and squared, is still a float32
+CHUNK_SIZE = 64  # tokens of a chunk of causal attention
+MAX_EXPONENT = 60.0  # exp(60), summed over a million tokens and squared, is still finite in float32
 
 
-def orthogonal_features(count: int, width: int) -> Tensor:
-    """Rows [count, width] like N(0, I), orthogonal within each block of `width` of them.
+def orthogonal_features(num_features: int, width: int) -> Tensor:
+    """Random vectors [num_features, width] with marginal N(0, I), orthogonal within each block of `width` vectors.
 
-    Choromanski et al. 2021, sec. 2.4 and app. B.2: directions from a QR decomposition, lengths of Gaussian vectors.
-    The signs of R are moved into Q, without which Q is not uniform (Mezzadri 2007, sec. 5) and the error does not
-    vanish as features grow. https://arxiv.org/abs/math-ph/0609050
+    Choromanski et al. 2021, sec. 2.4 and app. B.2: directions from a QR decomposition, norms of Gaussian vectors. The
+    signs of R's diagonal are moved into Q, which is not uniformly distributed otherwise (Mezzadri 2007, sec. 5), so
+    that the error would not vanish with more features. https://arxiv.org/abs/math-ph/0609050
     """
-    q, r = torch.linalg.qr(torch.randn(-(-count // width), width, width))  # [., K, K]
+    q, r = torch.linalg.qr(torch.randn(-(-num_features // width), width, width))  # [., K, K]
     blocks: Tensor = q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    lengths: Tensor = torch.randn(count, width).norm(dim=1, keepdim=True)
-    return blocks.flatten(0, 1)[:count] * lengths
+    norms: Tensor = torch.randn(num_features, width).norm(dim=1, keepdim=True)
+    return blocks.flatten(0, 1)[:num_features] * norms
 
 
 @dataclass(frozen=True)
-class FeatureSums(Rows):
-    """Everything that a step needs of the past: sums over keys of feature times value, and of the features alone."""
+class PrefixSums(AttentionState):
+    """Sums over all preceding keys: of feature times value, and of the features alone."""
 
     sums: Tensor  # [rows, G, m, K + 1] float32; the last column belongs to a value of one
 
 
-class PerformerAttention(SelfKernel):
-    """FAVOR+: softmax(QK^T) V ~ phi(Q) (phi(K)^T V), normalised, in time and memory linear in the length.
+class PerformerAttention(AttentionKernel[PrefixSums]):
+    """FAVOR+: softmax(Q K^T) V ~ phi(Q) (phi(K)^T V), normalised, in time and memory linear in the length.
 
     Choromanski et al. 2021, eq. 5 to 7 and sec. 2.3. https://arxiv.org/abs/2009.14794
-    phi(x)_i = exp(w_i · x - |x|^2 / 2) / sqrt(m) with orthogonal w_i. The causal form sums over chunks; a decoder
-    remembers the sums alone, whose size does not depend on the length. Tokens stand in order of their positions.
-    Computed in float32. The features of a query are divided by their largest, which cancels; those of keys are as they
-    are, so that no token changes those before it. There are no weights that dropout could act on. The features are
-    drawn once and saved with the weights.
+    phi(x)_i = exp(w_i · x - |x|^2 / 2) / sqrt(m) with m orthogonal vectors w_i, which are drawn once and saved with the
+    weights. The causal form computes prefix sums over chunks; its state is one sum, whatever the length. Tokens must be
+    in order of their positions. Computed in float32.
+
+    Features of a query are divided by their maximum, which cancels in the normalisation. Features of keys are not, so
+    that no token changes the result of preceding ones. Attention dropout has no weights to act on.
     """
 
-    features: Tensor  # [m, K]
+    projection_matrix: Tensor  # [m, K], the rows w_i
 
     def __init__(self, *, position: Position, head_dim: int, num_features: int, causal: bool) -> None:
         super().__init__()
         self.position = position
         self.causal = causal
-        self.register_buffer("features", orthogonal_features(num_features, head_dim))
+        self.register_buffer("projection_matrix", orthogonal_features(num_features, head_dim))
 
-    def attend(self, q: Tensor, new: KeyValues, past: Rows | None) -> tuple[Tensor, Rows]:
-        """See SelfKernel; only sums are remembered.
+    def forward(self, q: Tensor, new: KVCache, past: PrefixSums | None) -> tuple[Tensor, PrefixSums]:
+        """See AttentionKernel.
 
         Raises:
-            ValueError: another kind of kernel made the past.
+            ValueError: the past is the state of another kind of layer, or the kernel is not causal.
         """
-        if past is not None and not (isinstance(past, FeatureSums) and self.causal):
-            raise ValueError(f"a state of another kind of attention: {type(past).__name__}")
-        before = past.sums if isinstance(past, FeatureSums) else None
-        with exactly(q):
-            y, sums = self._attend(q, new, before)
-        return y.to(q.dtype), FeatureSums(sums)
+        past = check_state(past, PrefixSums)
+        if past is not None and not self.causal:
+            raise ValueError("Performer attends to following tokens in an encoder; it cannot run step by step there")
+        with no_autocast(q):
+            y, sums = self._attend(q, new, None if past is None else past.sums)
+        return y.to(q.dtype), PrefixSums(sums)
 
-    def _attend(self, q: Tensor, new: KeyValues, before: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _attend(self, q: Tensor, new: KVCache, before: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values [B, H, T, K] and the sums [B, G, m, K + 1] over all keys; R = H/G query heads share a key head."""
         heads, groups, width = q.size(1), new.k.size(1), q.size(-1)
-        exact = torch.promote_types(q.dtype, torch.float32)
+        dtype = torch.promote_types(q.dtype, torch.float32)
         scale = math.sqrt(self.position.scale(width))
-        queries = torch.unflatten(q.to(exact) * scale, 1, (groups, heads // groups))  # [B, G, R, T, K]
-        phi_q = self._exponents(queries)
+        queries = torch.unflatten(q.to(dtype) * scale, 1, (groups, heads // groups))  # [B, G, R, T, K]
+        phi_q = self._log_features(queries)
         phi_q = (phi_q - phi_q.amax(-1, keepdim=True).detach()).exp()  # [B, G, R, T, m]
-        phi_k = self._exponents(new.k.to(exact) * scale).clamp(max=LARGEST_EXPONENT).exp()  # [B, G, T, m]
+        phi_k = self._log_features(new.k.to(dtype) * scale).clamp(max=MAX_EXPONENT).exp()  # [B, G, T, m]
         if new.real is not None:
             phi_k = phi_k * new.real[:, None, :, None]
-        v = torch.cat([new.v.to(exact), new.v.new_ones(*new.v.shape[:-1], 1, dtype=exact)], dim=-1)  # [B, G, T, K + 1]
+        v = torch.cat([new.v.to(dtype), new.v.new_ones(*new.v.shape[:-1], 1, dtype=dtype)], dim=-1)  # [B, G, T, K + 1]
         if self.causal:
-            summed, sums = causal_product(phi_q, phi_k, v, before)  # [B, G, R, T, K + 1]
+            summed, sums = causal_linear_attention(phi_q, phi_k, v, before)  # [B, G, R, T, K + 1]
         else:
             sums = phi_k.mT @ v  # [B, G, m, K + 1]
             summed = phi_q @ sums.unsqueeze(2)
-        y = summed[..., :-1] / summed[..., -1:].clamp(min=torch.finfo(exact).tiny)
+        y = summed[..., :-1] / summed[..., -1:].clamp(min=torch.finfo(dtype).tiny)
         return y.flatten(1, 2), sums
 
-    def _exponents(self, x: Tensor) -> Tensor:
+    def _log_features(self, x: Tensor) -> Tensor:
         """w · x - |x|^2 / 2 for x [..., K] -> [..., m]."""
-        return x @ self.features.to(x.dtype).T - x.square().sum(-1, keepdim=True) / 2
+        return x @ self.projection_matrix.to(x.dtype).T - x.square().sum(-1, keepdim=True) / 2
 
 
-def causal_product(phi_q: Tensor, phi_k: Tensor, v: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each t the sum over s <= t of (phi_q_t · phi_k_s) v_s, in chunks; the paper's prefix sums.
+def causal_linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, before: Tensor | None) -> tuple[Tensor, Tensor]:
+    """For each t the sum over s <= t of (phi_q_t · phi_k_s) v_s: the paper's prefix sums, in chunks.
 
     Args:
         phi_q: [B, G, R, T, m].
         phi_k: [B, G, T, m].
         v: [B, G, T, K].
-        before: [B, G, m, K], the sums of earlier calls, or None.
+        before: [B, G, m, K], sums over the keys of earlier calls, or None.
 
     Returns:
         [B, G, R, T, K], and the sums over all keys [B, G, m, K].
     """
+    # One prefix sum [m, K] per token would need T·m·K numbers. Between chunks the sums are exact prefixes; within a
+    # chunk of C tokens the product is computed as masked attention, which needs C x C scores only.
     length = v.size(2)
-    chunk = max(1, min(CHUNK, length))
-    rest = -length % chunk
-    count = (length + rest) // chunk
-    phi_q, phi_k, v = (F.pad(x, (0, 0, 0, rest)) for x in (phi_q, phi_k, v))
+    chunk = max(1, min(CHUNK_SIZE, length))
+    padding = -length % chunk
+    count = (length + padding) // chunk
+    phi_q, phi_k, v = (F.pad(x, (0, 0, 0, padding)) for x in (phi_q, phi_k, v))  # zero features add nothing
     q = torch.unflatten(phi_q, 3, (count, chunk))  # [B, G, R, N, C, m]
     k, values = torch.unflatten(phi_k, 2, (count, chunk)), torch.unflatten(v, 2, (count, chunk))  # [B, G, N, C, .]
-    each = k.mT @ values  # [B, G, N, m, K]
-    first = torch.zeros_like(each.sum(2)) if before is None else before  # [B, G, m, K]
-    sums = torch.cat([first.unsqueeze(2), each], dim=2).cumsum(2)  # [B, G, N + 1, m, K]
-    within = (q @ k.unsqueeze(2).mT).tril()  # [B, G, R, N, C, C]
+    chunk_sums = k.mT @ values  # [B, G, N, m, K]
+    first = torch.zeros_like(chunk_sums.sum(2)) if before is None else before  # [B, G, m, K]
+    # sums[n]: everything before chunk n; sums[N]: everything, the state for the next call.
+    sums = torch.cat([first.unsqueeze(2), chunk_sums], dim=2).cumsum(2)  # [B, G, N + 1, m, K]
+    within = (q @ k.unsqueeze(2).mT).tril()  # [B, G, R, N, C, C], s <= t of the same chunk
     y = within @ values.unsqueeze(2) + q @ sums[:, :, None, :-1]  # [B, G, R, N, C, K]
     return y.flatten(3, 4)[:, :, :, :length], sums[:, :, -1]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerformerConfig:
+class PerformerConfig(AttentionConfigBase):
     """Random features of the softmax kernel (see PerformerAttention)."""
 
     kind: Literal["performer"] = "performer"
-    num_features: Width = 256  # m; about K·log K is needed, the error falls as 1/sqrt(m)
+    num_features: PositiveWidth = 256  # m; about K·log K are needed, the error falls as 1/sqrt(m)
+
+    computes_scores: ClassVar[bool] = False
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """The layer."""
+        """Build the sublayer."""
         kernel = PerformerAttention(
             position=parts.position,
             head_dim=parts.heads.head_dim,
             num_features=self.num_features,
             causal=parts.causal,
         )
-        return parts.around(kernel)
+        return parts.with_kernel(kernel)

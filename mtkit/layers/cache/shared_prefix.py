@@ -1,4 +1,4 @@
-"""What the attention of hypotheses remembers when many of them begin alike: every token once."""
+"""Key/value cache of beam search in which the hypotheses of a sentence share the keys of their common prefixes."""
 
 from __future__ import annotations
 
@@ -7,95 +7,118 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.state import Rows
+from mtkit.layers.cache.kv_cache import AttentionCache, AttentionPattern, KVCache
 
 
 @dataclass(frozen=True)
-class KeyTree(Rows):
-    """Keys and values of the tokens of N trees of hypotheses, W in each.
+class SharedPrefixCache(AttentionCache):
+    """Keys and values of all tokens of N sentences, each token stored once, and an ancestry mask per hypothesis.
 
-    Hypotheses that go on from the same one share its tokens, so that selecting among those of a tree moves no keys,
-    only the mask of the tokens that lie on the way of each. To attention a tree is one sequence: T new tokens of each
-    hypothesis are W·T queries against one row of keys. What lies on no way any more is dropped when room is needed.
+    Hypotheses with a common prefix share its cached keys. Reordering beams therefore updates only the ancestry mask
+    [N, W, M]; no keys are copied. To attention a sentence is one sequence of M keys, and T new tokens of each of its W
+    hypotheses are W·T queries. Keys of dropped hypotheses are removed when the buffers are full.
+
+    Only decoding makes one (see `AttentionKernel.initial_state`); training attends to a plain KVCache.
 
     Attributes:
-        nodes: keys and values [N, G, M, K] of all tokens.
-        mask: [N, W, M], what is added to the scores of a hypothesis: 0 for the tokens that are its own, the least
-            number for others; None: all of its tree are, which has no other.
+        kv: keys and values [N, G, M, K].
+        mask: [N, W, M], added to the scores of each hypothesis: 0 for its own tokens and the dtype's minimum for those
+            of others; None: one hypothesis per sentence, to which all tokens belong.
     """
 
-    nodes: KeyValues
+    kv: KVCache
     mask: Tensor | None = None
 
     @property
-    def num_trees(self) -> int:
+    def num_sentences(self) -> int:
         """N."""
-        return self.nodes.pos.size(0)
+        return self.kv.pos.size(0)
 
     @property
-    def width(self) -> int:
+    def beam_size(self) -> int:
         """W."""
         return 1 if self.mask is None else self.mask.size(1)
 
-    def select(self, rows: Tensor) -> KeyTree:
-        """The hypotheses [N·W'], in that order; those of a tree stay together, and every tree has as many."""
-        if self.mask is None and rows.numel() == self.num_trees:
+    def index_select(self, rows: Tensor) -> SharedPrefixCache:
+        """Select the hypotheses [N·W']. They stay grouped by sentence, and every sentence has the same number.
+
+        Without tokens there is nothing to share: each selected row becomes a sentence of its own, so that independent
+        paths (sampling) need no mask.
+        """
+        if not self.kv.length:
+            return SharedPrefixCache(self.kv.index_select(rows))
+        if self.mask is None and rows.numel() == self.num_sentences:
             return self
         mask = self.mask
         if mask is None:
-            mask = self.nodes.k.new_zeros(self.nodes.pos.shape)  # [N, M]
-        chosen = mask.view(-1, self.nodes.length).index_select(0, rows)  # [N·W', M]
-        return KeyTree(self.nodes, chosen.view(self.num_trees, -1, self.nodes.length))
+            mask = self.kv.k.new_zeros(self.kv.pos.shape)  # [N, M]
+        selected = mask.view(-1, self.kv.length).index_select(0, rows)  # [N·W', M]
+        return SharedPrefixCache(self.kv, selected.view(self.num_sentences, -1, self.kv.length))
 
-    def together(self, x: Tensor) -> Tensor:
-        """What there is of T new tokens of each hypothesis, [N·W, T, ...], tree by tree: [N, W·T, ...]."""
-        return x if self.mask is None else x.reshape(self.num_trees, self.width * x.size(1), *x.shape[2:])
+    def group_by_sentence(self, x: Tensor) -> Tensor:
+        """Tensor of T new tokens per hypothesis [N·W, T, ...] -> [N, W·T, ...]."""
+        return x if self.mask is None else x.reshape(self.num_sentences, self.beam_size * x.size(1), *x.shape[2:])
 
-    def append(self, new: KeyValues) -> KeyTree:
-        """With T real tokens more of each hypothesis, [N, G, W·T, K]."""
+    def append(self, new: KVCache) -> SharedPrefixCache:
+        """See AttentionCache: T more tokens of each hypothesis, [N, G, W·T, K]."""
         if self.mask is None:
-            return KeyTree(self.nodes.append(new.k, new.v, new.pos))
-        nodes, mask = self._pruned() if self.nodes.room < new.length else (self.nodes, self.mask)
-        trees, width = self.num_trees, self.width
-        own = mask.new_full((width, width), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
-        if new.length > width:
-            own = own.repeat_interleave(new.length // width, dim=1)  # [W, W·T]
-        return KeyTree(nodes.append(new.k, new.v, new.pos), torch.cat([mask, own.expand(trees, -1, -1)], dim=2))
+            return SharedPrefixCache(self.kv.append(new))
+        # Before the buffers are copied to larger ones, which would also copy what no hypothesis needs any more.
+        kv, mask = self._drop_dead() if self.kv.spare_capacity < new.length else (self.kv, self.mask)
+        # A new token belongs to its own hypothesis alone: 0 on the diagonal, hidden from the W - 1 others.
+        own = mask.new_full((self.beam_size, self.beam_size), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
+        if new.length > self.beam_size:
+            own = own.repeat_interleave(new.length // self.beam_size, dim=1)  # [W, W·T]
+        mask = torch.cat([mask, own.expand(self.num_sentences, -1, -1)], dim=2)  # [N, W, M + W·T]
+        return SharedPrefixCache(kv.append(new), mask)
 
-    def mask_of(self, queries: int) -> Tensor | None:
-        """The mask of so many queries of each tree, W·T, which does not know their order, [N, W·T, M]; None: none."""
-        if self.mask is None or self.width == queries:
+    def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
+        """See AttentionCache: what the pattern shows of a hypothesis' own tokens."""
+        visible, ancestry = self.kv.visible(pattern, q_pos), self.ancestry_mask(q_pos.size(1))
+        if ancestry is None:
+            return visible
+        ancestry = ancestry.unsqueeze(1)  # [N, 1, W·T, M]
+        return ancestry if visible is None else torch.where(visible, ancestry, torch.finfo(ancestry.dtype).min)
+
+    def ancestry_mask(self, num_queries: int) -> Tensor | None:
+        """Additive mask [N, W·T, M] of the tokens of other hypotheses, for W·T queries; None if there are none."""
+        if self.mask is None or self.beam_size == num_queries:
             return self.mask
-        return self.mask.repeat_interleave(queries // self.width, dim=1)
+        return self.mask.repeat_interleave(num_queries // self.beam_size, dim=1)
 
-    def _pruned(self) -> tuple[KeyValues, Tensor]:
-        """Nodes and mask without what is on no way, if that is most; trees keep equal numbers of nodes."""
+    def _drop_dead(self) -> tuple[KVCache, Tensor]:
+        """Keys and mask without the tokens of dropped hypotheses, or as they are while at least half are in use.
+
+        All sentences keep as many slots as the one that needs most, because they share one tensor.
+        """
         if self.mask is None:
-            raise ValueError("a tree of one hypothesis has nothing to drop")
-        used = (self.mask == 0).any(1)  # [N, M]
-        most = int(used.sum(1).max()) if used.numel() else 0
-        if 2 * most > self.nodes.length:
-            return self.nodes, self.mask
-        place = used.int().sort(dim=1, descending=True, stable=True).indices[:, :most]  # [N, most]
-        kept = self.mask.gather(2, place.unsqueeze(1).expand(-1, self.mask.size(1), -1))  # [N, W, most]
-        return self.nodes.gather(place), kept
+            raise ValueError("a cache of one hypothesis per sentence has no dead tokens")
+        used = (self.mask == 0).any(1)  # [N, M], some hypothesis descends from the token
+        max_used = int(used.sum(1).max()) if used.numel() else 0
+        if 2 * max_used > self.kv.length:
+            return self.kv, self.mask
+        # Stable sort: used slots first, in their old order. Shorter sentences fill up with dead slots, masked as
+        # before.
+        index = used.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, max_used]
+        mask = self.mask.gather(2, index.unsqueeze(1).expand(-1, self.beam_size, -1))  # [N, W, max_used]
+        return self.kv.gather(index), mask
 
 
-def by_tree(x: Tensor, trees: int) -> Tensor:
-    """[N·W, H, T, K] -> [N, H, W·T, K]."""
+def to_sentences(x: Tensor, num_sentences: int) -> Tensor:
+    """Queries or weights of each hypothesis, grouped by sentence: [N·W, H, T, K] -> [N, H, W·T, K]."""
     rows, heads, length, width = x.shape
-    if rows == trees:
+    if rows == num_sentences:
         return x
-    each = rows // max(1, trees)  # W
-    grouped = x.reshape(trees, each, heads, length, width).transpose(1, 2)  # [N, H, W, T, K]
-    return grouped.reshape(trees, heads, each * length, width)
+    beam_size = rows // max(1, num_sentences)
+    grouped = x.reshape(num_sentences, beam_size, heads, length, width).transpose(1, 2)  # [N, H, W, T, K]
+    return grouped.reshape(num_sentences, heads, beam_size * length, width)
 
 
-def by_row(x: Tensor, length: int) -> Tensor:
-    """[N, H, W·T, K] -> [N·W, H, T, K]."""
-    trees, heads, places, width = x.shape
-    if places == length:
+def to_hypotheses(x: Tensor, length: int) -> Tensor:
+    """Inverse of `to_sentences`, T = length: [N, H, W·T, K] -> [N·W, H, T, K]."""
+    num_sentences, heads, queries, width = x.shape
+    if queries == length:
         return x
-    grouped = x.reshape(trees, heads, places // length, length, width).transpose(1, 2)  # [N, W, H, T, K]
-    return grouped.reshape(trees * (places // length), heads, length, width)
+    beam_size = queries // length
+    grouped = x.reshape(num_sentences, heads, beam_size, length, width).transpose(1, 2)  # [N, W, H, T, K]
+    return grouped.reshape(num_sentences * beam_size, heads, length, width)

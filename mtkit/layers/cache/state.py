@@ -1,4 +1,4 @@
-"""A tree of tensors with one row per sentence or per hypothesis."""
+"""Decoder state: dataclasses of tensors with one row per sentence or per hypothesis."""
 
 from __future__ import annotations
 
@@ -10,47 +10,64 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A tree of tensors with rows for hypotheses, or for groups of them; subclasses are frozen dataclasses.
+class BatchedState:
+    """Base of all decoder states: a frozen dataclass of tensors whose first axis is the batch.
 
-    A field is a tensor, another `Rows`, a tuple of these, or None.
+    A field is a tensor, another BatchedState, a tuple of these, or None. A subclass with other fields (KVCache)
+    overrides both methods.
+
+    A state can be continued in several ways, since `index_select` and the steps of a decoder leave it valid. `compact_`
+    is the exception: it moves rows within the same memory.
     """
 
-    def select(self, rows: Tensor) -> Self:
-        """The rows [N] of every tensor, in that order."""
-        return replace(self, **{f.name: _select(getattr(self, f.name), rows) for f in fields(self)})
+    def index_select(self, rows: Tensor) -> Self:
+        """Select the rows [N] of every tensor, in that order. `self` stays valid."""
+        return replace(self, **{f.name: _index_select(getattr(self, f.name), rows) for f in fields(self)})
 
-    def keep(self, sentences: Tensor, of: int) -> Self:
-        """Keep the sentences [N] of `of`, each of which has the same number of rows, one after another.
+    def compact_(self, sentences: Tensor, num_sentences: int) -> Self:
+        """Drop all but some sentences. `self` must not be used afterwards: its memory may have been overwritten.
 
-        What was kept from is used up: what takes its place may have been written over it.
+        Args:
+            sentences: [N], the sentences to keep, in their new order.
+            num_sentences: B; every sentence has the same number of consecutive rows.
         """
-        return replace(self, **{f.name: _keep(getattr(self, f.name), sentences, of) for f in fields(self)})
+        return replace(
+            self, **{f.name: _compact(getattr(self, f.name), sentences, num_sentences) for f in fields(self)}
+        )
 
 
-def rows_of(sentences: Tensor, of: int, rows: int) -> Tensor:
-    """The numbers of all rows that some sentences have, where `of` sentences have so many `rows` together."""
-    if rows == of:
+@dataclass(frozen=True)
+class AttentionState(BatchedState):
+    """State of one self-attention layer of a decoder; its kernel defines the contents."""
+
+    def group_by_sentence(self, x: Tensor) -> Tensor:
+        """Tensor of T new tokens per hypothesis [rows, T, ...], with as many rows as the state has."""
+        return x
+
+
+def row_indices(sentences: Tensor, num_sentences: int, num_rows: int) -> Tensor:
+    """Indices of all rows of some `sentences` [N], where `num_sentences` sentences have `num_rows` rows together."""
+    if num_rows == num_sentences:
         return sentences
-    each = rows // max(1, of)
-    return (sentences.unsqueeze(1) * each + torch.arange(each, device=sentences.device)).flatten()
+    width = num_rows // max(1, num_sentences)
+    return (sentences.unsqueeze(1) * width + torch.arange(width, device=sentences.device)).flatten()
 
 
-def _select(value: Any, rows: Tensor) -> Any:
+def _index_select(value: Any, rows: Tensor) -> Any:
     if isinstance(value, Tensor):
         return value.index_select(0, rows)
-    if isinstance(value, Rows):
-        return value.select(rows)
+    if isinstance(value, BatchedState):
+        return value.index_select(rows)
     if isinstance(value, tuple):
-        return tuple(_select(item, rows) for item in value)
+        return tuple(_index_select(item, rows) for item in value)
     return value
 
 
-def _keep(value: Any, sentences: Tensor, of: int) -> Any:
+def _compact(value: Any, sentences: Tensor, num_sentences: int) -> Any:
     if isinstance(value, Tensor):
-        return value.index_select(0, rows_of(sentences, of, value.size(0)))
-    if isinstance(value, Rows):
-        return value.keep(sentences, of)
+        return value.index_select(0, row_indices(sentences, num_sentences, value.size(0)))
+    if isinstance(value, BatchedState):
+        return value.compact_(sentences, num_sentences)
     if isinstance(value, tuple):
-        return tuple(_keep(item, sentences, of) for item in value)
+        return tuple(_compact(item, sentences, num_sentences) for item in value)
     return value

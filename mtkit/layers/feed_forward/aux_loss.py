@@ -1,12 +1,12 @@
-"""What layers have to say beside their output: losses of their own and figures for the log.
+"""Auxiliary losses and metrics of layers, collected in a scope instead of returned.
 
-A mixture of experts has to keep its router balanced, and that loss must reach the objective through every decoder
-input and every model between. As an argument it would stand in the signature of every `hidden`, `start`, `step`,
-decoder input and objective, most of which have nothing to do with it, and one that forgot to hand it on would train a
-router that is not balanced. So the tape is a value with a scope instead: `TranslationModel.forward`, the one door of
-training, opens it, the layers below write to it, and the door adds it to the losses, whichever objective ran inside
-and however often it ran the model. No module holds anything between two calls, and nothing is written where no tape
-is open (translation, the second forward of activation checkpointing).
+A mixture of experts has a load-balancing loss, which must reach the objective through every decoder input and every
+model in between. As a return value it would stand in the signature of every model method, decoder input and objective,
+and one of them that dropped it would train an unbalanced router without notice. Instead `TranslationModel.forward`, the
+only entry point of training, opens a scope; the layers below add their losses to it; `forward` adds their total to the
+loss of the objective, however often the objective ran the model. Modules store nothing between two calls. Nothing is
+collected outside a scope (translation), and the recomputation of activation checkpointing has a scope of its own, which
+is discarded.
 """
 
 from __future__ import annotations
@@ -22,62 +22,62 @@ import torch
 from torch import Tensor, nn
 
 
-class Note(NamedTuple):
-    """What one layer says of one pass."""
+class AuxLoss(NamedTuple):
+    """Auxiliary loss and metrics of one call of one layer."""
 
-    tokens: int  # real tokens that went through
-    loss: Tensor  # scalar with gradient, a mean over them, times its weight
-    figures: Mapping[str, Tensor]  # scalars without gradient for the log, means over them
+    tokens: int  # real tokens of the call
+    loss: Tensor  # scalar with gradient, a mean over these tokens, times its weight
+    metrics: Mapping[str, Tensor]  # scalars without gradient, means over these tokens
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """The sum of all layers' losses, and each figure's mean over the layers."""
+class AuxTotals:
+    """Auxiliary loss summed over layers, and each metric averaged over layers."""
 
     loss: Tensor
-    figures: Mapping[str, Tensor]
+    metrics: Mapping[str, Tensor]
 
 
-class Tape:
-    """The notes of one forward, by layer."""
+class AuxLosses:
+    """Auxiliary losses of one forward pass, by layer."""
 
     def __init__(self) -> None:
-        self.notes: dict[nn.Module, list[Note]] = defaultdict(list)
+        self.by_layer: dict[nn.Module, list[AuxLoss]] = defaultdict(list)
 
-    def read(self) -> Spoken | None:
-        """What was written, or None if nothing was.
+    def total(self) -> AuxTotals | None:
+        """Combine all layers; None if no layer added anything.
 
-        A layer that was passed several times (shared layers, several passes of an objective, single steps) counts
-        once, with the mean of its notes weighted by their tokens.
+        A layer that was called several times (shared layers, several passes of an objective, single steps) counts
+        once, with the mean over its calls weighted by their tokens.
         """
-        if not self.notes:
+        if not self.by_layer:
             return None
         losses: list[Tensor] = []
-        figures: dict[str, list[Tensor]] = defaultdict(list)
-        for notes in self.notes.values():
-            weight = [note.tokens / sum(each.tokens for each in notes) for note in notes]
-            losses.append(torch.stack([w * note.loss for w, note in zip(weight, notes, strict=True)]).sum())
-            for name in notes[0].figures:
-                parts = [w * note.figures[name] for w, note in zip(weight, notes, strict=True)]
-                figures[name].append(torch.stack(parts).sum())
-        means = {name: torch.stack(values).mean() for name, values in figures.items()}
-        return Spoken(torch.stack(losses).sum(), means)
+        metrics: dict[str, list[Tensor]] = defaultdict(list)
+        for calls in self.by_layer.values():
+            weights = [call.tokens / sum(each.tokens for each in calls) for call in calls]
+            losses.append(torch.stack([w * call.loss for w, call in zip(weights, calls, strict=True)]).sum())
+            for name in calls[0].metrics:
+                weighted = [w * call.metrics[name] for w, call in zip(weights, calls, strict=True)]
+                metrics[name].append(torch.stack(weighted).sum())
+        means = {name: torch.stack(values).mean() for name, values in metrics.items()}
+        return AuxTotals(torch.stack(losses).sum(), means)
 
 
-_open: ContextVar[Tape | None] = ContextVar("tape", default=None)
+_current: ContextVar[AuxLosses | None] = ContextVar("aux_losses", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[Tape]:
-    """A block whose layers write to a new tape."""
-    tape = Tape()
-    token = _open.set(tape)
+def collect_aux_losses() -> Iterator[AuxLosses]:
+    """Open a scope that collects the auxiliary losses of the layers called inside it."""
+    aux_losses = AuxLosses()
+    token = _current.set(aux_losses)
     try:
-        yield tape
+        yield aux_losses
     finally:
-        _open.reset(token)
+        _current.reset(token)
 
 
-def open_tape(layer: nn.Module) -> Tape | None:
-    """The tape that `layer` should write to: there is one only while it is trained."""
-    return _open.get() if layer.training and torch.is_grad_enabled() else None
+def current_aux_losses(layer: nn.Module) -> AuxLosses | None:
+    """Return the innermost open scope if `layer` is being trained with gradient, else None."""
+    return _current.get() if layer.training and torch.is_grad_enabled() else None

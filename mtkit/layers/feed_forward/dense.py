@@ -1,17 +1,17 @@
-"""The position-wise feed-forward layer."""
+"""Position-wise feed-forward layer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.layers.branch import Branch
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.projections import linear
 
 Activation = Literal["relu", "gelu", "silu"]
@@ -20,12 +20,12 @@ Activation = Literal["relu", "gelu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
-# over its input where that can be done: no gradient needs what was there
+# in place where the gradient does not need the input
 IN_PLACE = {**ACTIVATIONS, "relu": torch.relu_}
 
 
-class FeedForward(Branch):
-    """W2 · act(W1 x + b1) + b2, at every position alone. Vaswani et al. 2017, eq. 2."""
+class FeedForward(Sublayer):
+    """W2 · act(W1 x + b1) + b2 at each position. Vaswani et al. 2017, eq. 2."""
 
     def __init__(self, d_model: int, d_ff: int, *, activation: Activation, dropout: float) -> None:
         super().__init__()
@@ -34,12 +34,12 @@ class FeedForward(Branch):
         self.activation = IN_PLACE[activation]
         self.dropout = Dropout(dropout)
 
-    def value_weights(self) -> list[Tensor]:
-        """See Branch."""
+    def value_path_weights(self) -> list[Tensor]:
+        """See Sublayer."""
         return [self.inner.weight, self.outer.weight]
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """[B, T, D] -> [B, T, D]; what is real [B, T] makes no difference here."""
+        """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
         return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
 
 
@@ -48,8 +48,9 @@ class DenseConfig:
     """One feed-forward layer for every token (see FeedForward)."""
 
     kind: Literal["dense"] = "dense"
+    has_data_dependent_steps: ClassVar[bool] = False
     activation: Activation = "relu"  # as in the paper
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
-        """The layer; `dropout` applies to the inner activations."""
+        """Build the layer; `dropout` is of inner activations."""
         return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)

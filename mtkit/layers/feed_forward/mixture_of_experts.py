@@ -1,176 +1,58 @@
-"""Mixture of experts: many feed-forward layers, of which each token goes through one or two."""
+"""Mixture of experts (MoE): several feed-forward layers; a router sends each token to one or two of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.layers.feed_forward.aux_loss import Note, open_tape
+from mtkit.layers.dropout import StructuralDropout
+from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
 from mtkit.layers.feed_forward.dense import DenseConfig
 from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.precision import exactly
+from mtkit.layers.precision import no_autocast
 from mtkit.layers.projections import linear
 
 ExpertConfig = Annotated[DenseConfig | GatedConfig, Field(discriminator="kind")]
+RoutingKind = Literal["switch", "top2"]
 
 
-class Groups(NamedTuple):
-    """Assignments of tokens to experts, sorted by expert."""
-
-    order: Tensor  # [M] numbers in the flattened [k, N] assignments
-    counts: Tensor  # [E] how many each expert has; their sum is M
-
-
-def group(experts: Tensor, num_experts: int, capacity: int | None) -> Groups:
-    """Sort assignments [N, k] by expert; of each, the first `capacity` stay.
-
-    First choices come before second ones, and within these the tokens in their order (Lepikhin et al. 2021, alg. 1).
-    """
-    flat = experts.t().flatten()  # [kN]
-    order = flat.argsort(stable=True)
-    counts = torch.bincount(flat, minlength=num_experts)  # [E]
-    if capacity is None:
-        return Groups(order, counts)
-    begins = counts.cumsum(0) - counts  # [E]
-    rank = torch.arange(flat.numel(), device=flat.device) - begins.repeat_interleave(counts)  # [kN]
-    return Groups(order[rank < capacity], counts.clamp(max=capacity))
-
-
-@dataclass(frozen=True)
-class Balance:
-    """How a router is kept from sending everything to one expert."""
-
-    capacity_factor: float | None  # None drops nothing
-    balance_weight: float
-    z_weight: float
-
-
-class Experts(nn.Module):
-    """y = sum over the chosen experts e of gate_e · expert_e(x).
-
-    Fedus et al. 2022 (https://arxiv.org/abs/2101.03961) and Lepikhin et al. 2021 (https://arxiv.org/abs/2006.16668).
-    Tokens are sorted by expert and each expert sees its own only, so the work is that of k dense layers. In training an
-    expert takes at most capacity_factor times its even share, and what is over passes by on the residual stream;
-    otherwise all is taken, so that a translation does not depend on its batch-mates. Padding is never sent to an expert
-    and counts nowhere. The losses go to the tape, see tape.py.
-    """
-
-    def __init__(self, experts: Sequence[nn.Module], router: Router, routing: Routing, *, balance: Balance) -> None:
-        super().__init__()
-        self.experts = nn.ModuleList(experts)
-        self.router = router
-        self.choose = ROUTINGS[routing]
-        self.balance = balance
-
-    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """[..., D] -> [..., D], zeros where `real` [...] says that there is no token; None: there is everywhere."""
-        tokens = x.flatten(0, -2)  # [N, D]
-        if real is None:
-            return self._mix(tokens).view_as(x)
-        places = real.flatten().nonzero().squeeze(1)  # [N]
-        mixed = self._mix(tokens.index_select(0, places))  # [N, D]
-        return mixed.new_zeros(tokens.shape).index_copy(0, places, mixed).view_as(x)
-
-    def _mix(self, x: Tensor) -> Tensor:
-        """x [N, D], real tokens only -> [N, D]."""
-        logits = self.router(x)  # [N, E]
-        choice = self.choose(logits.softmax(-1))
-        groups = group(choice.experts, len(self.experts), self._capacity(choice))
-        self._say(logits, choice, groups)
-        token = groups.order % max(x.size(0), 1)  # [M]
-        parts = torch.split(x.index_select(0, token), groups.counts.tolist())
-        # an expert without tokens is called too, so that its gradient is zero and not missing
-        out = torch.cat([expert(part) for expert, part in zip(self.experts, parts, strict=True)])  # [M, D]
-        gates = choice.gates.t().flatten().index_select(0, groups.order).unsqueeze(1)  # [M, 1]
-        return out.new_zeros(x.shape).index_add(0, token, out * gates.to(out.dtype))
-
-    def _capacity(self, choice: Choice) -> int | None:
-        if not self.training or self.balance.capacity_factor is None:
-            return None
-        return math.ceil(self.balance.capacity_factor * choice.experts.numel() / len(self.experts))
-
-    def _say(self, logits: Tensor, choice: Choice, groups: Groups) -> None:
-        tape = open_tape(self)
-        if tape is None or logits.size(0) == 0:
-            return
-        first = choice.experts[:, 0]
-        balance, z = balance_loss(logits.softmax(-1), first), router_z_loss(logits)
-        share = load(first, len(self.experts))
-        figures = {
-            "balance_loss": balance.detach().double(),
-            "router_z_loss": z.detach().double(),
-            "expert_utilisation": utilisation(share),
-            "expert_peak": share.max() * len(self.experts),
-            "dropped": 1 - groups.counts.sum().double() / choice.experts.numel(),
-        }
-        loss = self.balance.balance_weight * balance + self.balance.z_weight * z
-        tape.notes[self].append(Note(first.numel(), loss, figures))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpertsConfig:
-    """Mixture of experts in place of a feed-forward layer (see Experts)."""
-
-    kind: Literal["experts"] = "experts"
-    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
-    routing: Routing = "switch"  # switch: the best, times its probability; top2: the best two, summing to one
-    expert: ExpertConfig = field(default_factory=DenseConfig)
-    every: Annotated[int, Field(gt=0)] = 2  # a mixture in each second layer, as in the paper; the others have `expert`
-    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25  # in training, of an even share; null drops nothing
-    balance_weight: Annotated[float, Field(ge=0)] = 0.01  # alpha of the Switch paper
-    z_weight: Annotated[float, Field(ge=0)] = 0.001  # of the ST-MoE paper
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0  # noise of the router's input in training; the Switch paper: 0.01
-
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
-        """The feed-forward part of the layer with that number, from 0; `dropout` applies to inner activations."""
-        if (layer + 1) % self.every:
-            return self.expert.build(d_model, d_ff, dropout)
-        experts = [self.expert.build(d_model, d_ff, dropout) for _ in range(self.num_experts)]
-        router = Router(d_model, self.num_experts, self.jitter)
-        balance = Balance(self.capacity_factor, self.balance_weight, self.z_weight)
-        return Experts(experts, router, self.routing, balance=balance)
-
-
-class Choice(NamedTuple):
-    """The k experts of each of N tokens, best first, and how much of each expert's result is taken."""
+class Routing(NamedTuple):
+    """The k experts of each of N tokens, best first, and the weight of each expert's output."""
 
     experts: Tensor  # [N, k] int64
     gates: Tensor  # [N, k] float32
 
 
-def switch(prob: Tensor) -> Choice:
-    """The likeliest expert, its result times its probability. Fedus et al. 2022, eq. 2; prob [N, E]."""
+def switch(prob: Tensor) -> Routing:
+    """Route to the likeliest expert; its probability is the gate. Fedus et al. 2022, eq. 2; prob [N, E]."""
     gates, experts = prob.topk(1)
-    return Choice(experts, gates)
+    return Routing(experts, gates)
 
 
-def top2(prob: Tensor) -> Choice:
-    """The two likeliest, their probabilities made to sum to one. Lepikhin et al. 2021, sec. 2.2; prob [N, E]."""
+def top2(prob: Tensor) -> Routing:
+    """Route to the two likeliest experts; gates normalised to sum 1. Lepikhin et al. 2021, sec. 2.2; prob [N, E]."""
     gates, experts = prob.topk(2)
-    return Choice(experts, gates / gates.sum(-1, keepdim=True))
+    return Routing(experts, gates / gates.sum(-1, keepdim=True))
 
 
-Routing = Literal["switch", "top2"]
-
-
-ROUTINGS: dict[str, Callable[[Tensor], Choice]] = {"switch": switch, "top2": top2}
+ROUTINGS: dict[str, Callable[[Tensor], Routing]] = {"switch": switch, "top2": top2}
 
 
 class Router(nn.Module):
     """Logits of the experts for each token, in float32 (Fedus et al. 2022, sec. 2.4, "selective precision").
 
-    In training, where autocast is switched off for it; a model translating with bf16 weights has them here too.
+    In training autocast is off inside. A model that translates with bf16 weights computes the logits in bf16.
 
     Args:
         d_model: width of a token.
         num_experts: E.
-        jitter: in training the input is multiplied by a random number in [1 - jitter, 1 + jitter], element by element.
+        jitter: in training each element of the input is multiplied by a random number in [1 - jitter, 1 + jitter].
     """
 
     def __init__(self, d_model: int, num_experts: int, jitter: float) -> None:
@@ -180,7 +62,7 @@ class Router(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [N, D] -> [N, E]."""
-        with exactly(x):
+        with no_autocast(x):
             full = x.to(torch.promote_types(x.dtype, torch.float32))
             if self.training and self.jitter:
                 full = full * torch.empty_like(full).uniform_(1 - self.jitter, 1 + self.jitter)
@@ -193,22 +75,143 @@ def balance_loss(prob: Tensor, first: Tensor) -> Tensor:
 
     Args:
         prob: [N, E].
-        first: [N] the first choice of each token, whether or not its expert had room.
+        first: [N] the first choice of each token, before the capacity limit.
     """
-    return prob.size(-1) * (load(first, prob.size(-1)).to(prob.dtype) * prob.mean(0)).sum()
+    return prob.size(-1) * (expert_load(first, prob.size(-1)).to(prob.dtype) * prob.mean(0)).sum()
 
 
 def router_z_loss(logits: Tensor) -> Tensor:
-    """Mean squared log-sum-exp of logits [N, E], which keeps them small. Zoph et al. 2022, eq. 5 (arXiv 2202.08906)."""
+    """Mean squared log-sum-exp of logits [N, E], which keeps them small. Zoph et al. 2022, eq. 5 (arXiv:2202.08906)."""
     return torch.logsumexp(logits, -1).square().mean()
 
 
-def load(first: Tensor, num_experts: int) -> Tensor:
-    """The share of tokens [E] that each expert is the first choice of; first [N]."""
+def expert_load(first: Tensor, num_experts: int) -> Tensor:
+    """Share of tokens [E] whose first choice is each expert; first [N]."""
     return torch.bincount(first, minlength=num_experts).double() / max(first.numel(), 1)
 
 
-def utilisation(share: Tensor) -> Tensor:
-    """exp(entropy) / E of shares [E]: 1 when all experts are equally busy, 1/E when one does everything."""
-    entropy: Tensor = torch.special.entr(share).sum()
-    return entropy.exp() / share.numel()
+def utilisation(load: Tensor) -> Tensor:
+    """exp(entropy) / E of shares [E]: 1 for an even load, 1/E if one expert receives all tokens."""
+    entropy: Tensor = torch.special.entr(load).sum()
+    return entropy.exp() / load.numel()
+
+
+class ExpertAssignments(NamedTuple):
+    """Assignments of tokens to experts, sorted by expert."""
+
+    order: Tensor  # [M] indices into the flattened [k, N] assignments
+    counts: Tensor  # [E] assignments of each expert; their sum is M
+
+
+def sort_by_expert(experts: Tensor, num_experts: int, capacity: int | None) -> ExpertAssignments:
+    """Sort assignments [N, k] by expert, and drop those beyond the capacity of their expert.
+
+    First choices take precedence over second ones, then tokens in their order (Lepikhin et al. 2021, alg. 1).
+    """
+    flat = experts.t().flatten()  # [kN]
+    order = flat.argsort(stable=True)
+    counts = torch.bincount(flat, minlength=num_experts)  # [E]
+    if capacity is None:
+        return ExpertAssignments(order, counts)
+    starts = counts.cumsum(0) - counts  # [E]
+    rank = torch.arange(flat.numel(), device=flat.device) - starts.repeat_interleave(counts)  # [kN]
+    return ExpertAssignments(order[rank < capacity], counts.clamp(max=capacity))
+
+
+@dataclass(frozen=True)
+class LoadBalancing:
+    """Capacity limit and weights of the auxiliary losses, which keep the load of the experts even."""
+
+    capacity_factor: float | None  # None drops nothing
+    balance_weight: float
+    z_weight: float
+
+
+class MixtureOfExperts(nn.Module, StructuralDropout):
+    """y = sum over the chosen experts e of gate_e · expert_e(x).
+
+    Fedus et al. 2022 (https://arxiv.org/abs/2101.03961) and Lepikhin et al. 2021 (https://arxiv.org/abs/2006.16668).
+    Tokens are sorted by expert and each expert computes its own tokens only: the cost is that of k dense layers. In
+    training an expert accepts at most capacity_factor times an even share of the tokens; for the others its output is
+    zero, and they pass on the residual stream. In evaluation nothing is dropped, so that a translation does not depend
+    on the other sentences of its batch. Padding is not routed and not counted. The losses are recorded as auxiliary
+    losses, see aux_loss.py.
+    """
+
+    def __init__(
+        self, experts: Sequence[nn.Module], router: Router, routing: RoutingKind, *, balance: LoadBalancing
+    ) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(experts)
+        self.router = router
+        self.choose = ROUTINGS[routing]
+        self.balance = balance
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """[..., D] -> [..., D], zeros at padding (`real` [...] False); None: no padding."""
+        tokens = x.flatten(0, -2)  # [N, D]
+        if real is None:
+            return self._dispatch(tokens).view_as(x)
+        index = real.flatten().nonzero().squeeze(1)  # [N]
+        mixed = self._dispatch(tokens.index_select(0, index))  # [N, D]
+        return mixed.new_zeros(tokens.shape).index_copy(0, index, mixed).view_as(x)
+
+    def _dispatch(self, x: Tensor) -> Tensor:
+        """Send real tokens x [N, D] to their experts and sum the gated outputs -> [N, D]."""
+        logits = self.router(x)  # [N, E]
+        routing = self.choose(logits.softmax(-1))
+        assigned = sort_by_expert(routing.experts, len(self.experts), self._capacity(routing))
+        self._record_aux_losses(logits, routing, assigned)
+        token = assigned.order % max(x.size(0), 1)  # [M]; assignments are choice-major, so this is the token's index
+        inputs = torch.split(x.index_select(0, token), assigned.counts.tolist())
+        # experts without tokens are called too, so that their gradient is zero instead of None
+        out = torch.cat([expert(each) for expert, each in zip(self.experts, inputs, strict=True)])  # [M, D]
+        gates = routing.gates.t().flatten().index_select(0, assigned.order).unsqueeze(1)  # [M, 1]
+        return out.new_zeros(x.shape).index_add(0, token, out * gates.to(out.dtype))
+
+    def _capacity(self, routing: Routing) -> int | None:
+        if not self.training or self.balance.capacity_factor is None:
+            return None
+        return math.ceil(self.balance.capacity_factor * routing.experts.numel() / len(self.experts))
+
+    def _record_aux_losses(self, logits: Tensor, routing: Routing, assigned: ExpertAssignments) -> None:
+        aux_losses = current_aux_losses(self)
+        if aux_losses is None or logits.size(0) == 0:
+            return
+        first = routing.experts[:, 0]
+        balance, z = balance_loss(logits.softmax(-1), first), router_z_loss(logits)
+        load = expert_load(first, len(self.experts))
+        metrics = {
+            "balance_loss": balance.detach().double(),
+            "router_z_loss": z.detach().double(),
+            "expert_utilisation": utilisation(load),
+            "expert_peak": load.max() * len(self.experts),
+            "dropped": 1 - assigned.counts.sum().double() / routing.experts.numel(),
+        }
+        loss = self.balance.balance_weight * balance + self.balance.z_weight * z
+        aux_losses.by_layer[self].append(AuxLoss(first.numel(), loss, metrics))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfExpertsConfig:
+    """Mixture of experts instead of one feed-forward layer (see MixtureOfExperts)."""
+
+    kind: Literal["moe"] = "moe"
+    has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
+    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
+    routing: RoutingKind = "switch"  # switch: the best, gate = probability; top2: the best two, gates sum to 1
+    expert: ExpertConfig = field(default_factory=DenseConfig)  # each expert, and the layers without a mixture
+    moe_every: Annotated[int, Field(gt=0)] = 2  # every n-th layer is a mixture (the paper: 2), the others one `expert`
+    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25  # of an even share, in training; null drops nothing
+    balance_weight: Annotated[float, Field(ge=0)] = 0.01  # alpha of the Switch paper
+    z_weight: Annotated[float, Field(ge=0)] = 0.001  # of the ST-MoE paper
+    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0  # noise of the router's input in training; the Switch paper: 0.01
+
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
+        """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""
+        if (layer + 1) % self.moe_every:
+            return self.expert.build(d_model, d_ff, dropout)
+        experts = [self.expert.build(d_model, d_ff, dropout) for _ in range(self.num_experts)]
+        router = Router(d_model, self.num_experts, self.jitter)
+        balance = LoadBalancing(self.capacity_factor, self.balance_weight, self.z_weight)
+        return MixtureOfExperts(experts, router, self.routing, balance=balance)

@@ -1,4 +1,4 @@
-"""DeepNorm: post-norm whose stream is enlarged, so that very deep stacks train."""
+"""DeepNorm: post-norm with a scaled residual stream and initialisation, for very deep stacks."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from mtkit.layers.branch import Branch
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.layer_norm import LayerNormConfig, NormLayerConfig
-from mtkit.layers.norms.residual import Depth, Residual
+from mtkit.layers.norms.norm import LayerNormConfig, NormConfig
+from mtkit.layers.norms.residual import Depth, Residual, Sublayer
 
 
-class Scales(NamedTuple):
-    """The two constants of a stack."""
+class DeepNormScales(NamedTuple):
+    """Constants of a stack."""
 
-    alpha: float  # what the stream is multiplied by before a sublayer's result is added
-    beta: float  # the gain of the first weights that values go through
+    alpha: float  # factor of the residual stream before the sublayer's output is added
+    beta: float  # gain of the initial weights on the value path
 
 
-def deep_scales(depth: Depth) -> Scales:
-    """alpha and beta by depth. Wang et al. 2022, fig. 2, table: N encoder layers, M decoder layers."""
+def deepnorm_scales(depth: Depth) -> DeepNormScales:
+    """Compute alpha and beta from the depth. Wang et al. 2022, fig. 2: N encoder layers, M decoder layers."""
     n, m = depth.encoder, depth.decoder
     match depth.side:
         case "encoder":
-            return Scales(0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16))
+            return DeepNormScales(0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16))
         case "decoder":
-            return Scales((3 * m) ** (1 / 4), (12 * m) ** (-1 / 4))
-        case "alone":
-            return Scales((2 * m) ** (1 / 4), (8 * m) ** (-1 / 4))
+            return DeepNormScales((3 * m) ** (1 / 4), (12 * m) ** (-1 / 4))
+        case "decoder_only":
+            return DeepNormScales((2 * m) ** (1 / 4), (8 * m) ** (-1 / 4))
 
 
 class DeepNorm(Residual):
@@ -41,36 +40,36 @@ class DeepNorm(Residual):
         self.dropout = Dropout(dropout)
         self.alpha = alpha
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor) -> Tensor:
         """x itself."""
         return x
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """The norm of the weighted sum."""
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
+        """The norm of alpha · x + dropout(y)."""
         return self.norm(self.alpha * x + self.dropout(y))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeepNormConfig:
-    """Post-norm for stacks of tens to hundreds of layers, with its scales and its initialisation (see DeepNorm)."""
+    """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
 
-    kind: Literal["deep"] = "deep"
-    norm_layer: NormLayerConfig = field(default_factory=LayerNormConfig)
+    kind: Literal["deepnorm"] = "deepnorm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """The connection of one sublayer."""
-        return DeepNorm(self.norm_layer.build(d_model), dropout, deep_scales(depth).alpha)
+        """Build the residual connection of one sublayer."""
+        return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
 
     def final(self, d_model: int) -> nn.Module:
-        """What ends a stack: nothing, the last sublayer has normalised."""
+        """Final norm of a stack: none, the last sublayer ends with one."""
         return nn.Identity()
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Draw the weights that values go through anew: Xavier-normal with gain beta. The paper, fig. 2.
+        """Re-initialise the weights on the value path: Xavier-normal with gain beta. The paper, fig. 2.
 
-        Query and key keep the house's Xavier-uniform weights, where the paper has Xavier-normal ones of gain 1.
+        Query and key projections keep their Xavier-uniform weights; in the paper they are Xavier-normal with gain 1.
         """
-        beta = deep_scales(depth).beta
-        for branch in layer.modules():
-            for weight in branch.value_weights() if isinstance(branch, Branch) else ():
+        beta = deepnorm_scales(depth).beta
+        for sublayer in layer.modules():
+            for weight in sublayer.value_path_weights() if isinstance(sublayer, Sublayer) else ():
                 nn.init.xavier_normal_(weight, gain=beta)

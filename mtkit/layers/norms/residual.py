@@ -1,25 +1,53 @@
-"""How a sublayer joins the residual stream: where the norm stands."""
+"""Residual connections of sublayers: pre-norm and post-norm."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.layer_norm import LayerNormConfig, NormLayerConfig
+from mtkit.layers.norms.norm import LayerNormConfig, NormConfig
+
+
+class Sublayer(nn.Module, ABC):
+    """Sublayer of a Transformer layer: attention, feed-forward or a replacement of either."""
+
+    @abstractmethod
+    def value_path_weights(self) -> list[Tensor]:
+        """Weight matrices [d_out, d_in] on the value path, as views of the parameters.
+
+        DeepNorm initialises these with a smaller gain. Matrices that only decide where to look or how much to take
+        (query, key and router projections) are not among them.
+        """
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Depth of both stacks, counting shared layers as often as they are applied; initialisation may depend on it.
+
+    Attributes:
+        side: the stack being built.
+        encoder: number of encoder layers; 0 in a decoder-only model.
+        decoder: number of decoder layers.
+    """
+
+    side: Literal["encoder", "decoder", "decoder_only"]
+    encoder: int
+    decoder: int
 
 
 class Residual(nn.Module):
-    """One sublayer's connection: y = sublayer(enter(x)); x = leave(x, y)."""
+    """Residual connection of one sublayer: y = sublayer(pre(x)); x = post(x, y)."""
 
-    def enter(self, x: Tensor) -> Tensor:
-        """What the sublayer is given, [B, T, D]."""
+    def pre(self, x: Tensor) -> Tensor:
+        """Input of the sublayer [B, T, D]."""
         raise NotImplementedError
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """The stream after the sublayer gave y, [B, T, D]."""
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
+        """Combine the residual stream x with the sublayer's output y, [B, T, D] each."""
         raise NotImplementedError
 
 
@@ -31,12 +59,12 @@ class PostNorm(Residual):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor) -> Tensor:
         """x itself."""
         return x
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """The norm of the sum."""
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
+        """The norm of x + dropout(y)."""
         return self.norm(x + self.dropout(y))  # type: ignore[no-any-return]
 
 
@@ -48,63 +76,48 @@ class PreNorm(Residual):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor) -> Tensor:
         """The norm of x."""
         return self.norm(x)  # type: ignore[no-any-return]
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum."""
+    def post(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y)."""
         return x + self.dropout(y)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PostNormConfig:
-    """The norm after the sum, as in the paper; wants warm-up (see PostNorm)."""
+    """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
 
-    kind: Literal["post"] = "post"
-    norm_layer: NormLayerConfig = field(default_factory=LayerNormConfig)
+    kind: Literal["post_norm"] = "post_norm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """The connection of one sublayer."""
-        return PostNorm(self.norm_layer.build(d_model), dropout)
+        """Build the residual connection of one sublayer."""
+        return PostNorm(self.norm.build(d_model), dropout)
 
     def final(self, d_model: int) -> nn.Module:
-        """What ends a stack: nothing, the last sublayer has normalised."""
+        """Final norm of a stack: none, the last sublayer ends with one."""
         return nn.Identity()
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Leave a layer's weights as they are."""
+        """Initialise a layer for this depth: nothing to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreNormConfig:
-    """The norm before each sublayer, and one at the end of the stack; trains with large rates (see PreNorm)."""
+    """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
 
-    kind: Literal["pre"] = "pre"
-    norm_layer: NormLayerConfig = field(default_factory=LayerNormConfig)
+    kind: Literal["pre_norm"] = "pre_norm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """The connection of one sublayer."""
-        return PreNorm(self.norm_layer.build(d_model), dropout)
+        """Build the residual connection of one sublayer."""
+        return PreNorm(self.norm.build(d_model), dropout)
 
     def final(self, d_model: int) -> nn.Module:
-        """What ends a stack: a norm of the stream."""
-        return self.norm_layer.build(d_model)
+        """Final norm of a stack."""
+        return self.norm.build(d_model)
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Leave a layer's weights as they are."""
-
-
-@dataclass(frozen=True)
-class Depth:
-    """The layers of both stacks, counted as often as they are applied; a part may begin otherwise in a deep one.
-
-    Attributes:
-        side: the stack that is meant; "alone" is a decoder without an encoder.
-        encoder: N of the papers; 0 for a decoder alone.
-        decoder: M of the papers.
-    """
-
-    side: Literal["encoder", "decoder", "alone"]
-    encoder: int
-    decoder: int
+        """Initialise a layer for this depth: nothing to do."""

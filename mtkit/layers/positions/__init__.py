@@ -1,4 +1,15 @@
-"""Every position encoding that a recipe can name."""
+"""Position encodings: the modules, and the union of kinds that a recipe can name.
+
+base            Position: the hooks that an encoding overrides; no positions (NoPE)
+sinusoidal      sinusoids added to the embeddings (Vaswani et al. 2017)
+learned         learned vectors added to the embeddings
+rope            rotary encoding of queries and keys, with scaling for longer input (Su et al. 2021)
+alibi           linear score biases (Press et al. 2022)
+shaw            relative vectors on keys and values (Shaw et al. 2018)
+t5              learned score bias per distance bucket (Raffel et al. 2020)
+transformer_xl  relative encoding with sinusoids and global biases (Dai et al. 2019)
+deberta         disentangled attention (He et al. 2021)
+"""
 
 from __future__ import annotations
 
@@ -15,9 +26,6 @@ from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-
-ScoreBias = ALiBiConfig | ShawConfig | T5BiasConfig | TransformerXLConfig | DeBERTaConfig  # need the scores themselves
-
 
 PositionConfig = Annotated[
     SinusoidalConfig

@@ -1,11 +1,11 @@
-"""Where order enters a Transformer: the hooks that every position encoding may override."""
+"""Position encodings: the hooks that each kind overrides, and how a stack of layers uses them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -13,19 +13,19 @@ from mtkit.layers.heads import Heads
 
 
 class Position(nn.Module):
-    """No position encoding; every hook does nothing unless a scheme says otherwise.
+    """Position encoding. This base class is the identity: a subclass overrides the hooks that it needs.
 
-    Positions are integers [B, T], passed explicitly, so that a prefix, a cached step and left padding are nothing
-    special. `embed` is called once per stack, the others in every attention layer. A kernel that computes in blocks
-    folds these into the batch, so that B is then the number of all blocks.
+    Positions are integers [B, T] and passed explicitly. Prefixes, cached steps and left padding therefore need no
+    special case. `embed` is called once per stack, the other hooks in every attention layer. A kernel that computes in
+    blocks folds the blocks into the batch axis, so that B is then the number of all blocks.
     """
 
     def scale(self, head_dim: int) -> float:
-        """What the products of queries and keys are multiplied by before the bias is added."""
+        """Factor of the products of queries and keys, applied before the bias is added."""
         return 1.0 / math.sqrt(head_dim)
 
-    def initial_query_gain(self, head_dim: int) -> float:
-        """What the query projection is multiplied by when it is made, for schemes that do not scale the products."""
+    def query_init_gain(self, head_dim: int) -> float:
+        """Factor of the query projection's initial weights, for encodings that do not scale the products."""
         return 1.0
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
@@ -33,52 +33,52 @@ class Position(nn.Module):
         return x
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        """Turn queries or keys: x [B, H, T, K], pos [B, T]."""
+        """Rotate queries or keys: x [B, H, T, K], pos [B, T]."""
         return x
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """What is added to the scaled scores, broadcastable to [B, H, T, S]; q [B, H, T, K], k [B, G, S, K]."""
+        """Score bias, broadcastable to [B, H, T, S], added after scaling; q [B, H, T, K], k [B, G, S, K]."""
         return None
 
-    def values(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """What is added to the weighted values, [B, H, T, K]; weights [B, H, T, S]."""
+    def value_bias(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        """Term [B, H, T, K] added to the weighted sum of values; weights [B, H, T, S]."""
         return None
 
 
 @dataclass(frozen=True)
-class Positions:
-    """The position scheme of one stack: what acts on its embeddings, and what acts in each of its layers."""
+class StackPositions:
+    """Position encoding of one stack: the module applied to its embeddings, and one module per layer."""
 
     embedding: Position
     layers: list[Position]
 
 
-def on_embeddings(position: Position, layers: int) -> Positions:
-    """A scheme that acts on the embeddings alone."""
-    return Positions(position, [Position() for _ in range(layers)])
+def embedding_only(position: Position, layers: int) -> StackPositions:
+    """Apply the encoding to the embeddings, and none in the layers."""
+    return StackPositions(position, [Position() for _ in range(layers)])
 
 
-def shared(position: Position, layers: int) -> Positions:
-    """A scheme that acts in the layers, the same object in all of them."""
-    return Positions(Position(), [position] * layers)
+def shared_across_layers(position: Position, layers: int) -> StackPositions:
+    """Apply one encoding in all layers, with the same parameters."""
+    return StackPositions(Position(), [position] * layers)
 
 
-def in_each_layer(make: Callable[[], Position], layers: int) -> Positions:
-    """A scheme that acts in the layers, with parameters of its own in each."""
-    return Positions(Position(), [make() for _ in range(layers)])
+def per_layer(make: Callable[[], Position], layers: int) -> StackPositions:
+    """Apply an encoding in the layers, with separate parameters in each."""
+    return StackPositions(Position(), [make() for _ in range(layers)])
 
 
-def distance(q_pos: Tensor, k_pos: Tensor) -> Tensor:
-    """Query position less key position [B, T, S], positive for what came before; q_pos [B, T], k_pos [B, S]."""
+def relative_distance(q_pos: Tensor, k_pos: Tensor) -> Tensor:
+    """Query position minus key position [B, T, S], positive for preceding keys; q_pos [B, T], k_pos [B, S]."""
     return q_pos.unsqueeze(-1) - k_pos.unsqueeze(-2)
 
 
-def pick(scores: Tensor, index: Tensor) -> Tensor:
-    """Of the scores [B, H, T, N] of each query with N kinds of distance, that of each key.
+def gather_by_distance(scores: Tensor, index: Tensor) -> Tensor:
+    """Expand scores per distance class to scores per key.
 
     Args:
-        scores: [B, H, T, N].
-        index: [B, T, S], which of the N kinds a key is at.
+        scores: [B, H, T, N], one for each of N distance classes.
+        index: [B, T, S], the distance class of each key.
 
     Returns:
         [B, H, T, S].
@@ -86,18 +86,35 @@ def pick(scores: Tensor, index: Tensor) -> Tensor:
     return scores.gather(-1, index.unsqueeze(1).expand(-1, scores.size(1), -1, -1))
 
 
-def collect(weights: Tensor, index: Tensor, count: int) -> Tensor:
-    """The weights [B, H, T, S] of the keys, summed by kind of distance `index` [B, T, S]: [B, H, T, count]."""
+def sum_by_distance(weights: Tensor, index: Tensor, count: int) -> Tensor:
+    """Sum weights [B, H, T, S] over the keys of each distance class; index [B, T, S] -> [B, H, T, count]."""
     sums = weights.new_zeros(*weights.shape[:-1], count)  # [B, H, T, N]
     return sums.scatter_add(-1, index.unsqueeze(1).expand_as(weights), weights)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoPositionConfig:
-    """No positions: the order is known only through the causal pattern (Kazemnejad et al. 2023, "NoPE")."""
+class PositionConfigBase:
+    """Capabilities of a position encoding, which checks of recipes ask for; a kind overrides those that differ."""
+
+    encodes_order: ClassVar[bool] = True  # tells tokens apart by position
+    acts_in_attention: ClassVar[bool] = False  # on queries, keys or scores, not (only) on the embeddings
+    needs_scores: ClassVar[bool] = False  # adds a bias to the score of each pair of tokens
+    needs_even_head_dim: ClassVar[bool] = False  # rotates pairs of numbers
+
+    @property
+    def length_limit(self) -> int | None:
+        """Maximum sentence length in tokens, end of sentence included; None if unlimited."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPositionConfig(PositionConfigBase):
+    """No position encoding; only a causal mask carries order. Kazemnejad et al. 2023, "NoPE" (arXiv:2305.19466)."""
 
     kind: Literal["none"] = "none"
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
-        """The scheme that does nothing."""
-        return on_embeddings(Position(), layers)
+    encodes_order: ClassVar[bool] = False
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the identity."""
+        return embedding_only(Position(), layers)

@@ -1,26 +1,33 @@
-"""Disentangled attention: contents and relative positions have scores of their own."""
+"""DeBERTa: disentangled attention, with separate scores for content and relative position."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.heads import Heads, split_heads
-from mtkit.layers.positions.base import Position, Positions, distance, in_each_layer, pick
+from mtkit.layers.positions.base import (
+    Position,
+    PositionConfigBase,
+    StackPositions,
+    gather_by_distance,
+    per_layer,
+    relative_distance,
+)
 from mtkit.layers.projections import embedding, linear
 
 
-class Disentangled(Position):
+class DeBERTaPosition(Position):
     """(q_i · k_j + q_i · W_k P_d + k_j · W_q P_d) / sqrt(3K) with d = i - j + c clipped to [0, 2c).
 
     He et al. 2021, eq. 2 to 4: content-to-content, content-to-position, position-to-content.
-    https://arxiv.org/abs/2006.03654 . The table P is shared by the layers, W_k and W_q are each layer's own. As in the
-    authors' code, and unlike the paper, the third term takes the distance with the sign of the second (the paper:
-    j - i), and W_q has a bias.
+    https://arxiv.org/abs/2006.03654 . The layers share the table P and have separate W_k and W_q. As in the authors'
+    code, and unlike the paper, the third term uses the same sign of the distance as the second (the paper: j - i), and
+    W_q has a bias.
     """
 
     def __init__(self, table: nn.Embedding, num_heads: int, head_dim: int) -> None:
@@ -31,29 +38,32 @@ class Disentangled(Position):
         self.num_heads = num_heads
 
     def scale(self, head_dim: int) -> float:
-        """1/sqrt(3K): three terms."""
+        """1/sqrt(3K), for three terms."""
         return 1.0 / math.sqrt(3 * head_dim)
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, H, T, S]."""
         span, scale = self.table.num_embeddings // 2, self.scale(q.size(-1))
-        index = (distance(q_pos, k_pos) + span).clamp(0, 2 * span - 1)  # [B, T, S]
+        index = (relative_distance(q_pos, k_pos) + span).clamp(0, 2 * span - 1)  # [B, T, S]
         keys = split_heads(self.key(self.table.weight).unsqueeze(0), self.num_heads)  # [1, H, 2c, K]
         queries = split_heads(self.query(self.table.weight).unsqueeze(0), self.num_heads)  # [1, H, 2c, K]
-        to_position = pick(q * scale @ keys.to(q.dtype).mT, index)  # [B, H, T, S]
+        to_position = gather_by_distance(q * scale @ keys.to(q.dtype).mT, index)  # [B, H, T, S]
         content = k.repeat_interleave(self.num_heads // k.size(1), dim=1) * scale  # [B, H, S, K]
-        from_position = pick(content @ queries.to(q.dtype).mT, index.mT)  # [B, H, S, T]
+        from_position = gather_by_distance(content @ queries.to(q.dtype).mT, index.mT)  # [B, H, S, T]
         return to_position + from_position.mT
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeBERTaConfig:
-    """Disentangled attention (see Disentangled)."""
+class DeBERTaConfig(PositionConfigBase):
+    """Disentangled attention (see DeBERTaPosition)."""
 
     kind: Literal["deberta"] = "deberta"
-    max_distance: Annotated[int, Field(gt=0)] = 64  # c, clipped beyond; the paper: 512, for texts of 512
+    max_distance: Annotated[int, Field(gt=0)] = 64  # c, clipped beyond; the paper: 512, for input of 512
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
-        """One table for all layers, projections of it for each."""
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one table for all layers, and its projections for each."""
         table = embedding(2 * self.max_distance, d_model)
-        return in_each_layer(lambda: Disentangled(table, heads.num_heads, heads.head_dim), layers)
+        return per_layer(lambda: DeBERTaPosition(table, heads.num_heads, heads.head_dim), layers)

@@ -11,43 +11,44 @@ from torch import Tensor
 
 from mtkit.errors import DataError
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, Positions, on_embeddings
+from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, embedding_only
 from mtkit.layers.projections import embedding
 
 
-def reach(max_length: int, stretch: float) -> int:
-    """How many positions a table serves."""
-    return int((max_length - 1) * stretch) + 1
+def interpolated_length(max_length: int, interpolation_factor: float) -> int:
+    """Number of positions that a table of max_length rows covers when it is interpolated."""
+    return int((max_length - 1) * interpolation_factor) + 1
 
 
 class Learned(Position):
-    """A learned vector for each of the first `max_length` positions, added to the embeddings.
+    """Learned vectors for the first `max_length` positions, added to the embeddings.
 
     Gehring et al. 2017, sec. 3.1; Vaswani et al. 2017, table 3 row E. A position beyond the table is an error.
-    With `stretch` s, position p stands at row p/s, between two rows by linear interpolation, so that the table reaches
-    s times as far (Chen et al. 2023, eq. 4, for a table); a function of p alone, so that steps equal the whole.
+    With `interpolation_factor` s, position p reads the table at row p/s, interpolated linearly between two rows, so
+    that the table covers s times as many positions (Chen et al. 2023, eq. 4, applied to a table). The vector depends on
+    p alone; cached steps therefore equal the whole sequence.
     """
 
-    def __init__(self, d_model: int, max_length: int, stretch: float = 1.0) -> None:
+    def __init__(self, d_model: int, max_length: int, interpolation_factor: float = 1.0) -> None:
         super().__init__()
         self.table = embedding(max_length, d_model)
-        self.stretch = stretch
-        self.reach = reach(max_length, stretch)
+        self.interpolation_factor = interpolation_factor
+        self.num_positions = interpolated_length(max_length, interpolation_factor)
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        """x [B, T, D] plus the vectors of pos [B, T].
+        """Add the vectors of pos [B, T] to x [B, T, D].
 
         Raises:
             DataError: a position is beyond the table.
         """
-        if pos.numel() and int(pos.max()) >= self.reach:
+        if pos.numel() and int(pos.max()) >= self.num_positions:
             raise DataError(
-                f"a sentence of {int(pos.max()) + 1} tokens is longer than the {self.reach} learned positions; raise "
-                "max_length or stretch of the learned positions, or use sinusoidal ones"
+                f"a sentence of {int(pos.max()) + 1} tokens is longer than the {self.num_positions} learned positions; "
+                "raise max_length or interpolation_factor of the learned positions, or use sinusoidal ones"
             )
-        if self.stretch == 1:
+        if self.interpolation_factor == 1:
             return x + self.table(pos).to(x.dtype)  # type: ignore[no-any-return]
-        row = pos / self.stretch  # [B, T]
+        row = pos / self.interpolation_factor  # [B, T]
         below = row.long()
         above = (below + 1).clamp(max=self.table.num_embeddings - 1)
         mixed = torch.lerp(self.table(below), self.table(above), (row - below).unsqueeze(-1).to(self.table.weight))
@@ -55,18 +56,18 @@ class Learned(Position):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedConfig:
+class LearnedConfig(PositionConfigBase):
     """Learned absolute positions (see Learned)."""
 
     kind: Literal["learned"] = "learned"
-    max_length: Annotated[int, Field(gt=0)] = 1024  # longest sentence, in pieces with the end of sentence
-    stretch: Annotated[float, Field(ge=1)] = 1.0  # above 1: interpolate, so that input this much longer has positions
+    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
+    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0  # above 1: rows are interpolated for longer sentences
 
     @property
-    def reach(self) -> int:
-        """The longest sentence that has positions, in pieces with the end of sentence."""
-        return reach(self.max_length, self.stretch)
+    def length_limit(self) -> int:
+        """Maximum sentence length in tokens, end of sentence included."""
+        return interpolated_length(self.max_length, self.interpolation_factor)
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
-        """A table for embeddings of width d_model."""
-        return on_embeddings(Learned(d_model, self.max_length, self.stretch), layers)
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the table for embeddings of width d_model."""
+        return embedding_only(Learned(d_model, self.max_length, self.interpolation_factor), layers)

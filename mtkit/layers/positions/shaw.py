@@ -1,23 +1,31 @@
-"""Relative position representations."""
+"""Relative position representations of Shaw et al. 2018."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, Positions, collect, distance, in_each_layer, pick
+from mtkit.layers.positions.base import (
+    Position,
+    PositionConfigBase,
+    StackPositions,
+    gather_by_distance,
+    per_layer,
+    relative_distance,
+    sum_by_distance,
+)
 from mtkit.layers.projections import embedding
 
 
 class Shaw(Position):
-    """A learned vector for each clipped distance is added to the key, and another to the value.
+    """Learned vectors per clipped distance: one is added to the key, another to the value.
 
     Shaw, Uszkoreit & Vaswani 2018, eq. 3 and 4, computed as in sec. 3.3. https://arxiv.org/abs/1803.02155
-    The vectors are shared by the heads.
+    The heads share the vectors.
     """
 
     def __init__(self, head_dim: int, max_distance: int) -> None:
@@ -27,28 +35,31 @@ class Shaw(Position):
         self.value = embedding(2 * max_distance + 1, head_dim)  # a^V
 
     def _index(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
-        away = -distance(q_pos, k_pos)  # [B, T, S], j - i as in the paper
-        return away.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        dist = -relative_distance(q_pos, k_pos)  # [B, T, S], j - i as in the paper
+        return dist.clamp(-self.max_distance, self.max_distance) + self.max_distance
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """q_i · a^K_(j-i) / sqrt(K), [B, H, T, S]."""
         scores = (q * self.scale(q.size(-1))) @ self.key.weight.to(q.dtype).T  # [B, H, T, N]
-        return pick(scores, self._index(q_pos, k_pos))
+        return gather_by_distance(scores, self._index(q_pos, k_pos))
 
-    def values(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+    def value_bias(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """sum_j weight_ij a^V_(j-i), [B, H, T, K]."""
         count = self.value.num_embeddings
-        by_distance = collect(weights, self._index(q_pos, k_pos), count)  # [B, H, T, N]
+        by_distance = sum_by_distance(weights, self._index(q_pos, k_pos), count)  # [B, H, T, N]
         return by_distance @ self.value.weight.to(weights.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShawConfig:
+class ShawConfig(PositionConfigBase):
     """Relative position representations on keys and values (see Shaw)."""
 
     kind: Literal["shaw"] = "shaw"
     max_distance: Annotated[int, Field(gt=0)] = 16  # clipped beyond; the paper: 16, and no gain above 4
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
-        """Vectors of its own for each layer."""
-        return in_each_layer(lambda: Shaw(heads.head_dim, self.max_distance), layers)
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build separate vectors for each layer."""
+        return per_layer(lambda: Shaw(heads.head_dim, self.max_distance), layers)

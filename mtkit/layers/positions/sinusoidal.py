@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, Positions, on_embeddings
+from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, embedding_only
 
 
 class Sinusoidal(Position):
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, added to the embeddings.
 
     Vaswani et al. 2017, sec. 3.5. https://arxiv.org/abs/1706.03762
-    Computed in float32 for whatever positions come, so that no length is too long.
+    Computed in float32 for the given positions; the length is unlimited.
     """
 
     frequency: Tensor  # [ceil(D/2)]
@@ -29,21 +29,21 @@ class Sinusoidal(Position):
         self.d_model = d_model
 
     def encoding(self, pos: Tensor) -> Tensor:
-        """The encoding [..., D] of positions [...], float32."""
+        """Encode positions [...] -> [..., D], float32."""
         angle = pos.unsqueeze(-1).float() * self.frequency.float()  # [..., D/2]
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., : self.d_model]
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        """x [B, T, D] plus the encoding of pos [B, T]."""
+        """Add the encoding of pos [B, T] to x [B, T, D]."""
         return x + self.encoding(pos).to(x.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinusoidalConfig:
+class SinusoidalConfig(PositionConfigBase):
     """Sinusoidal position encoding (see Sinusoidal)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> Positions:
-        """The scheme for embeddings of width d_model."""
-        return on_embeddings(Sinusoidal(d_model), layers)
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding for embeddings of width d_model."""
+        return embedding_only(Sinusoidal(d_model), layers)

@@ -1,4 +1,4 @@
-"""Additive attention: the decoder's state and each annotation of the source meet in a small network.
+"""Additive attention: the score of state and annotation is a feed-forward network with one hidden layer.
 
 Bahdanau, Cho & Bengio 2015, appendix A.1.2. https://arxiv.org/abs/1409.0473
 """
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, Scorer
-from mtkit.layers.recurrent.deferred_weight_grad import loop_product
+from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, ScoreFn
+from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
 
 class AdditiveAttention(RecurrentAttention):
     """e_j = v · tanh(W s + U h_j).
 
-    U has a bias, which the paper leaves out for brevity; without it this is the `concat` of Luong et al. 2015, eq. 8,
-    whose one matrix is [W; U]. All begin as layers/linear.py has it (Bahdanau: v at zero, W and U from N(0, 0.001^2)).
+    U has a bias, which the paper omits for brevity. Without it this is the `concat` of Luong et al. 2015, eq. 8, whose
+    one matrix is [W; U]. Weights are Xavier-uniform (Bahdanau: v zero, W and U from N(0, 0.001^2)).
     """
 
     def __init__(self, d_query: int, d_memory: int, d_attention: int, *, bias: bool = True) -> None:
@@ -29,109 +29,114 @@ class AdditiveAttention(RecurrentAttention):
         self.key = linear(d_memory, d_attention, bias=bias)  # U
         self.score = linear(d_attention, 1, bias=False)  # v
 
-    def keys(self, values: Tensor) -> Tensor:
+    def project_keys(self, values: Tensor) -> Tensor:
         """U h_j [B, S, A]."""
         return self.key(values)  # type: ignore[no-any-return]
 
-    def scorer(self, memory: Annotations) -> Scorer:
-        """See RecurrentAttention; gradients of what all steps share are computed once."""
-        to_query, score = loop_product(self.query), self._loop_score(memory.keys)
-        return lambda query: score(memory.by_sentence(to_query(query)))
+    def make_score_fn(self, memory: Annotations) -> ScoreFn:
+        """See RecurrentAttention."""
+        to_query, score = recurrent_linear(self.query), self._score_of_projected(memory.keys)
+        return lambda query: score(memory.group_by_sentence(to_query(query)))
 
-    def _loop_score(self, keys: Tensor) -> Scorer:
-        """Queries [B, W, A] -> scores [B, W, S]."""
+    def _score_of_projected(self, keys: Tensor) -> ScoreFn:
+        """Return the function from projected queries [B, W, A] to scores [B, W, S] for the steps of one loop."""
         if type(self.score) is not nn.Linear or not torch.is_grad_enabled():
             return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + query.unsqueeze(2))).squeeze(-1)
-        uses = _ScoreUses()
+        accumulator = _ScoreGradAccumulator()
         v = self.score.weight.squeeze(0).to(keys.dtype)  # [A]
-        keys, v = _ShareKeys.apply(keys, v, uses)  # type: ignore[no-untyped-call]
-        return lambda query: _Score.apply(query.to(keys.dtype), keys, v, uses)  # type: ignore[no-untyped-call]
+        keys, v = _ShareKeys.apply(keys, v, accumulator)  # type: ignore[no-untyped-call]
+        return lambda query: _ScoreStep.apply(query.to(keys.dtype), keys, v, accumulator)  # type: ignore[no-untyped-call]
 
 
-class _ScoreUses:
-    """Gradients of the keys and of v, added up over the steps of a loop."""
+class _ScoreGradAccumulator:
+    """Gradients of the keys and of v, added up over the steps of a loop; see deferred_weight_grad.py for the scheme."""
 
     def __init__(self) -> None:
         self.steps = 0
-        self.seen: set[int] = set()
-        self.keys: Tensor | None = None  # [B, S, A], not yet times v
+        self.added: set[int] = set()
+        self.keys: Tensor | None = None  # [B, S, A], not yet multiplied by v
         self.v: Tensor | None = None  # [A]
 
-    def open(self) -> int:
-        """The number of the next step."""
+    def next_step(self) -> int:
+        """Return the number of the next step of the forward pass, from 0."""
         self.steps += 1
         return self.steps - 1
 
     def add(self, step: int, keys: Tensor, v: Tensor) -> None:
-        """Add one step's gradients; a step that comes again means that an earlier pass was never collected."""
-        if step in self.seen:
+        """Add the gradients of one step.
+
+        The same step twice means that an earlier backward pass did not need these gradients and left them here.
+        """
+        if step in self.added:
             self.clear()
-        self.seen.add(step)
+        self.added.add(step)
         self.keys = keys if self.keys is None else self.keys.add_(keys)
         self.v = v if self.v is None else self.v.add_(v)
 
     def clear(self) -> None:
-        """Forget everything."""
-        self.seen.clear()
+        """Discard all gradients."""
+        self.added.clear()
         self.keys = self.v = None
 
 
 class _ShareKeys(torch.autograd.Function):
-    """Hand out keys and v to a loop; their gradients come from `uses` when all steps are through."""
+    """Identity of keys and v; its backward runs after that of all steps and returns the accumulated gradients."""
 
     @staticmethod
-    def forward(ctx: Any, keys: Tensor, v: Tensor, uses: _ScoreUses) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, keys: Tensor, v: Tensor, accumulator: _ScoreGradAccumulator) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        ctx.uses = uses
+        ctx.accumulator = accumulator
         ctx.save_for_backward(v)
         return keys.view_as(keys), v.view_as(v)
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
         (v,) = ctx.saved_tensors
-        grad_keys, grad_v = ctx.uses.keys, ctx.uses.v
-        ctx.uses.clear()
+        grad_keys, grad_v = ctx.accumulator.keys, ctx.accumulator.v
+        ctx.accumulator.clear()
         return None if grad_keys is None else grad_keys * v, grad_v, None
 
 
-class _Score(torch.autograd.Function):
-    """v · tanh(query + key) for every pair; the derivative of tanh is formed once and used three times."""
+class _ScoreStep(torch.autograd.Function):
+    """v · tanh(query + key) of one step for all pairs; the derivative of tanh is computed once and used three times."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, keys: Tensor, v: Tensor, uses: _ScoreUses) -> Tensor:
-        ctx.uses, ctx.step = uses, uses.open()
-        met = (keys.unsqueeze(1) + query.unsqueeze(2)).tanh_()  # [B, W, S, A]
-        ctx.save_for_backward(met, v)
-        return met @ v
+    def forward(ctx: Any, query: Tensor, keys: Tensor, v: Tensor, accumulator: _ScoreGradAccumulator) -> Tensor:
+        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
+        hidden = (keys.unsqueeze(1) + query.unsqueeze(2)).tanh_()  # [B, W, S, A]
+        ctx.save_for_backward(hidden, v)
+        return hidden @ v
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads  # [B, W, S]
-        met, v = ctx.saved_tensors
-        slope = torch.ops.aten.tanh_backward(grad.unsqueeze(-1).expand_as(met), met)  # [B, W, S, A], not yet times v
-        grad_v = grad.reshape(1, -1) @ met.flatten(0, 2)  # [1, A]
-        grad_query = slope.sum(2) * v  # [B, W, A]
-        ctx.uses.add(ctx.step, slope.squeeze(1) if slope.size(1) == 1 else slope.sum(1), grad_v.squeeze(0))
+        hidden, v = ctx.saved_tensors
+        # [B, W, S, A], gradient before tanh except for the factor v, which is applied to the sums below
+        pre_tanh = torch.ops.aten.tanh_backward(grad.unsqueeze(-1).expand_as(hidden), hidden)
+        grad_v = grad.reshape(1, -1) @ hidden.flatten(0, 2)  # [1, A]
+        grad_query = pre_tanh.sum(2) * v  # [B, W, A]
+        grad_keys = pre_tanh.squeeze(1) if pre_tanh.size(1) == 1 else pre_tanh.sum(1)  # [B, S, A]
+        ctx.accumulator.add(ctx.step, grad_keys, grad_v.squeeze(0))
         return grad_query, None, None, None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveConfig:
-    """A small network with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
+    """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["additive"] = "additive"
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """The attention of states [rows, d_query] to annotations [B, S, d_memory]."""
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
         return AdditiveAttention(d_query, d_memory, d_attention)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatConfig:
-    """The same network without the bias, as in Luong et al. 2015 (see AdditiveAttention)."""
+    """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["concat"] = "concat"
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """The attention of states [rows, d_query] to annotations [B, S, d_memory]."""
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
         return AdditiveAttention(d_query, d_memory, d_attention, bias=False)

@@ -1,4 +1,4 @@
-"""Attention of a recurrent decoder: one head over the annotations of the source, scored by whatever kind is chosen."""
+"""Attention of recurrent decoders over the source: one head, with exchangeable scores and weights."""
 
 from __future__ import annotations
 
@@ -10,124 +10,122 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.cache.state import Rows
+from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.precision import compute_dtype
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.deferred_weight_grad import loop_batched_product
+from mtkit.layers.recurrent.deferred_weight_grad import recurrent_bmm
 
-Scorer = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]
-
-
-Weigher = Callable[[Tensor, Tensor], Tensor]  # scores [B, W, S] and their queries [rows, D] -> weights [B, W, S]
-
-
-Attend = Callable[[Tensor], tuple[Tensor, Tensor]]  # query [rows, D] -> context [rows, M], weights [rows, S]
+ScoreFn = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]
+WeightFn = Callable[[Tensor, Tensor], Tensor]  # scores [B, W, S] and their queries [rows, D] -> weights [B, W, S]
+AttendFn = Callable[[Tensor], tuple[Tensor, Tensor]]  # query [rows, D] -> context [rows, M], weights [rows, S]
 
 
 @dataclass(frozen=True)
-class Annotations(Rows):
-    """What the decoder of a recurrent model attends to, one row per sentence; M is the annotations' width."""
+class Annotations(BatchedState):
+    """Encoder outputs ("annotations") that a recurrent decoder attends to, one row per sentence; M is their width."""
 
     values: Tensor  # [B, S, M]
-    keys: Tensor  # [B, S, A], the values' part of the score, computed once
+    keys: Tensor  # [B, S, A], the part of the score that depends on the annotations alone
     real: Tensor  # [B, S] bool
 
-    def by_sentence(self, query: Tensor) -> Tensor:
-        """Queries [B·W, A] as [B, W, A]."""
+    def group_by_sentence(self, query: Tensor) -> Tensor:
+        """Reshape queries [B·W, A] to [B, W, A]."""
         sentences = self.keys.size(0)
         return query.view(sentences, query.size(0) // max(1, sentences), query.size(1))
 
 
 class RecurrentAttention(nn.Module, ABC):
-    """weights = softmax(score(query, keys)) unless a kind weighs otherwise, context = sum of weights_j h_j."""
+    """context = sum_j weights_j h_j with weights = softmax(score(query, keys)). Subclasses define the score."""
 
     @abstractmethod
-    def keys(self, values: Tensor) -> Tensor:
-        """What of the score depends on the annotations alone: [B, S, M] -> [B, S, A]."""
+    def project_keys(self, values: Tensor) -> Tensor:
+        """Compute the part of the score that depends on the annotations alone: [B, S, M] -> [B, S, A]."""
 
     @abstractmethod
-    def scorer(self, memory: Annotations) -> Scorer:
-        """What scores queries [B·W, D] in the steps of one loop: [B, W, S]."""
+    def make_score_fn(self, memory: Annotations) -> ScoreFn:
+        """Return the score function for the steps of one loop."""
 
-    def weigher(self, memory: Annotations) -> Weigher:
-        """What makes scores weights in the steps of one loop: the softmax over what is there of the source."""
+    def make_weight_fn(self, memory: Annotations) -> WeightFn:
+        """Return the function from scores to weights for the steps of one loop: a softmax over the real tokens."""
         real = None if memory.real.all() else memory.real.unsqueeze(1)  # [B, 1, S]
-        return lambda scores, query: softmax_of_visible(scores, real)
+        return lambda scores, query: softmax_over_visible(scores, real)
 
-    def annotate(self, values: Tensor, real: Tensor) -> Annotations:
-        """Make the memory of values [B, S, M], of which `real` [B, S] is there."""
-        return Annotations(values.to(compute_dtype(values)), self.keys(values), real)
+    def project_memory(self, values: Tensor, real: Tensor) -> Annotations:
+        """Build the memory from annotations [B, S, M] and their padding mask's complement `real` [B, S]."""
+        return Annotations(values.to(compute_dtype(values)), self.project_keys(values), real)
 
-    def unroll(self, memory: Annotations) -> Attend:
-        """Attention to one memory for the steps of one loop; gradients of what all steps share are computed once.
+    def make_attend_fn(self, memory: Annotations) -> AttendFn:
+        """Return attention over one memory for the steps of one loop.
 
-        The result takes queries [B·W, D], the W hypotheses of a sentence beside each other, and gives contexts
-        [B·W, M] and weights [B·W, S]; a source that sees nothing gives zeros.
+        The gradients of everything that the steps share (weights, keys, values) are computed once, after the loop. The
+        function takes queries [B·W, D], the W hypotheses of a sentence next to each other, and returns contexts
+        [B·W, M] and weights [B·W, S]. A source without real tokens gives zeros.
         """
-        score, weigh, mix = self.scorer(memory), self.weigher(memory), loop_batched_product(memory.values)
+        score, weigh = self.make_score_fn(memory), self.make_weight_fn(memory)
+        weighted_sum = recurrent_bmm(memory.values)
 
         def attend(query: Tensor) -> tuple[Tensor, Tensor]:
             weights = weigh(score(query).to(query.dtype), query)  # [B, W, S]
-            return mix(weights).flatten(0, 1), weights.flatten(0, 1)
+            return weighted_sum(weights).flatten(0, 1), weights.flatten(0, 1)
 
         return attend
 
 
-def softmax_of_visible(scores: Tensor, visible: Tensor | None) -> Tensor:
-    """Over what is visible [B, 1 or W, S], or everything for None, of scores [B, W, S]; zeros if nothing is."""
+def softmax_over_visible(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """Softmax of scores [B, W, S] over the visible [B, 1 or W, S] keys; zeros if none is visible; None: all are."""
     if visible is None:
         return scores.softmax(-1)
     return scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1) * visible
 
 
 class DotAttention(RecurrentAttention):
-    """e_j = s · h_j, not scaled; state and annotations have the same width."""
+    """e_j = s · h_j, without scaling; state and annotations have equal widths. Luong et al. 2015, eq. 8, "dot"."""
 
-    def keys(self, values: Tensor) -> Tensor:
+    def project_keys(self, values: Tensor) -> Tensor:
         """The annotations themselves."""
         return values
 
-    def scorer(self, memory: Annotations) -> Scorer:
+    def make_score_fn(self, memory: Annotations) -> ScoreFn:
         """See RecurrentAttention."""
-        product = loop_batched_product(memory.keys.mT)
-        return lambda query: product(memory.by_sentence(query))
+        product = recurrent_bmm(memory.keys.mT)
+        return lambda query: product(memory.group_by_sentence(query))
 
 
 class GeneralAttention(DotAttention):
-    """e_j = s · W h_j."""
+    """e_j = s · W h_j. Luong et al. 2015, eq. 8, "general"; also known as multiplicative attention."""
 
     def __init__(self, d_query: int, d_memory: int) -> None:
         super().__init__()
         self.key = linear(d_memory, d_query, bias=False)  # W_a
 
-    def keys(self, values: Tensor) -> Tensor:
+    def project_keys(self, values: Tensor) -> Tensor:
         """W h_j [B, S, D]."""
         return self.key(values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralConfig:
-    """An inner product through a matrix (see GeneralAttention)."""
+    """Bilinear score (see GeneralAttention)."""
 
     kind: Literal["general"] = "general"
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """The attention of states [rows, d_query] to annotations [B, S, d_memory]; d_attention is not needed."""
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused."""
         return GeneralAttention(d_query, d_memory)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DotConfig:
-    """An inner product (see DotAttention)."""
+    """Dot-product score (see DotAttention)."""
 
     kind: Literal["dot"] = "dot"
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """The attention of states [rows, d_query] to annotations [B, S, d_memory]; d_attention is not needed.
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused.
 
         Raises:
             ValueError: the widths differ.
         """
         if d_query != d_memory:
-            raise ValueError(f"dot attention of states of width {d_query} to annotations of width {d_memory}")
+            raise ValueError(f"dot attention of states of width {d_query} over annotations of width {d_memory}")
         return DotAttention()

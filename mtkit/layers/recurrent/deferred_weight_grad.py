@@ -1,7 +1,27 @@
-"""Products that every step of a loop repeats with the same weights, whose weight gradient is one product after it.
+"""Weight gradients of a time loop, computed as one large product after the loop instead of one small one per step.
 
-Automatic differentiation would compute, and add up, a gradient of the size of the weights at every step. Here a step
-leaves what it was given and the gradient of what it gave, and the gradient of the weights is a single large product.
+A recurrent layer multiplies by the same matrix W at each of T steps. Autograd would compute a gradient of the size of W
+at each step and add up T of them. Here a step only stores its input and the gradient of its output:
+
+    forward     W -- _ShareWeight --+--------------+--------------+
+                                    |              |              |
+                          x_1 -> _LinearStep    _LinearStep    _LinearStep
+                                    |              |              |
+                                   y_1            y_2            y_3        (x_{t+1} depends on y_t)
+
+    backward                      dy_1           dy_2           dy_3
+                                    |              |              |          each step returns dx_t = dy_t W
+                                 (x_1, dy_1)    (x_2, dy_2)    (x_3, dy_3)   and stores this pair in a GradAccumulator
+                                    |              |              |
+                dW = sum_t dy_t^T x_t = [dy_1; dy_2; dy_3]^T [x_1; x_2; x_3], one product, in _ShareWeight.backward
+
+The GradAccumulator is mutable state in the autograd graph, which no tensor shows. It is correct because
+
+- autograd runs `_ShareWeight.backward` after the backward of all steps: they use its output, although the gradient that
+  they return for W is None;
+- steps are numbered in the forward pass and pairs are stored by number, so that a second backward pass over the same
+  graph, or one that did not need dW and left its pairs behind, is overwritten and not counted twice;
+- each loop has an accumulator of its own: `recurrent_linear` and `recurrent_bmm` are called once per loop.
 """
 
 from __future__ import annotations
@@ -15,63 +35,87 @@ from torch import Tensor, nn
 from mtkit.layers.precision import compute_dtype
 
 
-class Product(Protocol):
-    """What a linear layer is inside a loop."""
-
-    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
-        """x [rows, d_in] -> x W^T + b [rows, d_out], plus `add` [rows, d_out] if that is given."""
-        ...
-
-
-class Uses:
-    """For each step of one loop, what it was given and the gradient of what it gave."""
+class GradAccumulator:
+    """Inputs and output gradients of the steps of one loop."""
 
     def __init__(self) -> None:
         self.pairs: dict[int, tuple[Tensor, Tensor]] = {}
         self.steps = 0
 
-    def open(self) -> int:
-        """The number of the next step."""
+    def next_step(self) -> int:
+        """Return the number of the next step of the forward pass, from 0."""
         self.steps += 1
         return self.steps - 1
 
-    def collect(self, dim: int) -> tuple[Tensor, Tensor]:
-        """All steps' tensors joined along `dim`, in order of the steps; then nothing is left here."""
-        given, grads = zip(*(self.pairs[step] for step in sorted(self.pairs)), strict=True)
+    def flush(self, dim: int) -> tuple[Tensor, Tensor]:
+        """Concatenate the inputs and the gradients of all steps along `dim`, in order of the steps, and clear them."""
+        inputs, grads = zip(*(self.pairs[step] for step in sorted(self.pairs)), strict=True)
         self.pairs.clear()
-        return torch.cat(given, dim), torch.cat(grads, dim)
+        return torch.cat(inputs, dim), torch.cat(grads, dim)
 
 
-def joined(*parts: Tensor) -> Tensor:
-    """Parts [..., any width] side by side, in the type that products have here."""
-    dtype = compute_dtype(parts[0])
-    return torch.cat([part.to(dtype) for part in parts], -1)
+class LinearFn(Protocol):
+    """A linear layer for use inside a loop."""
+
+    def __call__(self, x: Tensor, add: Tensor | None = None) -> Tensor:
+        """x [rows, d_in] -> x W^T + b + add [rows, d_out]; None adds nothing."""
+        ...
 
 
-class _Share(torch.autograd.Function):
-    """Hand out weights to a loop; when the gradients of all steps are there, compute that of the weights."""
+def recurrent_linear(layer: nn.Module) -> LinearFn:
+    """Return a linear layer as a function for the steps of one loop, with deferred weight gradient.
+
+    Anything but a plain `nn.Linear` (an adapted or quantised layer) is called as it is, and so is every layer if no
+    gradient of its weight is needed.
+    """
+    if type(layer) is not nn.Linear or not torch.is_grad_enabled() or not layer.weight.requires_grad:
+        return _plain(layer)
+    accumulator = GradAccumulator()
+    dtype = compute_dtype(layer.weight)
+    bias = None if layer.bias is None else layer.bias.to(dtype)
+    weight, bias = _ShareWeight.apply(layer.weight.to(dtype), bias, accumulator)  # type: ignore[no-untyped-call]
+
+    def product(x: Tensor, add: Tensor | None = None) -> Tensor:
+        return _LinearStep.apply(x, weight, bias, add, accumulator)  # type: ignore[no-untyped-call, no-any-return]
+
+    return product
+
+
+def _plain(layer: Callable[[Tensor], Tensor]) -> LinearFn:
+    def product(x: Tensor, add: Tensor | None = None) -> Tensor:
+        return layer(x) if add is None else layer(x) + add
+
+    return product
+
+
+class _ShareWeight(torch.autograd.Function):
+    """Identity of weight and bias; its backward runs after that of all steps and computes their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, uses: Uses) -> tuple[Tensor, Tensor | None]:
-        ctx.set_materialize_grads(False)
-        ctx.uses, ctx.has_bias = uses, bias is not None
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor | None, accumulator: GradAccumulator
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.set_materialize_grads(False)  # the steps return no gradient here
+        ctx.accumulator, ctx.has_bias = accumulator, bias is not None
         return weight.view_as(weight), None if bias is None else bias.view_as(bias)
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        if not ctx.uses.pairs:
+        if not ctx.accumulator.pairs:
             return None, None, None
-        x, grad = ctx.uses.collect(0)
+        x, grad = ctx.accumulator.flush(0)  # [T·rows, d_in], [T·rows, d_out]
         return grad.mT @ x, grad.sum(0) if ctx.has_bias else None, None
 
 
-class _Product(torch.autograd.Function):
-    """One step's x W^T + b + add."""
+class _LinearStep(torch.autograd.Function):
+    """x W^T + b + add of one step."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: Tensor | None, uses: Uses) -> Tensor:
-        ctx.uses, ctx.step, ctx.add_dtype = uses, uses.open(), None if add is None else add.dtype
-        ctx.x_dtype = x.dtype
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: Tensor | None, accumulator: GradAccumulator
+    ) -> Tensor:
+        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
+        ctx.x_dtype, ctx.add_dtype = x.dtype, None if add is None else add.dtype
         x = x.to(weight.dtype)
         ctx.save_for_backward(x, weight)
         if add is None:
@@ -83,69 +127,47 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         x, weight = ctx.saved_tensors
-        ctx.uses.pairs[ctx.step] = (x.detach(), grad)
+        ctx.accumulator.pairs[ctx.step] = (x.detach(), grad)
         grad_add = grad.to(ctx.add_dtype) if ctx.needs_input_grad[3] else None
         return (grad @ weight).to(ctx.x_dtype), None, None, grad_add, None
 
 
-def loop_product(layer: nn.Module) -> Product:
-    """A linear layer as every step of a loop shall call it; use one for each loop.
+def recurrent_bmm(right: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return left [B, W, N] -> left @ right [B, W, M] for the steps of one loop, with deferred gradient of `right`.
 
-    Anything but a plain `nn.Linear` (an adapted or quantised one) is called as it is, and so is every layer where no
-    gradient is asked for.
+    Args:
+        right: [B, N, M], the same at all steps; products have its type.
     """
-    if type(layer) is not nn.Linear or not torch.is_grad_enabled() or not layer.weight.requires_grad:
-        return _plain(layer)
-    uses = Uses()
-    dtype = compute_dtype(layer.weight)
-    bias = None if layer.bias is None else layer.bias.to(dtype)
-    weight, bias = _Share.apply(layer.weight.to(dtype), bias, uses)  # type: ignore[no-untyped-call]
-
-    def product(x: Tensor, add: Tensor | None = None) -> Tensor:
-        return _Product.apply(x, weight, bias, add, uses)  # type: ignore[no-untyped-call, no-any-return]
-
-    return product
-
-
-def _plain(layer: Callable[[Tensor], Tensor]) -> Product:
-    def product(x: Tensor, add: Tensor | None = None) -> Tensor:
-        return layer(x) if add is None else layer(x) + add
-
-    return product
-
-
-def loop_batched_product(right: Tensor) -> Callable[[Tensor], Tensor]:
-    """Left factors [B, W, N] -> their products with one `right` [B, N, M], in its type; use one for each loop."""
     if not torch.is_grad_enabled() or not right.requires_grad:
         return lambda left: left.to(right.dtype) @ right
-    uses = Uses()
-    shared = _ShareRight.apply(right, uses)  # type: ignore[no-untyped-call]
-    return lambda left: _BatchedProduct.apply(left.to(right.dtype), shared, uses)  # type: ignore[no-untyped-call]
+    accumulator = GradAccumulator()
+    shared = _ShareRight.apply(right, accumulator)  # type: ignore[no-untyped-call]
+    return lambda left: _BmmStep.apply(left.to(right.dtype), shared, accumulator)  # type: ignore[no-untyped-call]
 
 
 class _ShareRight(torch.autograd.Function):
-    """Hand out the right factor to a loop; its gradient is one batched product after it."""
+    """Identity of the right factor; its backward runs after that of all steps and computes its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, right: Tensor, uses: Uses) -> Tensor:
+    def forward(ctx: Any, right: Tensor, accumulator: GradAccumulator) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.uses = uses
+        ctx.accumulator = accumulator
         return right.view_as(right)
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        if not ctx.uses.pairs:
+        if not ctx.accumulator.pairs:
             return None, None
-        left, grad = ctx.uses.collect(1)  # [B, T·W, N], [B, T·W, M]
+        left, grad = ctx.accumulator.flush(1)  # [B, T·W, N], [B, T·W, M]
         return left.mT @ grad, None
 
 
-class _BatchedProduct(torch.autograd.Function):
-    """One step's product of left [B, W, N] and right [B, N, M]."""
+class _BmmStep(torch.autograd.Function):
+    """Product of left [B, W, N] and right [B, N, M] of one step."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, uses: Uses) -> Tensor:
-        ctx.uses, ctx.step = uses, uses.open()
+    def forward(ctx: Any, left: Tensor, right: Tensor, accumulator: GradAccumulator) -> Tensor:
+        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
         ctx.save_for_backward(left, right)
         return left @ right
 
@@ -153,5 +175,11 @@ class _BatchedProduct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         left, right = ctx.saved_tensors
-        ctx.uses.pairs[ctx.step] = (left.detach(), grad)
+        ctx.accumulator.pairs[ctx.step] = (left.detach(), grad)
         return grad @ right.mT, None, None
+
+
+def concat_features(*tensors: Tensor) -> Tensor:
+    """Concatenate tensors [..., any width] along the last axis, in the type of matrix products (see compute_dtype)."""
+    dtype = compute_dtype(tensors[0])
+    return torch.cat([tensor.to(dtype) for tensor in tensors], -1)

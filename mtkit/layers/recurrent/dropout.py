@@ -1,4 +1,4 @@
-"""Dropout of recurrent models: a mask for each place, or one for all places of a sentence."""
+"""Dropout of recurrent models: a new mask at each step, or one mask for a whole sentence."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from torch import Tensor
 from mtkit.layers.dropout import Dropout
 
 
-class FreshDropout(Dropout):
-    """A mask of its own for every place (Zaremba et al. 2014, https://arxiv.org/abs/1409.2329)."""
+class PerStepDropout(Dropout):
+    """A new mask at each step (Zaremba et al. 2014, https://arxiv.org/abs/1409.2329)."""
 
-    def unroll(self) -> Callable[[Tensor], Tensor]:
-        """What drops of [rows, D] in the steps of one loop."""
+    def make_step_fn(self) -> Callable[[Tensor], Tensor]:
+        """Return the dropout of [rows, D] for the steps of one loop."""
         return self
 
 
-class VariationalDropout(FreshDropout):
-    """One mask for a sentence, the same at all its places.
+class VariationalDropout(PerStepDropout):
+    """One mask per sentence, the same at all steps.
 
     Gal & Ghahramani 2016, sec. 4. https://arxiv.org/abs/1512.05287
-    Where training feeds one piece at a time (scheduled sampling), every call is a sentence of one place.
+    Where training feeds single tokens (scheduled sampling), each call has a mask of its own.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D], or [rows, D] for one place -> the same shape and type."""
+        """[B, T, D], or [rows, D] for one step -> the same shape and type."""
         if not self.training or self.drop_levels == 0:
             return x
         return x * super().forward(torch.ones_like(x[:, :1] if x.dim() == 3 else x))
 
-    def unroll(self) -> Callable[[Tensor], Tensor]:
-        """See FreshDropout; the mask is drawn at the first step."""
+    def make_step_fn(self) -> Callable[[Tensor], Tensor]:
+        """See PerStepDropout; the mask is sampled at the first step."""
         masks: list[Tensor] = []
 
         def drop(x: Tensor) -> Tensor:
@@ -43,35 +43,35 @@ class VariationalDropout(FreshDropout):
                 masks.append(super(VariationalDropout, self).forward(torch.ones_like(x)))
             return x * masks[0]
 
-        return drop if self.training and self.drop_levels else _keep
+        return drop if self.training and self.drop_levels else _identity
 
 
-def _keep(x: Tensor) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreshConfig:
-    """A mask for each place; nothing is dropped inside the recurrence (see FreshDropout)."""
+class PerStepDropoutConfig:
+    """A mask per step; recurrent states are not dropped (see PerStepDropout)."""
 
-    kind: Literal["fresh"] = "fresh"
-    state: ClassVar[float] = 0.0  # of a state where a cell multiplies it with its weights
+    kind: Literal["per_step"] = "per_step"
+    state: ClassVar[float] = 0.0  # dropout of h at the recurrent product
 
-    def build(self, p: float) -> FreshDropout:
-        """Dropout with probability p."""
-        return FreshDropout(p)
+    def build(self, p: float) -> PerStepDropout:
+        """Build dropout with probability p."""
+        return PerStepDropout(p)
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariationalConfig:
-    """One mask for a sentence, also inside the recurrence (see VariationalDropout)."""
+class VariationalDropoutConfig:
+    """One mask per sentence, also of recurrent states (see VariationalDropout)."""
 
     kind: Literal["variational"] = "variational"
-    state: Annotated[float, Field(ge=0, lt=1)] = 0.2  # of a state where a cell multiplies it with its weights
+    state: Annotated[float, Field(ge=0, lt=1)] = 0.2  # dropout of h at the recurrent product
 
-    def build(self, p: float) -> FreshDropout:
-        """Dropout with probability p."""
+    def build(self, p: float) -> PerStepDropout:
+        """Build dropout with probability p."""
         return VariationalDropout(p)
 
 
-DropoutMasksConfig = Annotated[FreshConfig | VariationalConfig, Field(discriminator="kind")]
+RecurrentDropoutConfig = Annotated[PerStepDropoutConfig | VariationalDropoutConfig, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""From what a recurrent decoder knows at a step to the vector that is projected to the vocabulary."""
+"""Readouts: from a recurrent decoder's state, context and input to the input of the output projection."""
 
 from __future__ import annotations
 
@@ -13,78 +13,78 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.deferred_weight_grad import loop_product
+from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
 
 class Readout(nn.Module, ABC):
-    """A linear map and what is done to its result."""
+    """A linear map followed by an activation."""
 
     linear: nn.Linear
 
     @abstractmethod
-    def bend(self, y: Tensor) -> Tensor:
-        """What follows the linear map."""
+    def activate(self, y: Tensor) -> Tensor:
+        """Apply the activation to the linear map's output."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., d_in] -> [..., d_out]."""
-        return self.bend(self.linear(x))
+        return self.activate(self.linear(x))
 
-    def unroll(self) -> Callable[[Tensor], Tensor]:
-        """The same for the steps of one loop: [rows, d_in] -> [rows, d_out]; one gradient of the weights for all."""
-        product = loop_product(self.linear)
-        return lambda x: self.bend(product(x))
+    def make_step_fn(self) -> Callable[[Tensor], Tensor]:
+        """Return the readout [rows, d_in] -> [rows, d_out] for the steps of one loop."""
+        product = recurrent_linear(self.linear)
+        return lambda x: self.activate(product(x))
 
 
 class MaxoutReadout(Readout):
-    """The largest of `pieces` linear maps, element by element.
+    """Elementwise maximum of `num_pieces` linear maps.
 
-    Goodfellow et al. 2013; Bahdanau et al. 2015, appendix A.2.2, with two pieces. https://arxiv.org/abs/1409.0473
+    Goodfellow et al. 2013; Bahdanau et al. 2015, appendix A.2.2, with 2 pieces. https://arxiv.org/abs/1409.0473
     """
 
-    def __init__(self, d_in: int, d_out: int, *, pieces: int) -> None:
+    def __init__(self, d_in: int, d_out: int, *, num_pieces: int) -> None:
         super().__init__()
-        self.pieces = pieces
-        self.linear = linear(d_in, pieces * d_out)
+        self.num_pieces = num_pieces
+        self.linear = linear(d_in, num_pieces * d_out)
 
-    def bend(self, y: Tensor) -> Tensor:
-        """The maximum."""
-        pieces: tuple[Tensor, ...] = y.chunk(self.pieces, -1)
+    def activate(self, y: Tensor) -> Tensor:
+        """[..., num_pieces·d_out] -> [..., d_out]."""
+        pieces: tuple[Tensor, ...] = y.chunk(self.num_pieces, -1)
         return reduce(torch.maximum, pieces)
 
 
 class TanhReadout(Readout):
-    """tanh of a linear map, as in Luong et al. 2015, eq. 5. https://arxiv.org/abs/1508.04025"""
+    """tanh of a linear map. Luong et al. 2015, eq. 5. https://arxiv.org/abs/1508.04025"""
 
     def __init__(self, d_in: int, d_out: int) -> None:
         super().__init__()
         self.linear = linear(d_in, d_out)
 
-    def bend(self, y: Tensor) -> Tensor:
-        """tanh."""
+    def activate(self, y: Tensor) -> Tensor:
+        """tanh(y)."""
         return y.tanh()
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxoutConfig:
+class MaxoutReadoutConfig:
     """Maxout readout (see MaxoutReadout)."""
 
     kind: Literal["maxout"] = "maxout"
-    pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
+    num_pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
 
     def build(self, d_in: int, d_out: int) -> Readout:
-        """The layer [..., d_in] -> [..., d_out]."""
-        return MaxoutReadout(d_in, d_out, pieces=self.pieces)
+        """Build the readout [..., d_in] -> [..., d_out]."""
+        return MaxoutReadout(d_in, d_out, num_pieces=self.num_pieces)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TanhConfig:
+class TanhReadoutConfig:
     """Tanh readout (see TanhReadout)."""
 
     kind: Literal["tanh"] = "tanh"
 
     def build(self, d_in: int, d_out: int) -> Readout:
-        """The layer [..., d_in] -> [..., d_out]."""
+        """Build the readout [..., d_in] -> [..., d_out]."""
         return TanhReadout(d_in, d_out)
 
 
-ReadoutConfig = Annotated[MaxoutConfig | TanhConfig, Field(discriminator="kind")]
+ReadoutConfig = Annotated[MaxoutReadoutConfig | TanhReadoutConfig, Field(discriminator="kind")]

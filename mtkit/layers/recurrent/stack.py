@@ -1,6 +1,6 @@
-"""Recurrent layers over sequences, whole or one step at a time, with cells as parts.
+"""Recurrent layers over sequences: one direction, both directions, stacks, and the connections between layers.
 
-A padded place, wherever it stands, leaves the state as it was; so a sentence's states do not depend on its padding.
+A padded position leaves the state unchanged, wherever it is. The states of a sentence do not depend on its padding.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.layers.layer_call import Passing
-from mtkit.layers.norms.layer_norm import NormLayerConfig
+from mtkit.layers.layer_call import LayerStack
+from mtkit.layers.norms.norm import NormConfig
 from mtkit.layers.recurrent.cells import Cell, CellState
-from mtkit.layers.recurrent.deferred_weight_grad import loop_product
-from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
+from mtkit.layers.recurrent.dropout import PerStepDropout
 
 
-def padded_steps(real: Tensor | None, length: int) -> list[Tensor | None]:
-    """For each of the places of real [B, T], None if all sentences have a token there, else real [B, 1]."""
+def step_masks(real: Tensor | None, length: int) -> list[Tensor | None]:
+    """Split real [B, T] into one mask [B, 1] per step; None for a step without padding, or if `real` is None."""
     if real is None:
         return [None] * length
     full = real.all(0).tolist()
@@ -29,7 +29,7 @@ def padded_steps(real: Tensor | None, length: int) -> list[Tensor | None]:
 
 
 class RecurrentLayer(nn.Module):
-    """One cell along a sequence, from its first place to its last or the other way round."""
+    """One cell over a sequence, from its first position to its last, or in reverse."""
 
     def __init__(self, cell: Cell, *, reverse: bool = False) -> None:
         super().__init__()
@@ -43,61 +43,83 @@ class RecurrentLayer(nn.Module):
 
         Args:
             x: [B, T, d_in].
-            real: [B, T], or None if all places are real.
-            state: where to begin; zeros if None.
+            real: [B, T], or None without padding.
+            state: initial state; zeros if None.
 
         Returns:
-            h of every place [B, T, D], and the state at the end (for `reverse`, after the first place).
+            h of every position [B, T, D], and the final state (if `reverse`, the one after the first position).
         """
-        state = self.cell.zeros(x) if state is None else state
-        steps = list(zip(self.cell.inputs(x).unbind(1), padded_steps(real, x.size(1)), strict=True))
-        transition = self.cell.unroll()
-        states = []
-        for projected, real_here in reversed(steps) if self.reverse else steps:
-            following = transition(projected, state)
-            state = following if real_here is None else following.where(real_here, state)
-            states.append(state.h)
-        if not states:
+        state = self.cell.zero_state(x) if state is None else state
+        inputs = list(zip(self.cell.input_proj(x).unbind(1), step_masks(real, x.size(1)), strict=True))
+        step = self.cell.make_step_fn()
+        outputs = []
+        for projected, real_t in reversed(inputs) if self.reverse else inputs:
+            next_state = step(projected, state)
+            state = next_state if real_t is None else next_state.where(real_t, state)
+            outputs.append(state.h)
+        if not outputs:
             return x.new_zeros(x.size(0), 0, self.cell.d_state), state
-        return torch.stack(states[::-1] if self.reverse else states, 1), state
+        return torch.stack(outputs[::-1] if self.reverse else outputs, 1), state
 
-    def advance(self, x: Tensor, state: CellState) -> CellState:
-        """One step: x [rows, d_in]."""
-        return self.cell.unroll()(self.cell.inputs(x), state)
+    def step(self, x: Tensor, state: CellState) -> CellState:
+        """Run one step: x [rows, d_in]."""
+        return self.cell.make_step_fn()(self.cell.input_proj(x), state)
 
 
 class BidirectionalLayer(nn.Module):
-    """Two cells, one from each end, their outputs side by side. Schuster & Paliwal 1997."""
+    """Two recurrent layers, one in each direction, with concatenated outputs. Schuster & Paliwal 1997."""
 
     def __init__(self, forward_cell: Cell, backward_cell: Cell) -> None:
         super().__init__()
-        self.ahead = RecurrentLayer(forward_cell)
-        self.back = RecurrentLayer(backward_cell, reverse=True)
+        self.forward_layer = RecurrentLayer(forward_cell)
+        self.backward_layer = RecurrentLayer(backward_cell, reverse=True)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> tuple[Tensor, tuple[CellState, CellState]]:
-        """x [B, T, d_in] -> [B, T, 2D], and the state at the end of each direction."""
-        ahead, last = self.ahead(x, real)
-        back, first = self.back(x, real)
-        return torch.cat([ahead, back], 2), (last, first)
+        """x [B, T, d_in] -> [B, T, 2D], and the final state of each direction."""
+        forwards, last = self.forward_layer(x, real)
+        backwards, first = self.backward_layer(x, real)
+        return torch.cat([forwards, backwards], 2), (last, first)
 
 
-class StackTransition(Protocol):
-    """What a stack is inside a loop."""
+class Connection(nn.Module):
+    """Input of the next layer: norm(y)."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Combine a layer's input x (before dropout) and output y, [..., D] -> [..., D]."""
+        return self.norm(y)  # type: ignore[no-any-return]
+
+
+class ResidualConnection(Connection):
+    """Input of the next layer: norm(x + y). Wu et al. 2016, sec. 3.1, arXiv:1609.08144."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """See Connection."""
+        return self.norm(x + y)  # type: ignore[no-any-return]
+
+
+class StackStepFn(Protocol):
+    """Transition of a stack inside a loop."""
 
     def __call__(
         self, x: Tensor, states: tuple[CellState, ...], add: Tensor | None = None
     ) -> tuple[Tensor, tuple[CellState, ...]]:
-        """x [rows, d_in] -> [rows, D] and the next states; `add` [rows, gates·D] goes to the first layer's gates."""
+        """x [rows, d_in] -> [rows, D] and the next states; `add` [rows, gates·D] adds to the lowest layer's gates."""
         ...
 
 
-class RecurrentStack(Passing):
-    """Layers on top of each other, dropout and a joint between them."""
+class RecurrentStack(LayerStack):
+    """Unidirectional layers on top of each other, with dropout and connections between them."""
 
-    def __init__(self, layers: Sequence[RecurrentLayer], joints: Sequence[Joint], dropout: FreshDropout) -> None:
+    def __init__(
+        self, layers: Sequence[RecurrentLayer], connections: Sequence[Connection], dropout: PerStepDropout
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.joints = nn.ModuleList(joints)
+        self.connections = nn.ModuleList(connections)
         self.dropout = dropout
 
     def __len__(self) -> int:
@@ -106,105 +128,89 @@ class RecurrentStack(Passing):
     def forward(
         self, x: Tensor, real: Tensor | None = None, states: tuple[CellState, ...] | None = None
     ) -> tuple[Tensor, tuple[CellState, ...]]:
-        """x [B, T, d_in] -> [B, T, D] and the state at the end of each layer; begins at `states`, or at zeros."""
-        ends = []
-        for i, (layer, joint) in enumerate(zip(self.layers, self.joints, strict=True)):
-            begin = None if states is None else states[i]
-            y, end = self.passage(layer, self.dropout(x) if i else x, real, begin)
-            x = joint(x, y)
-            ends.append(end)
-        return x, tuple(ends)
+        """x [B, T, d_in] -> [B, T, D] and the final state of each layer; `states` are initial ones, zeros if None."""
+        finals = []
+        for i, (layer, connection) in enumerate(zip(self.layers, self.connections, strict=True)):
+            initial = None if states is None else states[i]
+            y, final = self.call_layer(layer, self.dropout(x) if i else x, real, initial)
+            x = connection(x, y)
+            finals.append(final)
+        return x, tuple(finals)
 
-    def unroll(self) -> StackTransition:
-        """The transition for the steps of one loop."""
-        drop = self.dropout.unroll()
+    def make_step_fn(self) -> StackStepFn:
+        """Return the transition for the steps of one loop."""
+        drop = self.dropout.make_step_fn()
         cells = [cast(RecurrentLayer, layer).cell for layer in self.layers]
-        parts = [
-            (loop_product(cell.inputs), cell.unroll(), joint) for cell, joint in zip(cells, self.joints, strict=True)
+        layers = [
+            (recurrent_linear(cell.input_proj), cell.make_step_fn(), connection)
+            for cell, connection in zip(cells, self.connections, strict=True)
         ]
 
-        def transition(
+        def stack_step(
             x: Tensor, states: tuple[CellState, ...], add: Tensor | None = None
         ) -> tuple[Tensor, tuple[CellState, ...]]:
-            ends = []
-            for i, ((inputs, step, joint), state) in enumerate(zip(parts, states, strict=True)):
-                ends.append(step(inputs(drop(x)) if i else inputs(x, add), state))
-                x = joint(x, ends[-1].h)
-            return x, tuple(ends)
+            next_states = []
+            for i, ((input_proj, step, connection), state) in enumerate(zip(layers, states, strict=True)):
+                next_states.append(step(input_proj(drop(x)) if i else input_proj(x, add), state))
+                x = connection(x, next_states[-1].h)
+            return x, tuple(next_states)
 
-        return transition
+        return stack_step
 
-    def advance(self, x: Tensor, states: tuple[CellState, ...]) -> tuple[Tensor, tuple[CellState, ...]]:
-        """One step: x [rows, d_in] -> [rows, D] and the next states."""
-        return self.unroll()(x, states)
+    def step(self, x: Tensor, states: tuple[CellState, ...]) -> tuple[Tensor, tuple[CellState, ...]]:
+        """Run one step: x [rows, d_in] -> [rows, D] and the next states."""
+        return self.make_step_fn()(x, states)
 
 
-class RecurrentEncoder(Passing):
-    """Layers on top of each other, dropout and a joint between them."""
+class RecurrentEncoder(LayerStack):
+    """Layers in one or both directions on top of each other, with dropout and connections between them."""
 
     def __init__(
-        self, layers: Sequence[BidirectionalLayer | RecurrentLayer], joints: Sequence[Joint], dropout: nn.Module
+        self,
+        layers: Sequence[BidirectionalLayer | RecurrentLayer],
+        connections: Sequence[Connection],
+        dropout: nn.Module,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.joints = nn.ModuleList(joints)
+        self.connections = nn.ModuleList(connections)
         self.dropout = dropout
 
     def forward(self, x: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, S, d_in] -> annotations [B, S, M], and the top layer's states at its ends, side by side [B, M]."""
-        ends: CellState | tuple[CellState, ...] = ()
-        for i, (layer, joint) in enumerate(zip(self.layers, self.joints, strict=True)):
-            y, ends = self.passage(layer, self.dropout(x) if i else x, real)
-            x = joint(x, y)
-        return x, torch.cat([end.h for end in ((ends,) if isinstance(ends, CellState) else ends)], 1)
+        """x [B, S, d_in] -> annotations [B, S, M], and the top layer's final states, concatenated [B, M]."""
+        finals: CellState | tuple[CellState, ...] = ()
+        for i, (layer, connection) in enumerate(zip(self.layers, self.connections, strict=True)):
+            y, finals = self.call_layer(layer, self.dropout(x) if i else x, real)
+            x = connection(x, y)
+        return x, torch.cat([final.h for final in ((finals,) if isinstance(finals, CellState) else finals)], 1)
 
 
-class Joint(nn.Module):
-    """What a layer gives the one above it: norm(y)."""
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """x, what the layer was given before dropout, and y [..., D], what it made of it -> [..., D]."""
-        return self.norm(y)  # type: ignore[no-any-return]
-
-
-class ResidualJoint(Joint):
-    """norm(x + y). Residual connections between recurrent layers: Wu et al. 2016, sec. 3.1, arXiv:1609.08144."""
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """See Joint."""
-        return self.norm(x + y)  # type: ignore[no-any-return]
-
-
-def _norm(config: NormLayerConfig | None, width: int) -> nn.Module:
+def _norm(config: NormConfig | None, width: int) -> nn.Module:
     return nn.Identity() if config is None else config.build(width)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainJointConfig:
-    """A layer is given what the one below it made, normalised if there is a norm (see Joint)."""
+class PlainConnectionConfig:
+    """No residual connections (see Connection)."""
 
     kind: Literal["plain"] = "plain"
-    norm_layer: NormLayerConfig | None = None  # of what each layer makes, the first one too
+    norm: NormConfig | None = None  # of every layer's output
 
-    def build(self, width: int, *, around: bool) -> Joint:
-        """The joint of a layer of this width."""
-        return Joint(_norm(self.norm_layer, width))
+    def build(self, width: int, *, residual: bool) -> Connection:
+        """Build the connection that follows a layer of this width."""
+        return Connection(_norm(self.norm, width))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualJointConfig:
-    """A layer adds to what it was given, in all layers above the first that are as wide as that (see ResidualJoint)."""
+class ResidualConnectionConfig:
+    """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
 
     kind: Literal["residual"] = "residual"
-    norm_layer: NormLayerConfig | None = None  # of the sum
+    norm: NormConfig | None = None  # of the sum
 
-    def build(self, width: int, *, around: bool) -> Joint:
-        """The joint of a layer of this width; `around`: it is above the first and was given that width too."""
-        return (ResidualJoint if around else Joint)(_norm(self.norm_layer, width))
+    def build(self, width: int, *, residual: bool) -> Connection:
+        """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""
+        return (ResidualConnection if residual else Connection)(_norm(self.norm, width))
 
 
-JointConfig = Annotated[PlainJointConfig | ResidualJointConfig, Field(discriminator="kind")]
+ConnectionConfig = Annotated[PlainConnectionConfig | ResidualConnectionConfig, Field(discriminator="kind")]

@@ -1,9 +1,9 @@
-"""What a recipe says of a decoder-only translation model."""
+"""Keys of a decoder-only translation model in a recipe, and the model that they describe."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -12,16 +12,17 @@ from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.projections import Layers
+from mtkit.layers.projections import NumLayers
+from mtkit.models.config import PositionStack
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.decoder_only.prefix_attention import PrefixAttention
-from mtkit.models.tables import Tying, tied_tables
-from mtkit.models.transformer.attention_compatibility import Choice
-from mtkit.models.transformer.config import ENCODER_LAYERS
-from mtkit.models.transformer.layer_config import BlockConfig
+from mtkit.models.embeddings import TieMode, build_embeddings
+from mtkit.models.transformer.attention_compatibility import StackChoice
+from mtkit.models.transformer.layer_config import TransformerLayerConfig
+from mtkit.models.transformer.layers import EncoderLayer
 from mtkit.models.transformer.model import Embedding
+from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
 from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
 from mtkit.models.transformer.stack import Stack
 
@@ -29,23 +30,34 @@ PATTERNS = {"causal": causal, "bidirectional": full}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderOnlyConfig(BlockConfig):
-    """One Transformer stack that reads the source and goes on with the target (see DecoderOnly).
+class DecoderOnlyConfig(TransformerLayerConfig):
+    """One Transformer stack that reads the source and continues with the target (see DecoderOnly).
 
-    The keys are named as those of the Transformer's decoder.
+    Keys have the names of those of the Transformer's decoder.
     """
 
     kind: Literal["decoder_only"] = "decoder_only"
-    decoder_layers: Layers = 6  # as many as encoder and decoder of the Transformer together
-    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
+    decoder_layers: NumLayers = 6  # encoder and decoder layers of the Transformer together
+    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers share their weights
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # what a piece of the source sees of it
-    tied_embeddings: Tying = "all"
+    source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # attention mask of the source
+    tied_embeddings: TieMode = "all"  # source, target and output; target: the last two
+
+    has_encoder: ClassVar[bool] = False
+
+    @property
+    def predicts_source(self) -> bool:
+        """Whether source states depend on preceding tokens only, so that they can predict the next source token."""
+        return self.source_visibility == "causal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._order()
-        choice = Choice(
+        self._choice().check()
+
+    def _choice(self) -> StackChoice:
+        """Attention and positions of the stack."""
+        return StackChoice(
             attention_key="decoder_attention",
             attention=FullAttentionConfig(),
             positions_key="decoder_positions",
@@ -53,19 +65,23 @@ class DecoderOnlyConfig(BlockConfig):
             heads=self.heads,
             causal=True,
         )
-        choice.check()
 
-    def most_pieces(self) -> dict[str, int]:
-        """The longest sentence, in pieces with its end, by the key that limits it; both sides share the positions."""
-        if not isinstance(self.decoder_positions, LearnedConfig):
-            return {}
-        return {"decoder_positions.max_length": self.decoder_positions.reach // 2}
+    def max_lengths(self) -> dict[str, int]:
+        """Maximum sentence length, by the key that sets it; source and target share the positions."""
+        return {key: limit // 2 for key, limit in self._choice().length_limits().items()}
+
+    def position_stacks(self) -> tuple[PositionStack, ...]:
+        """The one stack, which both sides share."""
+        stack = PositionStack(
+            "decoder", self.decoder_positions, self.d_model, self.heads, True, "tgt_embedding", "layers.0"
+        )
+        return (stack,)
 
     def _order(self) -> tuple[int, ...]:
         return sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers)
 
     def build(self, src_vocab: int, tgt_vocab: int) -> DecoderOnly:
-        """The model for vocabularies of these sizes.
+        """Build the model for vocabularies of these sizes.
 
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
@@ -73,26 +89,27 @@ class DecoderOnlyConfig(BlockConfig):
         order = self._order()
         is_causal = self.source_visibility == "causal"
         positions = self.positions(self.decoder_positions, layers=max(order) + 1, causal=is_causal)
-        tables = tied_tables(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings)
+        embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=False)
         return DecoderOnly(
-            Embedding(tables.src, positions.embedding, self.dropout),
-            Embedding(tables.tgt, positions.embedding, self.dropout),
-            Stack(lambda number: self._layer(number, positions.layers[number]), order, self.layer_drop),
-            end=self.norm.final(self.d_model),
-            output=tables.output,
+            Embedding(embeddings.src, positions.embedding, self.dropout),
+            Embedding(embeddings.tgt, positions.embedding, self.dropout),
+            Stack(lambda index: self._layer(index, positions.layers[index]), order, self.layerdrop),
+            final_norm=self.residual.final(self.d_model),
+            output=embeddings.output,
         )
 
-    def _layer(self, number: int, position: Position) -> nn.Module:
-        depth = Depth("alone", 0, self.decoder_layers)
-        kind = ENCODER_LAYERS[self.sublayers]
+    def _layer(self, index: int, position: Position) -> nn.Module:
+        depth = Depth("decoder_only", 0, self.decoder_layers)
+        kind: type[EncoderLayer | ParallelEncoderLayer]
+        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
         attention = PrefixAttention(
             self.d_model,
             self.heads,
             position=position,
             pattern=PATTERNS[self.source_visibility],
             dropout=self.attention_dropout,
-            norm=self.query_key_norm,
+            norm=self.qk_norm,
         )
-        layer = kind(attention, self.feed_forward_layer(number), self.joints(depth, kind.num_joints))
-        self.norm.initialise(layer, depth)
+        layer = kind(attention, self.feed_forward_layer(index), self.residuals(depth, kind.num_residuals))
+        self.residual.initialise(layer, depth)
         return layer

@@ -1,4 +1,4 @@
-"""Translation by a decoder alone: it reads the source, then goes on with the target."""
+"""Decoder-only translation model: one stack reads the source and continues with the target."""
 
 from __future__ import annotations
 
@@ -11,127 +11,141 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.state import Rows
-from mtkit.models.decoder_only.prefix_attention import Continued, PrefixAttention
+from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.cache.state import BatchedState
+from mtkit.models.decoder_only.prefix_attention import PrefixAttention, PrefixOutput
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import EncoderLayer
-from mtkit.models.transformer.model import DecoderCache, Embedding
+from mtkit.models.transformer.model import Embedding
 from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
 from mtkit.models.transformer.stack import Stack
 
 
 @dataclass(frozen=True)
-class Prefix(Rows):
-    """The keys and values of the source at each place of the stack."""
+class Prefix(BatchedState):
+    """Keys and values of the source at each depth of the stack."""
 
-    layers: tuple[KeyValues, ...]
+    layers: tuple[KVCache, ...]
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True)
+class DecoderOnlyCache(BatchedState):
+    """Keys and values of the target at each depth (None before its first token), and the next position [rows]."""
+
+    layers: tuple[KVCache | None, ...]
+    next_pos: Tensor
+
+
+class PrefixStates(NamedTuple):
     """The source after the stack."""
 
-    hidden: Tensor  # [B, S, D], before the last norm
+    hidden: Tensor  # [B, S, D], before the final norm
     prefix: Prefix
-    length: Tensor  # [B], the position at which the target begins
+    length: Tensor  # [B], the first position of the target
 
 
 class PrefixLayer(NamedTuple):
-    """A layer and its attention, which the stack knows as one module."""
+    """A layer and its attention, with the types that a Stack does not express."""
 
     layer: EncoderLayer | ParallelEncoderLayer
     attention: PrefixAttention
 
 
 class DecoderOnly(TranslationModel):
-    """One stack reads `source <eos> <bos> target`; its positions run on, and `bos` is what separates the two.
+    """One stack reads `source <eos> <bos> target`. Positions count on, and `bos` separates source and target.
 
-    As the language models that translate (Gao et al. 2022, "Is Encoder-Decoder Redundant for Neural Machine
-    Translation?", https://arxiv.org/abs/2210.11807); with a bidirectional view of the source it is the prefix language
-    model of Raffel et al. 2020, sec. 3.2.1. The source goes through the stack once, one row a sentence, and is the
-    `memory`; the target's keys and values are the `cache`.
+    Language models that translate: Gao et al. 2022, "Is Encoder-Decoder Redundant for Neural Machine Translation?",
+    https://arxiv.org/abs/2210.11807 . With a bidirectional mask of the source it is the prefix language model of Raffel
+    et al. 2020, sec. 3.2.1. The source goes through the stack once, one row per sentence, and is the `memory`; the
+    target's keys and values are the `cache`.
     """
 
     def __init__(
-        self, src_embedding: Embedding, tgt_embedding: Embedding, layers: Stack, *, end: nn.Module, output: nn.Linear
+        self,
+        src_embedding: Embedding,
+        tgt_embedding: Embedding,
+        layers: Stack,
+        *,
+        final_norm: nn.Module,
+        output: nn.Linear,
     ) -> None:
         super().__init__()
         self.src_embedding = src_embedding
         self.tgt_embedding = tgt_embedding
         self.layers = layers
-        self.end = end
+        self.final_norm = final_norm
         self.output = output
         self.alignment_layer = max(0, len(layers.order) - 2)  # as in the encoder-decoder Transformer
 
-    def hidden(self, source: Source, target: Target) -> Tensor:
-        """Decoder states [B, T, D] of the target given the source and the true prefix."""
-        _, states = self.both(source, target)
+    def decode_states(self, source: Source, target: Target) -> Tensor:
+        """Decoder states [B, T, D] of the target, each given the source and the reference prefix."""
+        _, states = self.forward_both(source, target)
         return states
 
-    def both(self, source: Source, target: Target) -> tuple[Tensor, Tensor]:
-        """States of the source [B, S, D] and of the target [B, T, D]; each predicts the piece that follows it."""
-        passes = self.layers.passes()
-        reading = self._read(source, passes)
-        pos = target.pos + reading.length.unsqueeze(1)  # [B, T]
+    def forward_both(self, source: Source, target: Target) -> tuple[Tensor, Tensor]:
+        """States of the source [B, S, D] and of the target [B, T, D]; each predicts the token that follows it."""
+        layers = self.layers.sample_layers()
+        states = self._encode_prefix(source, layers)
+        pos = target.pos + states.length.unsqueeze(1)  # [B, T]
         x = self.tgt_embedding(target.ids, pos)
-        for number, keys in zip(passes, reading.prefix.layers, strict=True):
-            x, _ = self._proceed(number, x, pos, keys, real=target.real)
-        return self.end(reading.hidden), self.end(x)
+        for index, keys in zip(layers, states.prefix.layers, strict=True):
+            x, _ = self._decode(index, x, pos, keys, real=target.real)
+        return self.final_norm(states.hidden), self.final_norm(x)
 
-    def start(self, source: Source, columns: Tensor | None = None) -> State:
-        """Read B sentences; nothing is decoded yet."""
-        reading = self._read(source, self.layers.order)
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+        """See TranslationModel."""
+        states = self._encode_prefix(source, self.layers.order)
         rows = source.ids.size(0)
         return State(
-            memory=reading.prefix,
-            cache=DecoderCache(layers=None, next_pos=reading.length),
+            memory=states.prefix,
+            cache=DecoderOnlyCache(layers=(None,) * len(self.layers.order), next_pos=states.length),
             num_sentences=rows,
             num_rows=rows,
-            logits=self.projection(columns),
+            output_projection=self.output_projection(shortlist_ids),
         )
 
     def step(self, token: Tensor, state: State) -> Step:
-        """Feed one token [rows] per hypothesis."""
+        """See TranslationModel."""
         cache, memory = state.cache, state.memory
-        if not isinstance(cache, DecoderCache) or not isinstance(memory, Prefix):
-            raise ValueError(f"a state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        if not isinstance(cache, DecoderOnlyCache) or not isinstance(memory, Prefix):
+            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
         pos = cache.next_pos.unsqueeze(1)  # [rows, 1]
         x = self.tgt_embedding(token.unsqueeze(1), pos)  # [rows, 1, D]
         layers, attention = [], None
-        for place, number in enumerate(self.layers.order):
-            past = None if cache.layers is None else cache.layers[place]
-            x, continued = self._proceed(number, x, pos, memory.layers[place], past=past)
-            layers.append(continued.keys)
-            if place == self.alignment_layer:
-                attention = continued.weights.squeeze(2)  # [rows, H, S]
-        cache = DecoderCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
-        return Step(self.end(x).squeeze(1), replace(state, cache=cache), attention)
+        for depth, index in enumerate(self.layers.order):
+            x, output = self._decode(index, x, pos, memory.layers[depth], past=cache.layers[depth])
+            layers.append(output.keys)
+            if depth == self.alignment_layer:
+                attention = output.weights.squeeze(2)  # [rows, H, S]
+        cache = DecoderOnlyCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
+        return Step(self.final_norm(x).squeeze(1), replace(state, cache=cache), attention)
 
-    def _read(self, source: Source, passes: Sequence[int]) -> Reading:
+    def _encode_prefix(self, source: Source, layers: Sequence[int]) -> PrefixStates:
         x, prefix = self.src_embedding(source.ids, source.pos), []
-        for number in passes:
-            layer, attention = self._layer(number)
+        for index in layers:
+            layer, attention = self._layer(index)
             attend = partial(attention, pos=source.pos, real=source.real)
-            x, keys = self.layers.passage(layer.around, x, source.real, attend)
+            x, keys = self.layers.call_layer(layer.apply_with, x, source.real, attend)
             prefix.append(keys)
         length = torch.where(source.real, source.pos + 1, 0).amax(1)  # [B]
-        return Reading(x, Prefix(tuple(prefix)), length)
+        return PrefixStates(x, Prefix(tuple(prefix)), length)
 
-    def _proceed(
+    def _decode(
         self,
-        number: int,
+        index: int,
         x: Tensor,
         pos: Tensor,
-        prefix: KeyValues,
+        prefix: KVCache,
         *,
         real: Tensor | None = None,
-        past: Rows | None = None,
-    ) -> tuple[Tensor, Continued]:
-        layer, attention = self._layer(number)
-        attend = partial(attention.proceed, pos=pos, prefix=prefix, real=real, past=past)
-        return self.layers.passage(layer.around, x, real, attend)
+        past: KVCache | None = None,
+    ) -> tuple[Tensor, PrefixOutput]:
+        """Apply the layer of this index to T target tokens [rows, T, D]; see PrefixAttention."""
+        layer, attention = self._layer(index)
+        attend = partial(attention.attend_with_prefix, pos=pos, prefix=prefix, real=real, past=past)
+        return self.layers.call_layer(layer.apply_with, x, real, attend)
 
-    def _layer(self, number: int) -> PrefixLayer:
-        layer: EncoderLayer | ParallelEncoderLayer = self.layers[number]  # type: ignore[assignment]
+    def _layer(self, index: int) -> PrefixLayer:
+        layer: EncoderLayer | ParallelEncoderLayer = self.layers[index]  # type: ignore[assignment]
         attention: PrefixAttention = layer.attention  # type: ignore[assignment]
         return PrefixLayer(layer, attention)

@@ -1,4 +1,4 @@
-"""Attention of a sequence to itself and to a prefix that several sequences share."""
+"""Self-attention over a prefix that several hypotheses share and over the tokens that follow it."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import with_new
-from mtkit.layers.attention.masks import Pattern, causal, visibility
-from mtkit.layers.attention.multi_head import QueryKeyNorm, SelfAttention
+from mtkit.layers.attention.masks import Pattern, apply_mask, causal
+from mtkit.layers.attention.multi_head import QKNorm, SelfAttention
 from mtkit.layers.attention.softmax import SoftmaxAttention
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.shared_prefix import KeyTree, by_row, by_tree
-from mtkit.layers.cache.state import Rows
+from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.cache.shared_prefix import to_hypotheses, to_sentences
 from mtkit.layers.heads import Heads, join_heads
 from mtkit.layers.positions.base import Position
 
 
-class Continued(NamedTuple):
-    """What attention gives besides its output when it goes on after a prefix."""
+class PrefixOutput(NamedTuple):
+    """State and weights of attention over a prefix and the tokens that follow it."""
 
-    keys: KeyValues  # of everything after the prefix
+    keys: KVCache  # of all tokens after the prefix
     weights: Tensor  # over the prefix, [rows, H, T, S]
 
 
 class PrefixAttention(SelfAttention):
-    """Self-attention over a prefix, and over what follows it, with the same weights.
+    """Self-attention over a prefix, and over the tokens that follow it, with the same weights.
 
-    Called as any self-attention it reads the prefix, of which `pattern` says who sees whom. `proceed` lets new tokens
-    attend to the whole prefix and causally to each other. Prefixes have one row a sentence and continuations one a
-    hypothesis, W of them a sentence: these are W times as many queries against one row, and the prefix is never copied.
+    `forward` reads the prefix under the attention `pattern`. `attend_with_prefix` attends from new tokens to the whole
+    prefix and causally to each other. A prefix has one row per sentence and its continuations one per hypothesis: the W
+    hypotheses of a sentence are W times as many queries to one row, and the prefix is never copied.
     """
 
     def __init__(
@@ -41,46 +39,40 @@ class PrefixAttention(SelfAttention):
         position: Position,
         pattern: Pattern,
         dropout: float,
-        norm: QueryKeyNorm = "none",
+        norm: QKNorm = "none",
     ) -> None:
         kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=dropout)
         super().__init__(d_model, heads, position=position, kernel=kernel, norm=norm)
-        self.weigh = kernel.weigh
+        self.dot_product = kernel.dot_product
 
-    def forward(
-        self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: Rows | None = None
-    ) -> tuple[Tensor, Rows]:
-        """See SelfAttention; a prefix is remembered as its keys, on which `proceed` goes on."""
-        y, state = super().forward(x, pos, real=real, past=past)
-        return y, state.nodes if isinstance(state, KeyTree) else state
-
-    def proceed(
-        self, x: Tensor, pos: Tensor, prefix: KeyValues, *, real: Tensor | None = None, past: Rows | None = None
-    ) -> tuple[Tensor, Continued]:
-        """Let T tokens attend to the prefix, to the `past` after it and to themselves.
+    def attend_with_prefix(
+        self, x: Tensor, pos: Tensor, prefix: KVCache, *, real: Tensor | None = None, past: KVCache | None = None
+    ) -> tuple[Tensor, PrefixOutput]:
+        """Attend from T new tokens to the prefix, to the `past` after it and to each other.
 
         Args:
             x: [rows, T, D], where rows = B·W and the prefix has B rows.
             pos: [rows, T], counted on after the prefix.
             prefix: keys and values of the prefix.
-            real: [rows, T], or None if all are; without `past` only.
-            past: the keys and values after the prefix so far; all new tokens are then real.
+            real: [rows, T], or None if all tokens are real; only without `past`.
+            past: keys and values of the preceding tokens after the prefix; all new tokens are then real.
 
         Returns:
-            [rows, T, D], and the keys with the new ones and the weights over the prefix.
+            [rows, T, D]; and the keys with the new ones, and the weights over the prefix.
         """
         q, new = self.project(x, pos, real)  # [rows, H, T, K]
-        own = with_new(past, new)
+        own = new if past is None else past.append(new)  # P tokens
         sentences, length = prefix.pos.size(0), q.size(2)
-        q_sentence = by_tree(q, sentences)  # [B, H, W·T, K]
+        # Scores of the prefix, one row per sentence, and of the tokens after it, one row per hypothesis ...
+        q_sentence = to_sentences(q, sentences)  # [B, H, W·T, K]
         pos_sentence = pos.reshape(sentences, q_sentence.size(2))  # [B, W·T]
-        seen = None if prefix.real is None else prefix.real[:, None, None, :]  # [B, 1, 1, S]
-        to_prefix = by_row(self.weigh.score(q_sentence, pos_sentence, prefix, seen), length)  # [rows, H, T, S]
-        to_own = self.weigh.score(q, pos, own, visibility(causal, pos, own))  # [rows, H, T, P]
-        weights = torch.cat([to_prefix, to_own], -1).softmax(-1)  # [rows, H, T, S + P]
-        dropped = self.weigh.dropout(weights)
-        sizes = [prefix.length, own.length]
-        on_prefix, on_own = torch.split(dropped, sizes, dim=-1)
-        from_prefix = self.weigh.mix(by_tree(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
-        y = by_row(from_prefix, length) + self.weigh.mix(on_own, pos, own)  # [rows, H, T, K]
-        return self.out(join_heads(y)), Continued(own, weights[..., : prefix.length])
+        visible = None if prefix.real is None else prefix.real[:, None, None, :]  # [B, 1, 1, S]
+        prefix_scores = apply_mask(self.dot_product.scores(q_sentence, pos_sentence, prefix), visible)
+        own_scores = apply_mask(self.dot_product.scores(q, pos, own), own.visible(causal, pos))  # [rows, H, T, P]
+        # ... go through one softmax; the weighted sums are separate again.
+        scores = torch.cat([to_hypotheses(prefix_scores, length), own_scores], -1)  # [rows, H, T, S + P]
+        weights = scores.softmax(-1)
+        on_prefix, on_own = torch.split(self.dot_product.dropout(weights), [prefix.length, own.length], dim=-1)
+        y = self.dot_product.weighted_sum(to_sentences(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
+        y = to_hypotheses(y, length) + self.dot_product.weighted_sum(on_own, pos, own)  # [rows, H, T, K]
+        return self.out(join_heads(y)), PrefixOutput(own, weights[..., : prefix.length])

@@ -1,51 +1,274 @@
-"""What a recipe says of recurrent layers, whatever they are stacked to."""
+"""Recipe keys of the recurrent models, and how they are built: Seq2SeqRNN and the RNNs with attention."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from torch import nn
 
-from mtkit.layers.projections import Width
-from mtkit.layers.recurrent import CellConfig
-from mtkit.layers.recurrent.cells import Cell
-from mtkit.layers.recurrent.dropout import DropoutMasksConfig, FreshConfig, FreshDropout
-from mtkit.layers.recurrent.stack import Joint, JointConfig, PlainJointConfig, RecurrentLayer, RecurrentStack
+from mtkit.layers.projections import NumLayers, PositiveWidth, linear
+from mtkit.layers.recurrent import CellConfig, RecurrentAttentionConfig
+from mtkit.layers.recurrent.additive_attention import AdditiveConfig
+from mtkit.layers.recurrent.attention import RecurrentAttention
+from mtkit.layers.recurrent.bahdanau import BahdanauLayer
+from mtkit.layers.recurrent.cells import Cell, GRUCellConfig, LSTMCellConfig
+from mtkit.layers.recurrent.dropout import PerStepDropout, PerStepDropoutConfig, RecurrentDropoutConfig
+from mtkit.layers.recurrent.input_feeding import InputFeedingStack
+from mtkit.layers.recurrent.local_attention import LocalConfig
+from mtkit.layers.recurrent.readout import MaxoutReadoutConfig, Readout, ReadoutConfig
+from mtkit.layers.recurrent.stack import (
+    BidirectionalLayer,
+    Connection,
+    ConnectionConfig,
+    PlainConnectionConfig,
+    RecurrentEncoder,
+    RecurrentLayer,
+    RecurrentStack,
+)
+from mtkit.models.embeddings import TiedEmbeddings, TieMode, build_embeddings
+from mtkit.models.rnn.bahdanau import BahdanauRNN
+from mtkit.models.rnn.base import AttentionalRNN, Bridge
+from mtkit.models.rnn.luong import InputFeedingRNN, LuongRNN
+from mtkit.models.rnn.seq2seq import Seq2SeqRNN
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
-    """The parts of recurrent layers; defaults for Multi30k."""
+class RNNConfig:
+    """Keys that all recurrent models have; defaults for Multi30k."""
 
-    d_model: Width = 512
-    d_embedding: Width = 256  # also the width of what is projected to the vocabulary
-    joint: JointConfig = field(default_factory=PlainJointConfig)  # between layers: residual connections, norms
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, what is projected
-    dropout_masks: DropoutMasksConfig = field(default_factory=FreshConfig)  # variational: one mask a sentence
-    tied_embeddings: Literal["all", "target", "none"] = "target"  # all: source, target, softmax; target: the last two
+    d_model: PositiveWidth = 512
+    d_embed: PositiveWidth = 256  # embeddings, and input of the output projection
+    connection: ConnectionConfig = field(default_factory=PlainConnectionConfig)  # residuals and norms between layers
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, before the output projection
+    # per_step: a mask at each step; variational: one per sentence, also of recurrent states
+    dropout_kind: RecurrentDropoutConfig = field(default_factory=PerStepDropoutConfig)
+    tied_embeddings: TieMode = "target"  # all: source, target, output; target: the last two
 
-    def longest_target(self) -> None:
-        """Pieces that a translation can have, with its end: any number."""
+    has_attention: ClassVar[bool] = True  # over the source
+    has_encoder: ClassVar[bool] = False  # no states that see both sides of a token but not the token itself
+    has_data_dependent_steps: ClassVar[bool] = True  # one for each token
+    predicts_source: ClassVar[bool] = False
+    skips_layers: ClassVar[bool] = False
 
-    def build_dropout(self) -> FreshDropout:
-        """Dropout of anything but states."""
-        return self.dropout_masks.build(self.dropout)
+    def max_lengths(self) -> dict[str, int]:
+        """Length limits by the key that sets them: none, a recurrent model has no positions."""
+        return {}
+
+    def max_target_length(self) -> None:
+        """Maximum translation length in tokens, end of sentence included: None, unlimited."""
+
+    def position_stacks(self) -> tuple[()]:
+        """Stacks with a position encoding: none."""
+        return ()
+
+    def build_dropout(self) -> PerStepDropout:
+        """Build the dropout of everything except recurrent states."""
+        return self.dropout_kind.build(self.dropout)
 
     def build_cell(self, config: CellConfig, d_in: int) -> Cell:
-        """A cell for inputs of width d_in."""
-        return config.build(d_in, self.d_model, self.dropout_masks.state)
+        """Build a cell for inputs of width d_in."""
+        return config.build(d_in, self.d_model, self.dropout_kind.state)
 
-    def build_joints(self, d_in: Sequence[int], d_out: Sequence[int], *, above_first: bool = False) -> list[Joint]:
-        """What follows layers of these widths; the lowest of them is the first of all unless `above_first`."""
+    def build_connections(
+        self, d_in: Sequence[int], d_out: Sequence[int], *, above_first: bool = False
+    ) -> list[Connection]:
+        """Build the connections that follow consecutive layers with these input and output widths.
+
+        A residual connection needs equal widths, and never goes around the first layer of a stack.
+
+        Args:
+            d_in: input width of each layer, from the lowest.
+            d_out: output width of each layer.
+            above_first: the lowest of these layers is not the first of its stack.
+        """
         return [
-            self.joint.build(out, around=width == out and (number > 0 or above_first))
+            self.connection.build(out, residual=width == out and (number > 0 or above_first))
             for number, (width, out) in enumerate(zip(d_in, d_out, strict=True))
         ]
 
     def build_stack(self, cells: Sequence[Cell], *, above_first: bool = False) -> RecurrentStack:
-        """A stack of cells, each of which is given what the one below it makes."""
-        widths = [cell.inputs.in_features for cell in cells]
-        joints = self.build_joints(widths, [self.d_model] * len(cells), above_first=above_first)
-        return RecurrentStack([RecurrentLayer(cell) for cell in cells], joints, self.build_dropout())
+        """Build a stack of one layer per cell; each layer's input is the output of the one below."""
+        widths = [cell.input_proj.in_features for cell in cells]
+        connections = self.build_connections(widths, [self.d_model] * len(cells), above_first=above_first)
+        return RecurrentStack([RecurrentLayer(cell) for cell in cells], connections, self.build_dropout())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqRNNConfig(RNNConfig):
+    """Recurrent sequence to sequence without attention (see Seq2SeqRNN); defaults for Multi30k."""
+
+    kind: Literal["rnn"] = "rnn"
+    d_model: PositiveWidth = 512  # the paper's 1000 overfits 29,000 pairs
+    num_layers: NumLayers = 2  # of the encoder and of the decoder; the paper: 4
+    cell: CellConfig = field(default_factory=LSTMCellConfig)  # the paper's
+    reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
+
+    has_attention: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.connection.kind == "residual" and self.num_layers == 1:
+            raise ValueError(
+                "connection.kind: residual needs a layer above the first; raise num_layers, or set connection.kind: "
+                "plain"
+            )
+
+    def build(self, src_vocab: int, tgt_vocab: int) -> Seq2SeqRNN:
+        """Build the model for vocabularies of these sizes.
+
+        Raises:
+            ValueError: tied_embeddings is "all" and the vocabularies differ.
+        """
+        same_width = self.d_model == self.d_embed
+        return Seq2SeqRNN(
+            build_embeddings(src_vocab, tgt_vocab, self.d_embed, tied=self.tied_embeddings, bias=True),
+            self._stack(),
+            self._stack(),
+            readout=nn.Identity() if same_width else linear(self.d_model, self.d_embed),
+            dropout=self.build_dropout(),
+            reverse_source=self.reverse_source,
+        )
+
+    def _stack(self) -> RecurrentStack:
+        widths = [self.d_embed] + [self.d_model] * (self.num_layers - 1)
+        return self.build_stack([self.build_cell(self.cell, d_in) for d_in in widths])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionRNNConfig(RNNConfig):
+    """Recurrent encoder and decoder with attention (see BahdanauRNN, LuongRNN, InputFeedingRNN)."""
+
+    kind: Literal["attention_rnn"] = "attention_rnn"
+    d_model: PositiveWidth = 512  # each direction of the encoder, and the decoder; Bahdanau: 1000
+    d_embed: PositiveWidth = 256  # also the readout's output; Bahdanau: 620
+    d_attention: PositiveWidth = 256  # of additive and concat; Bahdanau: 1000, the largest tensor of a decoder step
+    encoder_layers: NumLayers = 1  # as in Bahdanau et al.; Luong et al.: 4
+    bidirectional_layers: Annotated[int, Field(ge=0)] | None = None  # the lowest ones; null: all of them; Luong: 0
+    decoder_layers: NumLayers = 1  # as in Bahdanau et al.; Luong et al.: 4
+    encoder_cell: CellConfig = field(default_factory=GRUCellConfig)  # Bahdanau: gru; Luong: lstm
+    decoder_cell: CellConfig = field(default_factory=GRUCellConfig)  # Bahdanau: gru; Luong: lstm
+    # bahdanau: attends before each step; luong: after it; input_feeding: luong, with h~ as input of the next step
+    decoder: Literal["bahdanau", "luong", "input_feeding"] = "bahdanau"
+    attention: RecurrentAttentionConfig = field(default_factory=AdditiveConfig)  # Bahdanau's; Luong's best: local
+    readout: ReadoutConfig = field(default_factory=MaxoutReadoutConfig)  # Bahdanau: maxout; Luong: tanh
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4  # embeddings, between layers, readout
+
+    def __post_init__(self) -> None:
+        if self.bidirectional_layers is not None and self.bidirectional_layers > self.encoder_layers:
+            raise ValueError(
+                f"bidirectional_layers: {self.bidirectional_layers} exceeds encoder_layers {self.encoder_layers}; "
+                "raise encoder_layers, or omit bidirectional_layers to make all layers bidirectional"
+            )
+        key, score = "attention", self.attention
+        if isinstance(score, LocalConfig):
+            key, score = "attention.score", score.score
+        if score.kind == "dot" and self._d_memory != self.d_model:
+            raise ValueError(
+                f"{key}.kind: dot multiplies states of width {self.d_model} with annotations of width "
+                f"{self._d_memory}, the two directions of the encoder's top layer; set {key}.kind: general, or lower "
+                "bidirectional_layers"
+            )
+        if self.connection.kind == "residual" and not self._has_residual():
+            raise ValueError(
+                "connection.kind: residual needs a layer above the first whose input is as wide as its output; raise "
+                "encoder_layers or decoder_layers, or set connection.kind: plain"
+            )
+
+    @property
+    def _directions(self) -> list[int]:
+        """Number of directions of each encoder layer, from the lowest."""
+        both = self.encoder_layers if self.bidirectional_layers is None else self.bidirectional_layers
+        return [2] * both + [1] * (self.encoder_layers - both)
+
+    @property
+    def _d_memory(self) -> int:
+        return self._directions[-1] * self.d_model
+
+    def _has_residual(self) -> bool:
+        directions = self._directions
+        return self.decoder_layers > 1 or any(below == above for below, above in pairwise(directions))
+
+    def build(self, src_vocab: int, tgt_vocab: int) -> AttentionalRNN:
+        """Build the model for vocabularies of these sizes.
+
+        Raises:
+            ValueError: tied_embeddings is "all" and the vocabularies differ.
+        """
+        widths = [self.d_embed] + [self.d_model] * (self.decoder_layers - 1)
+        cells = [self.build_cell(self.decoder_cell, d_in) for d_in in widths]
+        attention = self.attention.build(self.d_model, self._d_memory, self.d_attention)
+        embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_embed, tied=self.tied_embeddings, bias=True)
+        build = {"bahdanau": self._bahdanau, "luong": self._luong, "input_feeding": self._input_feeding}[self.decoder]
+        return build(embeddings, self._encoder(), cells, attention)
+
+    def _bahdanau(
+        self,
+        embeddings: TiedEmbeddings,
+        encoder: RecurrentEncoder,
+        cells: Sequence[Cell],
+        attention: RecurrentAttention,
+    ) -> BahdanauRNN:
+        (connection,) = self.build_connections([self.d_embed], [self.d_model])
+        return BahdanauRNN(
+            embeddings,
+            encoder,
+            attention_layer=BahdanauLayer(cells[0], attention, connection, d_memory=self._d_memory),
+            upper_layers=self.build_stack(cells[1:], above_first=True),
+            bridges=self._bridges(cells),
+            readout=self.readout.build(self.d_model + self.d_embed + self._d_memory, self.d_embed),
+            dropout=self.build_dropout(),
+        )
+
+    def _luong(
+        self,
+        embeddings: TiedEmbeddings,
+        encoder: RecurrentEncoder,
+        cells: Sequence[Cell],
+        attention: RecurrentAttention,
+    ) -> LuongRNN:
+        return LuongRNN(
+            embeddings,
+            encoder,
+            decoder=self.build_stack(cells),
+            attention=attention,
+            bridges=self._bridges(cells),
+            readout=self._attentional_readout(),
+            dropout=self.build_dropout(),
+        )
+
+    def _input_feeding(
+        self,
+        embeddings: TiedEmbeddings,
+        encoder: RecurrentEncoder,
+        cells: Sequence[Cell],
+        attention: RecurrentAttention,
+    ) -> InputFeedingRNN:
+        d_gates = cells[0].input_proj.out_features
+        stack, readout = self.build_stack(cells), self._attentional_readout()
+        return InputFeedingRNN(
+            embeddings,
+            encoder,
+            decoder=InputFeedingStack(stack, attention, readout, d_attentional=self.d_embed, d_gates=d_gates),
+            bridges=self._bridges(cells),
+            dropout=self.build_dropout(),
+        )
+
+    def _attentional_readout(self) -> Readout:
+        """Build the readout of Luong et al. 2015, eq. 5, from state and context to the attentional vector h~."""
+        return self.readout.build(self.d_model + self._d_memory, self.d_embed)
+
+    def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
+        return [Bridge(self._d_memory, cell) for cell in cells]
+
+    def _encoder(self) -> RecurrentEncoder:
+        d_out = [self.d_model * directions for directions in self._directions]
+        d_in = [self.d_embed, *d_out[:-1]]
+        layers = [self._encoder_layer(*each) for each in zip(d_in, self._directions, strict=True)]
+        return RecurrentEncoder(layers, self.build_connections(d_in, d_out), self.build_dropout())
+
+    def _encoder_layer(self, d_in: int, directions: int) -> BidirectionalLayer | RecurrentLayer:
+        cells = [self.build_cell(self.encoder_cell, d_in) for _ in range(directions)]
+        return RecurrentLayer(cells[0]) if directions == 1 else BidirectionalLayer(*cells)

@@ -1,52 +1,54 @@
-"""Sequence to sequence through one fixed vector (Sutskever et al. 2014, https://arxiv.org/abs/1409.3215)."""
+"""Recurrent sequence-to-sequence model without attention: the source becomes one vector of fixed width.
+
+Sutskever et al. 2014. https://arxiv.org/abs/1409.3215
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.cache.state import Rows
-from mtkit.layers.projections import Layers, Width, linear
-from mtkit.layers.recurrent import CellConfig
-from mtkit.layers.recurrent.cells import CellState, LSTMCellConfig
-from mtkit.layers.recurrent.dropout import FreshDropout
+from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.dropout import PerStepDropout
 from mtkit.layers.recurrent.stack import RecurrentStack
-from mtkit.layers.recurrent_embedding import RecurrentEmbedding, Tables, tables
+from mtkit.models.embeddings import ScaledEmbedding, TiedEmbeddings
 from mtkit.models.interface import State, Step, TranslationModel
-from mtkit.models.rnn.config import RecurrentConfig
+from mtkit.models.rnn.base import RNNCache
 
 
 @dataclass(frozen=True)
-class NoMemory(Rows):
-    """The decoder never looks back at the source."""
+class EmptyMemory(BatchedState):
+    """Encoder memory of a decoder without attention: nothing."""
 
 
-@dataclass(frozen=True)
-class StackCache(Rows):
-    """The state of each decoder layer."""
+class Seq2SeqRNN(TranslationModel):
+    """Recurrent encoder and decoder; each decoder layer starts from the final state of the same encoder layer.
 
-    layers: tuple[CellState, ...]
-
-
-class FixedVectorModel(TranslationModel):
-    """A deep recurrent encoder whose states at the end are the decoder's states at the beginning, layer by layer."""
+    Args:
+        embeddings: of both sides, and the output projection.
+        encoder: as many layers as `decoder`.
+        decoder: see `encoder`.
+        readout: from the decoder's width to the embedding width.
+        dropout: of embeddings and of the readout's input.
+        reverse_source: encode the source from its last token to its first.
+    """
 
     def __init__(
         self,
-        embeddings: Tables,
+        embeddings: TiedEmbeddings,
         encoder: RecurrentStack,
         decoder: RecurrentStack,
         *,
         readout: nn.Module,
-        dropout: FreshDropout,
+        dropout: PerStepDropout,
         reverse_source: bool,
     ) -> None:
         super().__init__()
-        self.src_embedding = RecurrentEmbedding(embeddings.src, dropout)
-        self.tgt_embedding = RecurrentEmbedding(embeddings.tgt, dropout)
+        self.src_embedding = ScaledEmbedding(embeddings.src, dropout)
+        self.tgt_embedding = ScaledEmbedding(embeddings.tgt, dropout)
         self.encoder = encoder
         self.decoder = decoder
         self.dropout = dropout
@@ -55,68 +57,36 @@ class FixedVectorModel(TranslationModel):
         self.reverse_source = reverse_source
 
     def encode(self, source: Source) -> tuple[CellState, ...]:
-        """The state of each layer after the whole source, which is read from its end if `reverse_source`."""
+        """Encode the source into the final state of each encoder layer."""
         ids, real = source.ids, source.real
         if self.reverse_source:
-            ids, real = ids.flip(1), real.flip(1)  # padding that comes first leaves the state at zero
+            ids, real = ids.flip(1), real.flip(1)  # leading padding leaves the state at zero
         _, ends = self.encoder(self.src_embedding(ids), real)
         return ends  # type: ignore[no-any-return]
 
-    def hidden(self, source: Source, target: Target) -> Tensor:
-        """Decoder states [B, T, D] given the true prefix."""
+    def decode_states(self, source: Source, target: Target) -> Tensor:
+        """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""
         x, _ = self.decoder(self.tgt_embedding(target.ids), target.real, self.encode(source))
-        return self._read(x)
+        return self._readout(x)
 
-    def start(self, source: Source, columns: Tensor | None = None) -> State:
-        """Encode B sentences; nothing is decoded yet."""
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+        """See TranslationModel."""
         rows = source.ids.size(0)
-        cache = StackCache(self.encode(source))
-        return State(NoMemory(), cache, num_sentences=rows, num_rows=rows, logits=self.projection(columns))
-
-    def step(self, token: Tensor, state: State) -> Step:
-        """Feed one token [rows] per hypothesis; there is no attention."""
-        if not isinstance(state.cache, StackCache):
-            raise ValueError(f"a state of another model: {type(state.cache).__name__}")
-        x, layers = self.decoder.advance(self.tgt_embedding(token), state.cache.layers)
-        return Step(self._read(x), replace(state, cache=StackCache(layers)), None)
-
-    def _read(self, x: Tensor) -> Tensor:
-        return self.readout(self.dropout(x))  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LSTMConfig(RecurrentConfig):
-    """Recurrent sequence to sequence without attention (see FixedVectorModel); defaults for Multi30k."""
-
-    kind: Literal["lstm"] = "lstm"
-    d_model: Width = 512  # the paper's 1000 overfits 29,000 pairs
-    num_layers: Layers = 2  # of encoder and decoder, which hand over layer by layer; the paper: 4
-    cell: CellConfig = field(default_factory=LSTMCellConfig)
-    reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
-
-    def __post_init__(self) -> None:
-        if self.joint.kind == "residual" and self.num_layers == 1:
-            raise ValueError(
-                "joint.kind: residual connections go around layers above the first, and there is none; raise "
-                "num_layers, or take plain"
-            )
-
-    def build(self, src_vocab: int, tgt_vocab: int) -> FixedVectorModel:
-        """The model for vocabularies of these sizes.
-
-        Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
-        """
-        same_width = self.d_model == self.d_embedding
-        return FixedVectorModel(
-            tables(src_vocab, tgt_vocab, dim=self.d_embedding, tied=self.tied_embeddings),
-            self._stack(),
-            self._stack(),
-            readout=nn.Identity() if same_width else linear(self.d_model, self.d_embedding),
-            dropout=self.build_dropout(),
-            reverse_source=self.reverse_source,
+        cache = RNNCache(self.encode(source))
+        return State(
+            EmptyMemory(),
+            cache,
+            num_sentences=rows,
+            num_rows=rows,
+            output_projection=self.output_projection(shortlist_ids),
         )
 
-    def _stack(self) -> RecurrentStack:
-        widths = [self.d_embedding] + [self.d_model] * (self.num_layers - 1)
-        return self.build_stack([self.build_cell(self.cell, d_in) for d_in in widths])
+    def step(self, token: Tensor, state: State) -> Step:
+        """See TranslationModel; the attention of the result is None."""
+        if not isinstance(state.cache, RNNCache):
+            raise ValueError(f"state of another model: {type(state.cache).__name__}")
+        x, layers = self.decoder.step(self.tgt_embedding(token), state.cache.layers)
+        return Step(self._readout(x), replace(state, cache=RNNCache(layers)), None)
+
+    def _readout(self, x: Tensor) -> Tensor:
+        return self.readout(self.dropout(x))  # type: ignore[no-any-return]

@@ -1,92 +1,102 @@
-"""Which kinds of attention, positions and heads go together; the rest is refused with the remedy."""
+"""Compatibility of attention, positions and heads in one stack, by the capabilities that their configs state.
+
+No kind is named here: a new kernel or position encoding is checked by its class variables (AttentionConfigBase,
+PositionConfigBase), and the remedies of the messages list the kinds that have the missing capability.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, get_args
 
 from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.average import AverageAttentionConfig
-from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
-from mtkit.layers.attention.ssru import SSRUConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions import PositionConfig, ScoreBias
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions import PositionConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What a recipe chose for one stack, with the keys it chose it by."""
+class StackChoice:
+    """Attention and positions that a recipe chose for one stack, and the keys that chose them."""
 
     attention_key: str
     attention: AttentionConfig
     positions_key: str
     positions: PositionConfig
     heads: Heads
-    causal: bool  # a decoder's
+    causal: bool  # a decoder
 
     def check(self) -> None:
-        """Refuse what cannot work.
+        """Refuse combinations that cannot work.
 
         Raises:
-            ValueError: "key: why, and the remedy".
+            ValueError: "key: reason; remedy".
         """
-        self._one_way()
-        self._constant_state()
-        self._scores()
-        self._order()
-        self._pairs()
+        self._check_causal()
+        self._check_acts_in_attention()
+        self._check_scores()
+        self._check_order()
+        self._check_head_dim()
 
-    def _one_way(self) -> None:
-        if self.causal and isinstance(self.attention, LinformerConfig | LongformerConfig):
-            raise ValueError(
-                f"{self.attention_key}.kind: {self.attention.kind} looks at what comes later and works in an encoder "
-                "only; use full, window, strided or performer"
-            )
+    def length_limits(self) -> dict[str, int]:
+        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
+        limits = {self.positions_key: self.positions.length_limit, self.attention_key: self.attention.length_limit}
+        return {f"{key}.max_length": limit for key, limit in limits.items() if limit is not None}
 
-    def _constant_state(self) -> None:
-        if not isinstance(self.attention, SSRUConfig | AverageAttentionConfig):
-            return
-        kind, positions = self.attention.kind, self.positions.kind
-        if not self.causal:
+    def _check_causal(self) -> None:
+        kind = self.attention.kind
+        if self.causal and not self.attention.is_causal_capable:
+            usable = _kinds(AttentionConfig, lambda config: config.is_causal_capable)
             raise ValueError(
-                f"{self.attention_key}.kind: {kind} sees only what came before and works in a decoder only; use full, "
-                "window or another kind"
+                f"{self.attention_key}.kind: {kind} attends to following tokens and works in an encoder only; use "
+                f"{usable}"
             )
-        if isinstance(self.positions, ScoreBias | RoPEConfig):
+        if not self.causal and not self.attention.is_encoder_capable:
+            usable = _kinds(AttentionConfig, lambda config: config.is_encoder_capable)
             raise ValueError(
-                f"{self.positions_key}.kind: {positions} acts inside of attention, of which {kind} has none; use "
-                f"sinusoidal or learned, or set {self.attention_key} to full"
-            )
-        if isinstance(self.attention, AverageAttentionConfig) and isinstance(self.positions, NoPositionConfig):
-            raise ValueError(
-                f"{self.positions_key}.kind: with none, an average knows no order; use sinusoidal or learned, or set "
-                f"{self.attention_key} to full"
+                f"{self.attention_key}.kind: {kind} processes only preceding tokens and works in a decoder only; use "
+                f"{usable}"
             )
 
-    def _scores(self) -> None:
-        linear = isinstance(self.attention, LinformerConfig | PerformerConfig)
-        if linear and isinstance(self.positions, ScoreBias):
+    def _check_acts_in_attention(self) -> None:
+        if self.positions.acts_in_attention and not self.attention.has_queries_and_keys:
+            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.acts_in_attention)
+            raise ValueError(
+                f"{self.positions_key}.kind: {self.positions.kind} acts on queries and keys, and {self.attention.kind} "
+                f"has none; use {usable}, or set {self.attention_key} to full"
+            )
+
+    def _check_scores(self) -> None:
+        if self.positions.needs_scores and not self.attention.computes_scores:
+            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.needs_scores)
             raise ValueError(
                 f"{self.positions_key}.kind: {self.positions.kind} changes the score of each pair of tokens, and "
-                f"{self.attention.kind} attention never computes these; use rope, sinusoidal or learned, or set "
-                f"{self.attention_key} to full, window or strided"
+                f"{self.attention.kind} attention does not compute scores; use {usable}, or set {self.attention_key} "
+                "to full, window or strided"
             )
 
-    def _order(self) -> None:
-        local = isinstance(self.attention, WindowAttentionConfig | StridedAttentionConfig | LongformerConfig)
-        if local and isinstance(self.positions, NoPositionConfig):
+    def _check_order(self) -> None:
+        if self.attention.needs_positions and not self.positions.encodes_order:
+            usable = _kinds(PositionConfig, lambda config: config.encodes_order and self._is_usable(config))
             raise ValueError(
-                f"{self.positions_key}.kind: with none, {self.attention.kind} attention knows no order within its "
-                f"window; use rope, alibi or another kind, or set {self.attention_key} to full"
+                f"{self.positions_key}.kind: without positions, {self.attention.kind} attention cannot tell the order "
+                f"of the tokens that it attends to; use {usable}, or set {self.attention_key} to full"
             )
 
-    def _pairs(self) -> None:
-        if isinstance(self.positions, RoPEConfig) and self.heads.head_dim % 2:
+    def _is_usable(self, positions: type[PositionConfig]) -> bool:
+        acts = self.attention.has_queries_and_keys or not positions.acts_in_attention
+        return acts and (self.attention.computes_scores or not positions.needs_scores)
+
+    def _check_head_dim(self) -> None:
+        if self.positions.needs_even_head_dim and self.heads.head_dim % 2:
             raise ValueError(
-                f"{self.positions_key}.kind: rope turns pairs of numbers and the heads are {self.heads.head_dim} wide; "
-                "change num_heads or set head_dim to an even number"
+                f"{self.positions_key}.kind: {self.positions.kind} rotates pairs of numbers, but the heads have width "
+                f"{self.heads.head_dim}; change num_heads or set head_dim to an even number"
             )
+
+
+def _kinds(union: Any, is_usable: Callable[[Any], bool]) -> str:
+    """Names of the kinds of a union of configs that are usable: "a, b or c"."""
+    configs = get_args(get_args(union)[0])
+    names = [config.kind for config in configs if is_usable(config)]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

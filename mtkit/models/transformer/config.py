@@ -1,58 +1,47 @@
-"""What a recipe says of a Transformer, and how it becomes one."""
+"""Keys of an encoder-decoder Transformer in a recipe, and the model that they describe."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 
 from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.projections import Layers
-from mtkit.layers.sentence_ends import SentenceEnds
-from mtkit.models.tables import Tying, tied_tables
-from mtkit.models.transformer.attention_compatibility import Choice
-from mtkit.models.transformer.layer_config import BlockConfig
+from mtkit.layers.projections import NumLayers
+from mtkit.models.config import PositionStack
+from mtkit.models.embeddings import TieMode, build_embeddings
+from mtkit.models.transformer.attention_compatibility import StackChoice
+from mtkit.models.transformer.layer_config import TransformerLayerConfig
 from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
 from mtkit.models.transformer.model import Embedding, Transformer
 from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
 from mtkit.models.transformer.stack import Stack
 
-ENCODER_LAYERS: dict[str, type[EncoderLayer | ParallelEncoderLayer]] = {
-    "sequential": EncoderLayer,
-    "parallel": ParallelEncoderLayer,
-}
-
-
-DECODER_LAYERS: dict[str, type[DecoderLayer | ParallelDecoderLayer]] = {
-    "sequential": DecoderLayer,
-    "parallel": ParallelDecoderLayer,
-}
-
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(BlockConfig):
-    """Encoder-decoder Transformer."""
+class TransformerConfig(TransformerLayerConfig):
+    """Encoder-decoder Transformer (see Transformer)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: Layers = 3
-    decoder_layers: Layers = 3
-    encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers are one and the same
+    encoder_layers: NumLayers = 3  # the paper's 6 are for WMT
+    decoder_layers: NumLayers = 3  # the paper's 6 are for WMT
+    encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers share their weights
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
     encoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
     decoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    tied_embeddings: Tying = "all"
+    tied_embeddings: TieMode = "all"  # source, target and output; target: the last two (the paper, sec. 3.4)
+
+    has_encoder: ClassVar[bool] = True
+    predicts_source: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,9 +49,9 @@ class TransformerConfig(BlockConfig):
         for choice in self._choices():
             choice.check()
 
-    def _choices(self) -> tuple[Choice, Choice]:
-        """What encoder and decoder see, and by which positions."""
-        encoder = Choice(
+    def _choices(self) -> tuple[StackChoice, StackChoice]:
+        """Attention and positions of encoder and decoder."""
+        encoder = StackChoice(
             attention_key="encoder_attention",
             attention=self.encoder_attention,
             positions_key="encoder_positions",
@@ -70,7 +59,7 @@ class TransformerConfig(BlockConfig):
             heads=self.heads,
             causal=False,
         )
-        decoder = Choice(
+        decoder = StackChoice(
             attention_key="decoder_attention",
             attention=self.decoder_attention,
             positions_key="decoder_positions",
@@ -80,25 +69,27 @@ class TransformerConfig(BlockConfig):
         )
         return encoder, decoder
 
-    def most_pieces(self) -> dict[str, int]:
-        """The longest sentence, in pieces with the end of sentence, by the key that limits it."""
-        limits = {}
-        for choice in self._choices():
-            if isinstance(choice.positions, LearnedConfig):
-                limits[f"{choice.positions_key}.max_length"] = choice.positions.reach
-            if isinstance(choice.attention, LinformerConfig):
-                limits[f"{choice.attention_key}.max_length"] = choice.attention.max_length
-        return limits
+    def max_lengths(self) -> dict[str, int]:
+        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
+        return {key: limit for choice in self._choices() for key, limit in choice.length_limits().items()}
+
+    def position_stacks(self) -> tuple[PositionStack, ...]:
+        """Encoder and decoder with their position encodings."""
+        size = (self.d_model, self.heads)
+        return (
+            PositionStack("encoder", self.encoder_positions, *size, False, "src_embedding", "encoder.0"),
+            PositionStack("decoder", self.decoder_positions, *size, True, "tgt_embedding", "decoder.0"),
+        )
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """For each place in the encoder and in the decoder, the number of the layer that stands there."""
+        """Index of the layer at each depth of the encoder and of the decoder."""
         return (
             sharing_order("encoder_sharing", self.encoder_sharing, self.encoder_layers),
             sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers),
         )
 
     def build(self, src_vocab: int, tgt_vocab: int) -> Transformer:
-        """The model for vocabularies of these sizes.
+        """Build the model for vocabularies of these sizes.
 
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
@@ -106,37 +97,34 @@ class TransformerConfig(BlockConfig):
         src_order, tgt_order = self._orders()
         src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
         tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
-        tables = tied_tables(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings)
+        embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=False)
         return Transformer(
-            Embedding(tables.src, src_positions.embedding, self.dropout),
-            Embedding(tables.tgt, tgt_positions.embedding, self.dropout),
-            Stack(lambda number: self._encoder_layer(number, src_positions.layers[number]), src_order, self.layer_drop),
-            Stack(lambda number: self._decoder_layer(number, tgt_positions.layers[number]), tgt_order, self.layer_drop),
-            encoder_end=self.norm.final(self.d_model),
-            decoder_end=self.norm.final(self.d_model),
-            output=tables.output,
-            sentence_ends=self._sentence_ends(src_vocab),
+            Embedding(embeddings.src, src_positions.embedding, self.dropout),
+            Embedding(embeddings.tgt, tgt_positions.embedding, self.dropout),
+            Stack(lambda index: self._encoder_layer(index, src_positions.layers[index]), src_order, self.layerdrop),
+            Stack(lambda index: self._decoder_layer(index, tgt_positions.layers[index]), tgt_order, self.layerdrop),
+            encoder_norm=self.residual.final(self.d_model),
+            decoder_norm=self.residual.final(self.d_model),
+            output=embeddings.output,
         )
 
-    def _sentence_ends(self, src_vocab: int) -> SentenceEnds | None:
-        attention = self.encoder_attention
-        return SentenceEnds(src_vocab) if isinstance(attention, LongformerConfig) and attention.sentence_ends else None
-
-    def _encoder_layer(self, number: int, position: Position) -> nn.Module:
+    def _encoder_layer(self, index: int, position: Position) -> nn.Module:
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
-        kind = ENCODER_LAYERS[self.sublayers]
+        kind: type[EncoderLayer | ParallelEncoderLayer]
+        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
         attention = self.self_attention(self.encoder_attention, position, causal=False)
-        feed_forward = self.feed_forward_layer(number)
-        layer = kind(attention, feed_forward, self.joints(depth, kind.num_joints))
-        self.norm.initialise(layer, depth)
+        feed_forward = self.feed_forward_layer(index)
+        layer = kind(attention, feed_forward, self.residuals(depth, kind.num_residuals))
+        self.residual.initialise(layer, depth)
         return layer
 
-    def _decoder_layer(self, number: int, position: Position) -> nn.Module:
+    def _decoder_layer(self, index: int, position: Position) -> nn.Module:
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
-        kind = DECODER_LAYERS[self.sublayers]
+        kind: type[DecoderLayer | ParallelDecoderLayer]
+        kind = ParallelDecoderLayer if self.parallel_sublayers else DecoderLayer
         cross = self.cross_attention()
         attention = self.self_attention(self.decoder_attention, position, causal=True)
-        feed_forward = self.feed_forward_layer(number)
-        layer = kind(attention, cross, feed_forward, self.joints(depth, kind.num_joints))
-        self.norm.initialise(layer, depth)
+        feed_forward = self.feed_forward_layer(index)
+        layer = kind(attention, cross, feed_forward, self.residuals(depth, kind.num_residuals))
+        self.residual.initialise(layer, depth)
         return layer

@@ -1,95 +1,96 @@
-"""The Transformer's layers: attention and feed-forward, one after the other on the residual stream."""
+"""Encoder and decoder layer of the Transformer: attention and feed-forward, in sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from torch import Tensor, nn
 
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.cache.kv_cache import KeyValues
-from mtkit.layers.cache.state import Rows
+from mtkit.layers.attention.kernel import TokenMixer
+from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.norms.residual import Residual
 
 R = TypeVar("R")
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each joined to the residual stream."""
+    """Self-attention and feed-forward, each with a residual connection. Vaswani et al. 2017, sec. 3.1."""
 
-    num_joints = 2
+    num_residuals = 2
 
-    def __init__(self, attention: nn.Module, feed_forward: nn.Module, joints: tuple[Residual, ...]) -> None:
+    def __init__(self, attention: TokenMixer, feed_forward: nn.Module, residuals: tuple[Residual, ...]) -> None:
         super().__init__()
         self.attention = attention
         self.feed_forward = feed_forward
-        self.attention_joint, self.feed_forward_joint = joints
+        self.attention_residual, self.feed_forward_residual = residuals
 
-    def forward(self, x: Tensor, pos: Tensor, real: Tensor, ends: Tensor | None = None) -> Tensor:
-        """x [B, S, D] -> [B, S, D]; `ends` [B, S] is for attention that looks where sentences end."""
-        attend = self.attention if ends is None else partial(self.attention, ends=ends)
-        x, _ = self.around(x, real, lambda h: attend(h, pos, real=real))
+    def forward(self, x: Tensor, pos: Tensor, real: Tensor) -> Tensor:
+        """x [B, S, D] at pos [B, S], padding where real [B, S] is False -> [B, S, D]."""
+        x, _ = self.apply_with(x, real, lambda h: self.attention(h, pos, real=real))
         return x
 
-    def around(self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]) -> tuple[Tensor, R]:
-        """The layer with attention of some kind [B, T, D] -> ([B, T, D], what else it gives)."""
-        y, also = attend(self.attention_joint.enter(x))
-        x = self.attention_joint.leave(x, y)
-        x = self.feed_forward_joint.leave(x, self.feed_forward(self.feed_forward_joint.enter(x), real))
-        return x, also
+    def apply_with(
+        self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]
+    ) -> tuple[Tensor, R]:
+        """Apply the layer with `attend` as its attention: [B, T, D] -> [B, T, D], and what `attend` returns besides."""
+        y, extra = attend(self.attention_residual.pre(x))
+        x = self.attention_residual.post(x, y)
+        x = self.feed_forward_residual.post(x, self.feed_forward(self.feed_forward_residual.pre(x), real))
+        return x, extra
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the memory, and feed-forward."""
+    """Self-attention, cross-attention and feed-forward, each with a residual connection."""
 
-    num_joints = 3
+    num_residuals = 3
 
     def __init__(
         self,
-        attention: nn.Module,
+        attention: TokenMixer,
         cross_attention: CrossAttention,
         feed_forward: nn.Module,
-        joints: tuple[Residual, ...],
+        residuals: tuple[Residual, ...],
     ) -> None:
         super().__init__()
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
-        self.attention_joint, self.cross_joint, self.feed_forward_joint = joints
+        self.attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
 
     def forward(
-        self, x: Tensor, pos: Tensor, memory: KeyValues, *, real: Tensor | None = None, past: Rows | None = None
-    ) -> tuple[Tensor, Rows, Tensor]:
-        """One layer over T new tokens.
+        self, x: Tensor, pos: Tensor, memory: KVCache, *, real: Tensor | None = None, past: BatchedState | None = None
+    ) -> tuple[Tensor, BatchedState, Tensor]:
+        """Apply the layer to T new tokens.
 
         Args:
             x: [rows, T, D], where rows = B·W and the memory has B rows.
             pos: [rows, T].
-            memory: keys and values of the source.
-            real: [rows, T], or None if all are.
-            past: what the layer's attention remembers of the tokens so far.
+            memory: projected keys and values of the source.
+            real: [rows, T], or None if all tokens are real.
+            past: state of the self-attention after the preceding tokens.
 
         Returns:
-            [rows, T, D], what to remember with the new ones, and the weights over the source [B, H, W·T, S].
+            [rows, T, D], the state after the new tokens, and the weights over the source [B, H, W·T, S].
         """
-        y, state = self.attention(self.attention_joint.enter(x), pos, real=real, past=past)
-        x = self.attention_joint.leave(x, y)
-        y, weights = attend_to_source(self.cross_attention, self.cross_joint.enter(x), pos, memory)
-        x = self.cross_joint.leave(x, y)
-        x = self.feed_forward_joint.leave(x, self.feed_forward(self.feed_forward_joint.enter(x), real))
+        y, state = self.attention(self.attention_residual.pre(x), pos, real=real, past=past)
+        x = self.attention_residual.post(x, y)
+        y, weights = attend_to_source(self.cross_attention, self.cross_attention_residual.pre(x), pos, memory)
+        x = self.cross_attention_residual.post(x, y)
+        x = self.feed_forward_residual.post(x, self.feed_forward(self.feed_forward_residual.pre(x), real))
         return x, state, weights
 
 
-def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:
-    """Let the W hypotheses of a sentence attend to its one row of memory.
+def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:
+    """Attend from the W hypotheses of each sentence to its one row of memory.
 
     Args:
-        attention: from decoder to source.
+        attention: cross-attention.
         x: [rows, T, D], where rows = B·W and the memory has B rows.
         pos: [rows, T].
-        memory: keys and values of the source.
+        memory: projected keys and values of the source.
 
     Returns:
         [rows, T, D], and the weights over the source [B, H, W·T, S].

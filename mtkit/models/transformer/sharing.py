@@ -1,4 +1,4 @@
-"""Which layers of a stack are one and the same."""
+"""Weight sharing between the layers of a stack."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic import Field
 
 @dataclass(frozen=True, kw_only=True)
 class NoSharingConfig:
-    """Every layer has weights of its own."""
+    """No sharing: every layer has its own weights."""
 
     kind: Literal["none"] = "none"
 
     def order(self, layers: int) -> tuple[int, ...]:
-        """For each place in the stack, which of the distinct layers stands there."""
+        """Index of the distinct layer at each depth of the stack."""
         return tuple(range(layers))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllSharedConfig:
-    """One layer, applied again and again.
+    """One layer, applied at every depth.
 
     Universal Transformer without halting (Dehghani et al. 2019, https://arxiv.org/abs/1807.03819); ALBERT (Lan et al.
     2020, https://arxiv.org/abs/1909.11942).
@@ -39,13 +39,13 @@ class SequenceConfig:
     """1 1 2 2 3 3. Takase & Kiyono 2021, "Sequence", fig. 1. https://arxiv.org/abs/2104.06022"""
 
     kind: Literal["sequence"] = "sequence"
-    distinct: Annotated[int, Field(gt=0)]  # layers with weights of their own
+    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See NoSharingConfig.
 
         Raises:
-            ValueError: there are fewer layers than distinct ones.
+            ValueError: the stack has fewer layers than distinct ones.
         """
         _check(self.distinct, layers)
         return tuple(i * self.distinct // layers for i in range(layers))
@@ -56,7 +56,7 @@ class CycleConfig:
     """1 2 3 1 2 3. Takase & Kiyono 2021, "Cycle", fig. 1."""
 
     kind: Literal["cycle"] = "cycle"
-    distinct: Annotated[int, Field(gt=0)]  # layers with weights of their own
+    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""
@@ -66,23 +66,23 @@ class CycleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ReversedCycleConfig:
-    """1 2 3 3 2 1: the last round runs backwards. Takase & Kiyono 2021, "Cycle (rev)", the best of theirs."""
+    """1 2 3 3 2 1: the last cycle is reversed. Takase & Kiyono 2021, "Cycle (rev)", their best."""
 
     kind: Literal["cycle_reversed"] = "cycle_reversed"
-    distinct: Annotated[int, Field(gt=0)]  # layers with weights of their own
+    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""
         _check(self.distinct, layers)
-        last_round = self.distinct * (-(-layers // self.distinct) - 1)  # its first place
-        forwards = tuple(i % self.distinct for i in range(last_round or layers))
-        backwards = tuple(self.distinct - 1 - i % self.distinct for i in range(last_round, layers))
-        return forwards + backwards if last_round else forwards
+        last_cycle = self.distinct * (-(-layers // self.distinct) - 1)  # depth at which it starts
+        forwards = tuple(i % self.distinct for i in range(last_cycle or layers))
+        backwards = tuple(self.distinct - 1 - i % self.distinct for i in range(last_cycle, layers))
+        return forwards + backwards if last_cycle else forwards
 
 
 @dataclass(frozen=True, kw_only=True)
 class SandwichSharingConfig:
-    """1 2 2 2 3: the first and the last layer are their own. Reid et al. 2021, https://arxiv.org/abs/2101.00234"""
+    """1 2 2 2 3: all but the first and the last layer share. Reid et al. 2021, https://arxiv.org/abs/2101.00234"""
 
     kind: Literal["sandwich"] = "sandwich"
 
@@ -98,10 +98,10 @@ SharingConfig = Annotated[
 
 
 def sharing_order(key: str, sharing: SharingConfig, layers: int) -> tuple[int, ...]:
-    """The order of a stack, for each place the number of its layer.
+    """Index of the distinct layer at each depth of a stack.
 
     Raises:
-        ValueError: it cannot be, and which `key` says so.
+        ValueError: the number of layers does not fit; the message begins with `key`, which chose the sharing.
     """
     try:
         return sharing.order(layers)
@@ -111,4 +111,4 @@ def sharing_order(key: str, sharing: SharingConfig, layers: int) -> tuple[int, .
 
 def _check(distinct: int, layers: int) -> None:
     if distinct > layers:
-        raise ValueError(f"distinct: {distinct} layers cannot be shared by {layers} places; lower it or add layers")
+        raise ValueError(f"distinct: {distinct} layers are more than the {layers} of the stack; lower it or add layers")

@@ -1,4 +1,4 @@
-"""The layers of an encoder or decoder in the order in which they are applied."""
+"""Stack of layers in the order in which they are applied."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from mtkit.layers.layer_call import Passing
+from mtkit.layers.layer_call import LayerStack
 
 
-class Stack(nn.ModuleList, Passing):
-    """Distinct layers, and which of them stands at each place; in training a place may be passed over.
+class Stack(nn.ModuleList, LayerStack):
+    """Distinct layers and the order in which they are applied, with LayerDrop.
 
     LayerDrop: Fan et al. 2020, sec. 3.1. https://arxiv.org/abs/1909.11556 A sublayer adds to the residual stream, so
-    that a layer left out leaves the stream as it is; outside training all are applied, without a change of scale.
+    that a skipped layer leaves the stream unchanged. Outside training all layers run, without rescaling.
 
     Args:
-        make: gives the distinct layer of a number; called from 0 on.
-        order: for each place the number of its layer.
-        drop: how likely a place is passed over in training.
+        make: makes a distinct layer, called with 0, 1, 2, ...
+        order: index of the layer at each depth.
+        layerdrop: probability in training that a depth is skipped.
     """
 
-    def __init__(self, make: Callable[[int], nn.Module], order: Sequence[int], drop: float) -> None:
-        super().__init__(make(number) for number in range(max(order) + 1))
+    def __init__(self, make: Callable[[int], nn.Module], order: Sequence[int], layerdrop: float) -> None:
+        super().__init__(make(index) for index in range(max(order) + 1))
         self.order = tuple(order)
-        self.drop = drop
+        self.layerdrop = layerdrop
 
-    def passes(self) -> tuple[int, ...]:
-        """The numbers of the layers that a whole sequence goes through this time."""
-        if not self.training or self.drop == 0.0:
+    def sample_layers(self) -> tuple[int, ...]:
+        """Indices of the layers to apply to a whole sequence this time."""
+        if not self.training or self.layerdrop == 0.0:
             return self.order
-        kept = torch.rand(len(self.order)) >= self.drop
-        return tuple(number for number, keep in zip(self.order, kept.tolist(), strict=True) if keep)
+        is_kept = torch.rand(len(self.order)) >= self.layerdrop
+        return tuple(index for index, keep in zip(self.order, is_kept.tolist(), strict=True) if keep)

@@ -1,133 +1,129 @@
-"""Batched beam search over `start` and `step`."""
+"""Beam search over `start` and `step`, batched over sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.coverage import Coverage
-from mtkit.search.beam.finished import Ended, Pool
-from mtkit.search.beam.selection import Best, Selection
-from mtkit.search.beam.state import Candidates, Choice, Live
-from mtkit.search.compaction import closed_up, many, members
-from mtkit.search.constraints.constraint import Constraint, Prefixes, apply
-from mtkit.search.fast_topk import log_normaliser, parts, top_columns, with_columns
-from mtkit.search.interface import Columns, Hypothesis, Request, State, Step, Stepper, Symbols
-from mtkit.search.length_penalty import LengthPenalty
-
-
-class _Seen(NamedTuple):
-    """What is kept of the logits of some hypotheses: the K best extensions of each, or of each of n beams."""
-
-    value: Tensor  # [n, K] logits
-    row: Tensor  # [n, K] which hypothesis of the batch
-    column: Tensor  # [n, K]
-    value_own: Tensor  # [n, K] the model's own, without constraints
-    normaliser: Tensor  # [rows] what turns these values into log-probabilities
-    end: Tensor  # [rows] log-probability of the end of sentence
-    end_own: Tensor  # [rows] the model's own
+from mtkit.search.beam.finished import FinishedPool
+from mtkit.search.beam.selection import ExtensionSelector, TopExtensions
+from mtkit.search.beam.state import Extensions, LiveHypotheses
+from mtkit.search.constraints.constraint import Prefixes
+from mtkit.search.fast_topk import append_columns, log_normaliser, row_chunks, top_k
+from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
+from mtkit.search.run import Search, SearchParts, SearchRun, compaction_order
+from mtkit.search.single_path import SinglePathSearch
 
 
 @dataclass(frozen=True, kw_only=True)
+class BeamConfig:
+    """Beam search (see BeamSearch); greedy search (see SinglePathSearch) if beam_size is 1."""
+
+    kind: Literal["beam"] = "beam"
+
+    num_hypotheses_key: ClassVar[str] = "beam_size"
+    seed: ClassVar[None] = None
+    ctranslate2_unsupported_key: ClassVar[None] = None
+
+    def num_hypotheses(self, beam_size: int) -> int:
+        """See SearchMethod."""
+        return beam_size
+
+    def check(self, beam_size: int) -> None:
+        """See SearchMethod."""
+
+    def build(self, parts: SearchParts) -> Search:
+        """See SearchMethod."""
+        return build_beam_search(parts, TopExtensions())
+
+    def ctranslate2_options(self) -> dict[str, Any]:
+        """See SearchMethod."""
+        return {}
+
+
+def build_beam_search(parts: SearchParts, selector: ExtensionSelector) -> Search:
+    """Beam search; greedy search for a beam of one hypothesis, which gives the same result with less work."""
+    if parts.beam_size == 1 and parts.coverage is None:
+        return SinglePathSearch(parts)
+    return BeamSearch(parts, selector)
+
+
+@dataclass(frozen=True)
 class BeamSearch:
     """Keeps the `beam_size` best prefixes of each sentence at each length.
 
-    The end of sentence competes with all other extensions for the `beam_size` best places, but does not use up a
-    place. A sentence is done when `patience` · beam_size hypotheses have ended (Kasai et al. 2022,
-    https://arxiv.org/abs/2204.05424; 1 is what most toolkits do, infinity is exact), or when no living one can still
-    enter the n best, by the length penalty's bound. With room for all prefixes and infinite patience the result is that
-    of trying every sentence.
+    The end of sentence competes with all other extensions for a rank among the `beam_size` best, but does not occupy
+    a slot of the beam. A sentence is done when `patience` · beam_size hypotheses have ended (Kasai et al. 2022,
+    https://arxiv.org/abs/2204.05424; most toolkits use 1, infinity is exact), or when the length penalty's bound shows
+    that no live hypothesis can still enter the n best. With a beam that holds all prefixes and infinite patience the
+    result is that of exhaustive search.
 
     Attributes:
-        beam_size: W, of all groups of `selection` together.
-        n_best: hypotheses given back for each sentence; at most W.
-        symbols: ids with a meaning.
-        penalty: turns log-probabilities into scores.
-        patience: see above.
-        constraints: applied to the log-probabilities of what may come next.
-        selection: which extensions live on.
-        coverage: added to the scores, or None.
-        with_attention: give attention with the hypotheses.
+        parts: `beam_size` is W, that of all groups of the selector together; `n_best` is at most W.
+        selector: selects the extensions that stay in the beam.
     """
 
-    beam_size: int
-    n_best: int
-    symbols: Symbols
-    penalty: LengthPenalty
-    patience: float = 1.0
-    constraints: tuple[Constraint, ...] = ()
-    selection: Selection = Best()  # noqa: RUF009 (frozen)
-    coverage: Coverage | None = None
-    with_attention: bool = False
+    parts: SearchParts
+    selector: ExtensionSelector = TopExtensions()  # noqa: RUF009 (frozen)
 
     @torch.inference_mode()
-    def __call__(self, stepper: Stepper, request: Request) -> list[list[Hypothesis]]:
+    def __call__(self, stepper: Stepper, request: SearchRequest) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence, best first; at least one each."""
-        return _Run(self, stepper, request).run() if request.num_sentences else []
+        return _BeamRun(self, stepper, request).run() if request.num_sentences else []
 
 
-class _Run:
-    """One search: what does not change during it, and the pool."""
+class _BeamRun(SearchRun):
+    """One beam search; the items of a sentence are its beams, one for each group of the selector."""
 
-    def __init__(self, search: BeamSearch, stepper: Stepper, request: Request) -> None:
-        self.search = search
-        self.stepper = stepper
-        self.request = request
-        self.selection = request.selection or search.selection
-        self.groups = self.selection.groups
-        self.width = search.beam_size // self.groups  # hypotheses of one beam
-        self.constraints = (*search.constraints, *request.constraints)
-        self.max_length = request.max_length.repeat_interleave(self.groups)  # [beams]
-        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(self.groups)
-        device = self.max_length.device
-        self.narrow = Columns(search.symbols, request.columns, device)
-        self.columns = Columns(search.symbols, None, device) if self.constraints else self.narrow
+    def __init__(self, search: BeamSearch, stepper: Stepper, request: SearchRequest) -> None:
+        self.selector = request.selector or search.selector
+        super().__init__(search.parts, stepper, request, per_sentence=self.selector.groups)
+        self.width = search.parts.beam_size // self.selector.groups  # hypotheses of one beam
+        # hypotheses go on with any token except these; the end of sentence is handled apart
         self.no_extension = torch.cat([self.columns.banned, self.columns.banned.new_tensor([self.columns.eos])])
-        self.between = range(int(self.min_length.max()), int(self.max_length.min()))  # lengths that no limit concerns
-        self.pool = Pool(self.max_length.numel(), min(search.n_best, self.width))
+        self.pool = FinishedPool(self.num_items, min(search.parts.n_best, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
-        """Extend all beams by one token, until every sentence is done."""
-        device = self.max_length.device
-        state: State = self.stepper.start(self.request.source, self.request.columns)
-        if self.groups > 1:
-            state = state.select_rows(torch.arange(state.num_rows, device=device).repeat_interleave(self.groups))
-        live = Live.first(self.max_length.numel(), device)
-        token = torch.full((live.num_beams,), self.search.symbols.bos, device=device)
-        covered: Tensor | None = None  # [N·W, S] attention received so far
+        """Extend all beams by one token after another, until every sentence is done."""
+        state = self.start()
+        live = LiveHypotheses.first(self.num_items, self.device)
+        token = torch.full((live.num_beams,), self.parts.special_ids.bos, device=self.device)
+        coverage: Tensor | None = None  # [N·W, S] attention received so far
         while live.num_beams:
             step = self.stepper.step(token, state)
-            if self.search.with_attention:
-                self.pool.attend(step.attention)
-            if self.search.coverage is not None:
-                covered = self.search.coverage.add(covered, step.attention)
-            candidates = self._expand(step, live)
-            place = self.selection.choose(candidates, live, self.width)  # [N, W']
-            choice, parent = candidates.take(place)
-            done = self._end(candidates, choice, live, covered)  # [N]
-            rows = live.rows_of(parent)  # [N·W']
-            one = live.width == parent.size(1) == 1  # there is nothing to reorder
-            state = step.state if one else step.state.select_rows(rows)
-            live = live.extend(rows, choice)
+            if self.parts.with_attention:
+                self.pool.record_attention(step.attention)
+            if self.parts.coverage is not None:
+                coverage = self.parts.coverage.add(coverage, step.attention)
+            candidates = self._candidates(step, live)
+            chosen = candidates.gather(self.selector.choose(candidates, live, self.width))  # [N, W']
+            # Finished hypotheses are taken from `live` before it grows: the end of sentence extends the old prefixes.
+            done = self._finish(chosen, live, coverage)  # [N]
+            rows = live.rows_of(chosen.parent)  # [N·W']
+            is_greedy = live.width == chosen.parent.size(1) == 1  # each row is its own parent: no reordering
+            state = step.state if is_greedy else step.state.select_rows(rows)
+            live = live.extend(rows, chosen)
             if bool(done.any()):
-                live, state = self._leave(live, state, done)
-            covered = None if covered is None else covered.index_select(0, live.origin[:, -1])
+                live, state = self._remove(live, state, done)
+            # The last source rows are the parents' rows in this step's order, also after compaction.
+            coverage = None if coverage is None else coverage.index_select(0, live.source_rows[:, -1])
             token = live.tokens[:, -1]
-        return [self._best(sentence) for sentence in range(self.request.num_sentences)]
+        return [self._n_best(sentence) for sentence in range(self.request.num_sentences)]
 
-    def _expand(self, step: Step, live: Live) -> Candidates:
-        """The best extensions of every beam; limits of length are seen to here."""
-        wanted = self.selection.wanted(live)  # [rows, E] or None
-        found = [
-            self._look(step.logits(rows), live, rows, None if wanted is None else wanted[rows])
-            for rows in parts(live.tokens.size(0), live.beam.device, live.width)
+    def _candidates(self, step: DecoderStep, live: LiveHypotheses) -> Extensions:
+        """The best extensions of every beam, within the length limits."""
+        required_ids = self.selector.required_ids(live)  # [rows, E] or None
+        # Whole beams at a time, so few that their logits stay in the processor's cache until they are ranked.
+        chunks = [
+            self._score_rows(step.logits(rows), live, rows, None if required_ids is None else required_ids[rows])
+            for rows in row_chunks(live.tokens.size(0), self.device, live.width)
         ]
-        seen = found[0] if len(found) == 1 else _Seen(*(torch.cat(each) for each in zip(*found, strict=True)))
-        best = self._candidates(seen, live)
-        if live.length in self.between:
+        fields = chunks[0] if len(chunks) == 1 else [torch.cat(each) for each in zip(*chunks, strict=True)]
+        best = Extensions(*(field.view(live.num_beams, -1) for field in fields))
+        if live.length in self.unconstrained_lengths:
             return best
         at_limit = (live.length >= self.max_length[live.beam]).unsqueeze(1)  # [N, 1]
         too_short = (live.length < self.min_length[live.beam]).unsqueeze(1)
@@ -136,86 +132,109 @@ class _Run:
             end_log_prob=best.end_log_prob.masked_fill(too_short, float("-inf")),
         )
 
-    def _look(self, logits: Tensor, live: Live, rows: slice, wanted: Tensor | None) -> _Seen:
-        """The best of these logits [rows, V or C] of the hypotheses `rows`; they are written into."""
+    def _score_rows(self, logits: Tensor, live: LiveHypotheses, rows: slice, required_ids: Tensor | None) -> Extensions:
+        """The best extensions of the beams in `rows`, from their logits [n, V or C], which are overwritten.
+
+        Returns:
+            K extensions of each beam, or of each row if not `selector.per_beam`; the end of each row [n]. The fields
+            get the shapes of Extensions when the chunks are joined.
+        """
         columns, width = self.columns, live.width
-        normaliser = log_normaliser(logits)  # [rows]
+        normaliser = log_normaliser(logits)  # [n]
         own = logits
         if self.constraints:
-            own = self.narrow.widen(logits.float() - normaliser.unsqueeze(1), self.search.symbols.size)  # [rows, V]
+            sentence = live.beam.repeat_interleave(width)[rows] // self.per_sentence
+            own, logits = self.constrain(logits, normaliser, Prefixes(live.tokens[rows], sentence))  # [n, V]
             normaliser = torch.zeros_like(normaliser)
-            sentence = live.beam.repeat_interleave(width)[rows] // self.groups
-            logits = apply(self.constraints, Prefixes(live.tokens[rows], sentence), own)
-        end_own = own[:, columns.eos].float() - normaliser  # [rows]
+        # The end of sentence is read here and then masked: it is always a candidate, outside the ranking.
+        end_own = own[:, columns.eos].float() - normaliser  # [n]
         end = logits[:, columns.eos].float() - normaliser if self.constraints else end_own
         logits.index_fill_(1, self.no_extension, float("-inf"))
-        offset = live.log_prob.flatten()[rows] - normaliser
-        together = width if self.selection.of_beam else 1
-        top = top_columns(logits, self.selection.count(self.width), offset, together)
-        if wanted is not None:
-            top = with_columns(top, logits, wanted)
-        row = top.row + torch.arange(0, logits.size(0), together, device=logits.device).unsqueeze(1)  # [n, K]
-        value_own = own[row, top.column].float() if self.constraints else top.value
-        return _Seen(top.value, row + rows.start, top.column, value_own, normaliser, end, end_own)
-
-    def _candidates(self, seen: _Seen, live: Live) -> Candidates:
-        """What was seen as extensions of beams."""
-        width, so_far, normaliser = live.width, live.log_prob.flatten(), seen.normaliser[seen.row]
-        beams = (live.num_beams, -1)  # [N, M]
-        return Candidates(
-            log_prob=(so_far[seen.row] + (seen.value - normaliser)).view(beams),
-            token=self.columns.to_ids(seen.column).view(beams),
-            piece_log_prob=(seen.value_own - normaliser).view(beams),
-            parent=(seen.row % width).view(beams),
-            end_log_prob=(so_far + seen.end).view(-1, width),
-            end_piece_log_prob=seen.end_own.view(-1, width),
+        # The logits are ranked as they are: only the K best become log-probabilities, by an offset for each hypothesis.
+        log_prob = live.log_prob.flatten()[rows]  # [n]
+        rows_per_beam = width if self.selector.per_beam else 1
+        top = top_k(logits, self.selector.num_candidates(self.width), log_prob - normaliser, rows_per_beam)
+        if required_ids is not None:
+            top = append_columns(top, logits, required_ids)
+        value_own = own[top.row, top.column].float() if self.constraints else top.value
+        row_normaliser = normaliser[top.row]
+        return Extensions(
+            log_prob=log_prob[top.row] + (top.value - row_normaliser),
+            token=columns.to_ids(top.column),
+            token_log_prob=value_own - row_normaliser,
+            parent=top.row % width,
+            end_log_prob=log_prob + end,
+            end_token_log_prob=end_own,
         )
 
-    def _end(self, candidates: Candidates, choice: Choice, live: Live, covered: Tensor | None) -> Tensor:
-        """Put the hypotheses that end now into the pool; which beams [N] are done, with all of their sentence?"""
-        search, pool = self.search, self.pool
-        end, beam = candidates.end_log_prob, live.beam
-        rivals = torch.cat([choice.log_prob, end], dim=1).unsqueeze(1)  # [N, 1, W' + W]
-        better = (rivals > end.unsqueeze(2)).sum(2)  # [N, W]
-        ends = (better < self.width) & (end > float("-inf"))  # [N, W]
-        best = choice.log_prob.amax(1)  # [N]
-        dead = best == float("-inf")  # [N]
-        forced = dead & ~ends.any(1)  # [N]
-        if bool(forced.any()):
-            forced &= (pool.count[beam.cpu()] == 0).to(beam.device)
-            ends |= forced.unsqueeze(1) & (live.log_prob != float("-inf"))
-            end = torch.where(forced.unsqueeze(1), live.log_prob + candidates.end_piece_log_prob, end)
-        rows = ends.flatten().nonzero().squeeze(1)  # [M]
-        longest = self.max_length[beam]  # [N]
+    def _finish(self, chosen: Extensions, live: LiveHypotheses, coverage: Tensor | None) -> Tensor:
+        """Add the hypotheses that end at this step to the pool; returns [N] bool, beams whose sentence is done."""
+        beam, max_length = live.beam, self.max_length[live.beam]  # [N]
+        best = chosen.log_prob.amax(1)  # [N]
+        ends, end, forced = self._ends(chosen, live, best)
+        rows = ends.flatten().nonzero().squeeze(1)  # [F]
         if rows.numel():
-            score = search.penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
-            if covered is not None and search.coverage is not None and self.request.real is not None:
-                real = self.request.real[beam[rows // live.width] // self.groups]  # [M, S]
-                score = score + search.coverage.penalty(covered[rows], real)
-            limited = forced | (live.length >= longest)  # [N]
-            own = candidates.end_piece_log_prob.flatten()[rows]
-            pool.add(Ended(live, rows, own, score, ~limited[rows // live.width]))
-        shortest = torch.full_like(longest, live.length + 2)
-        bound = search.penalty.bound(best, shortest, longest + 1).cpu()
-        beam = beam.cpu()
-        enough = (pool.count[beam] >= search.patience * self.width) | (bound <= pool.worst[beam])
-        done = dead | enough.to(dead.device)
-        if self.groups == 1:
+            score = self.parts.length_penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
+            if coverage is not None and self.parts.coverage is not None and self.request.real is not None:
+                real = self.request.real[beam[rows // live.width] // self.per_sentence]  # [F, S]
+                score = score + self.parts.coverage.penalty(coverage[rows], real)
+            at_limit = forced | (live.length >= max_length)  # [N]
+            own = chosen.end_token_log_prob.flatten()[rows]
+            self.pool.add(live, rows, end_token_log_prob=own, score=score, finished=~at_limit[rows // live.width])
+        # The best live prefix has t + 1 tokens, so that with the end it has t + 2 at least. If even the bound of its
+        # score is no better than the pool's worst, nothing that comes can change the n best.
+        bound = self.parts.length_penalty.bound(
+            best, torch.full_like(max_length, live.length + 2), max_length + 1
+        ).cpu()
+        at_pool = beam.cpu()
+        enough = self.pool.count[at_pool] >= self.parts.patience * self.width
+        enough |= bound <= self.pool.worst[at_pool]
+        done = (best == float("-inf")) | enough.to(best.device)
+        if self.per_sentence == 1:
             return done
-        return done.view(-1, self.groups).all(1).repeat_interleave(self.groups)  # groups look at each other
+        # The groups of a sentence look at each other's tokens and must stay until all of them are done.
+        return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
 
-    def _leave(self, live: Live, state: State, done: Tensor) -> tuple[Live, State]:
-        """Without the beams that are done [N], if they are many; else these are dead."""
-        if not many(done):
+    def _ends(self, chosen: Extensions, live: LiveHypotheses, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The hypotheses that end at this step.
+
+        Args:
+            chosen: the extensions that stay in the beam.
+            live: the hypotheses before them.
+            best: [N], the largest log-probability among `chosen`.
+
+        Returns:
+            [N, W] bool, whether each hypothesis ends; [N, W] its log-probability with the end; [N] bool, whether a beam
+            is forced to end because no extension is left.
+        """
+        end = chosen.end_log_prob  # [N, W]
+        # An end is among the best `width` if fewer than `width` of its competitors are better: the chosen extensions
+        # and the ends of the other hypotheses. It takes no slot from them: `chosen` was selected without the ends.
+        competitors = torch.cat([chosen.log_prob, end], dim=1).unsqueeze(1)  # [N, 1, W' + W]
+        better = (competitors > end.unsqueeze(2)).sum(2)  # [N, W]
+        ends = (better < self.width) & (end > float("-inf"))  # [N, W]
+        # Constraints can leave neither an extension nor an end. Such a beam is ended anyway, at the model's own
+        # log-probability, unless a hypothesis of it has ended before: every sentence gets a translation.
+        forced = (best == float("-inf")) & ~ends.any(1)  # [N]
+        if bool(forced.any()):
+            forced &= (self.pool.count[live.beam.cpu()] == 0).to(forced.device)
+            ends |= forced.unsqueeze(1) & (live.log_prob != float("-inf"))
+            end = torch.where(forced.unsqueeze(1), live.log_prob + chosen.end_token_log_prob, end)
+        return ends, end, forced
+
+    def _remove(self, live: LiveHypotheses, state: DecoderState, done: Tensor) -> tuple[LiveHypotheses, DecoderState]:
+        """Remove the sentences whose beams are `done` [N] from the batch, or mark them dead while they are few."""
+        order = compaction_order(done[:: self.per_sentence])
+        if order is None:
             return replace(live, log_prob=live.log_prob.masked_fill(done.unsqueeze(1), float("-inf"))), state
-        stay = closed_up(done[:: self.groups])  # [M]
-        live = live.keep(members(stay, self.groups))
-        return live, state.keep_sentences(stay) if live.num_beams else state
+        live = live.keep_beams(self.items_of(order))
+        return live, state.keep_sentences(order) if live.num_beams else state
 
-    def _best(self, sentence: int) -> list[Hypothesis]:
-        """The n best of all the groups of a sentence, each text once."""
-        beams = range(sentence * self.groups, (sentence + 1) * self.groups)
-        found = sorted((h for beam in beams for h in self.pool.best(beam)), key=lambda h: -h.score)
-        first = {tuple(h.tokens): h for h in reversed(found)}
-        unique = [h for h in found if first[tuple(h.tokens)] is h]
-        return unique[: self.search.n_best]
+    def _n_best(self, sentence: int) -> list[Hypothesis]:
+        """The n best hypotheses of all groups of a sentence; equal texts once."""
+        beams = range(sentence * self.per_sentence, (sentence + 1) * self.per_sentence)
+        hypotheses = sorted((h for beam in beams for h in self.pool.best(beam)), key=lambda h: -h.score)
+        unique: dict[tuple[int, ...], Hypothesis] = {}
+        for hypothesis in hypotheses:
+            unique.setdefault(tuple(hypothesis.tokens), hypothesis)
+        return list(unique.values())[: self.parts.n_best]

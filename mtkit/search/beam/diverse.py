@@ -1,59 +1,75 @@
-"""Diverse beam search: groups that avoid each other's pieces."""
+"""Diverse beam search: groups of hypotheses that penalise each other's tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from mtkit.search.beam.beam import build_beam_search
 from mtkit.search.beam.selection import rank
-from mtkit.search.beam.state import Candidates, Live
-
-
-@dataclass(frozen=True)
-class Diverse:
-    """Group after group chooses its pieces; each use of a piece by an earlier group at this step costs `strength`.
-
-    Vijayakumar et al. 2018, algorithm 1, with Hamming diversity. https://arxiv.org/abs/1610.02424. The cost decides
-    what is chosen and is not added to the log-probabilities. The end of sentence costs nothing.
-    """
-
-    groups: int
-    strength: float
-    of_beam: bool = False
-
-    def count(self, width: int) -> int:
-        """At most `width` pieces of each earlier group can be made worse, so that the best `width` are among these."""
-        return width * self.groups
-
-    def wanted(self, live: Live) -> Tensor | None:
-        """See Selection."""
-        return None
-
-    def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
-        """See Selection."""
-        beams, count = candidates.log_prob.shape
-        shape = (beams // self.groups, self.groups, count)
-        total, token = candidates.log_prob.view(shape), candidates.token.view(shape)  # [B, G, M]
-        places: list[Tensor] = []
-        used = token.new_zeros(shape[0], 0)  # [B, pieces chosen by earlier groups]
-        for group in range(self.groups):
-            uses = (token[:, group].unsqueeze(2) == used.unsqueeze(1)).sum(2)  # [B, M]
-            place = rank(total[:, group] - self.strength * uses, width)  # [B, W']
-            alive = total[:, group].gather(1, place) > float("-inf")
-            chosen = token[:, group].gather(1, place).masked_fill(~alive, -1)
-            used = torch.cat([used, chosen], dim=1)
-            places.append(place)
-        return torch.stack(places, dim=1).flatten(0, 1)  # [N, W']
+from mtkit.search.beam.state import Extensions, LiveHypotheses
+from mtkit.search.run import Search, SearchParts
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiverseConfig:
-    """Beam search in groups that avoid each other (see Diverse); beam_size is shared among them."""
+class DiverseBeam:
+    """Beam search in groups of beam_size / groups hypotheses, which select their tokens one group after another.
+
+    Each use of a token by an earlier group at the same step costs `diversity_strength` (lambda in the paper).
+    Vijayakumar et al. 2018, algorithm 1, with Hamming diversity. https://arxiv.org/abs/1610.02424. The cost affects
+    the selection only, not the log-probabilities. The end of sentence has no cost.
+    """
 
     kind: Literal["diverse"] = "diverse"
-    groups: Annotated[int, Field(gt=0)] = 5
-    strength: Annotated[float, Field(ge=0)] = 0.5  # nats; the paper finds 0.2 to 0.8 good
+    groups: Annotated[int, Field(gt=0)] = 5  # of beam_size / groups hypotheses each; must divide beam_size
+    diversity_strength: Annotated[float, Field(ge=0)] = 0.5  # nats; the paper finds 0.2 to 0.8 good
+
+    per_beam: ClassVar[bool] = False
+    num_hypotheses_key: ClassVar[str] = "beam_size"
+    seed: ClassVar[None] = None
+    ctranslate2_unsupported_key: ClassVar[str] = "method.kind"
+
+    def num_hypotheses(self, beam_size: int) -> int:
+        """See SearchMethod."""
+        return beam_size
+
+    def check(self, beam_size: int) -> None:
+        """See SearchMethod."""
+        if beam_size % self.groups:
+            raise ValueError(f"method.groups: {self.groups} does not divide beam_size {beam_size}")
+
+    def build(self, parts: SearchParts) -> Search:
+        """See SearchMethod."""
+        return build_beam_search(parts, self)
+
+    def ctranslate2_options(self) -> dict[str, Any]:
+        """See SearchMethod."""
+        return {}
+
+    def num_candidates(self, width: int) -> int:
+        """The other groups penalise at most (groups - 1) · width tokens: the best `width` are among these."""
+        return width * self.groups
+
+    def required_ids(self, live: LiveHypotheses) -> Tensor | None:
+        """See ExtensionSelector."""
+        return None
+
+    def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
+        """See ExtensionSelector."""
+        beams, count = candidates.log_prob.shape
+        shape = (beams // self.groups, self.groups, count)
+        total, token = candidates.log_prob.view(shape), candidates.token.view(shape)  # [B, groups, M]
+        chosen: list[Tensor] = []
+        used = token.new_zeros(shape[0], 0)  # [B, tokens selected by earlier groups]
+        for group in range(self.groups):
+            uses = (token[:, group].unsqueeze(2) == used.unsqueeze(1)).sum(2)  # [B, M]
+            index = rank(total[:, group] - self.diversity_strength * uses, width)  # [B, W']
+            # what dead hypotheses select must cost the later groups nothing: no token has id -1
+            is_live = total[:, group].gather(1, index) > float("-inf")
+            used = torch.cat([used, token[:, group].gather(1, index).masked_fill(~is_live, -1)], dim=1)
+            chosen.append(index)
+        return torch.stack(chosen, dim=1).flatten(0, 1)  # [N, W']

@@ -1,4 +1,4 @@
-"""The ended hypotheses of each beam: the best few are kept, all are counted."""
+"""Pool of finished hypotheses: the n best of each beam, and the number of all."""
 
 from __future__ import annotations
 
@@ -8,76 +8,86 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.state import Live
+from mtkit.search.beam.state import LiveHypotheses
 from mtkit.search.interface import Hypothesis
 
 
 @dataclass(order=True)
-class _Entry:
-    rank: tuple[float, int]  # minus the score, then the order in which they ended
+class FinishedHypothesis:
+    """An entry of the pool; entries sort best first."""
+
+    order: tuple[float, int]  # negative score, then the order in which the hypotheses of the beam ended
     hypothesis: Hypothesis = field(compare=False)
-    origin: list[int] = field(compare=False)
+    source_rows: list[int] = field(compare=False)  # the row in which each token was chosen, to look up its attention
 
 
-class Ended:
-    """Hypotheses that end at one step: `rows` [M] of `live`, with the end's own and the summed figures [M]."""
+class FinishedPool:
+    """Keeps the `n_best` finished hypotheses of each beam with the highest score; among equals those that ended first.
 
-    def __init__(self, live: Live, rows: Tensor, end_log_prob: Tensor, score: Tensor, finished: Tensor) -> None:
-        self.beams = live.beam[rows // live.width].tolist()
-        self.tokens = live.tokens[rows].tolist()
-        self.origin = live.origin[rows].tolist()
-        log_probs = torch.cat([live.piece_log_probs[rows], end_log_prob.unsqueeze(1)], dim=1)  # [M, t + 1]
-        self.log_prob = log_probs.double().sum(1).tolist()
-        self.piece_log_probs = log_probs.tolist()
-        self.score = score.tolist()
-        self.finished = finished.tolist()
-
-
-class Pool:
-    """Keeps the `n_best` best ended hypotheses of each beam; among equals those that ended first."""
+    Attributes:
+        count: [beams] number of hypotheses that have ended.
+        worst: [beams] score that a further hypothesis must exceed; -inf while there are fewer than `n_best`.
+    """
 
     def __init__(self, num_beams: int, n_best: int) -> None:
         self.n_best = n_best
-        self.count = torch.zeros(num_beams, dtype=torch.int64)  # [beams] ended so far
-        self.worst = torch.full((num_beams,), float("-inf"))  # [beams] score to be beaten; -inf while there is room
-        # the same memory as arrays, whose single numbers are read and written ten times as fast
+        self.count = torch.zeros(num_beams, dtype=torch.int64)
+        self.worst = torch.full((num_beams,), float("-inf"))
+        # views of the same memory: numpy reads and writes single numbers ten times as fast as torch
         self._count, self._worst = self.count.numpy(), self.worst.numpy()
-        self._kept: list[list[_Entry]] = [[] for _ in range(num_beams)]
+        self._best: list[list[FinishedHypothesis]] = [[] for _ in range(num_beams)]
         self._attention: list[Tensor] = []  # of each step [rows, S]
 
-    def attend(self, attention: Tensor | None) -> None:
-        """Remember the attention [rows, H, S] of a step, as the mean of its heads."""
+    def record_attention(self, attention: Tensor | None) -> None:
+        """Store the attention [rows, H, S] of a step, averaged over heads."""
         if attention is not None:
             self._attention.append(attention.float().mean(1))
 
-    def add(self, ended: Ended) -> None:
-        """Count these and keep those that are good enough."""
-        for i, beam in enumerate(ended.beams):
+    def add(
+        self, live: LiveHypotheses, rows: Tensor, *, end_token_log_prob: Tensor, score: Tensor, finished: Tensor
+    ) -> None:
+        """Count the hypotheses that end at this step, and keep those that are among the n best.
+
+        Args:
+            live: the hypotheses before the end of sentence.
+            rows: [F] the rows of `live` that end.
+            end_token_log_prob: [F] the model's log-probability of the end of sentence.
+            score: [F].
+            finished: [F] bool, False where the end was forced.
+        """
+        # a few transfers from the device for all rows, instead of a few for each
+        log_probs = torch.cat([live.token_log_probs[rows], end_token_log_prob.unsqueeze(1)], dim=1)  # [F, t + 1]
+        columns = (
+            live.beam[rows // live.width],
+            live.tokens[rows],
+            live.source_rows[rows],
+            log_probs.double().sum(1),
+            log_probs,
+            score,
+            finished,
+        )
+        for beam, tokens, source_rows, log_prob, token_log_probs, value, ended in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
             self._count[beam] += 1
-            kept = self._kept[beam]
-            if len(kept) == self.n_best and ended.score[i] <= kept[-1].hypothesis.score:
+            best = self._best[beam]
+            if len(best) == self.n_best and value <= best[-1].hypothesis.score:
                 continue
-            hypothesis = Hypothesis(
-                tokens=ended.tokens[i],
-                log_prob=ended.log_prob[i],
-                score=ended.score[i],
-                piece_log_probs=ended.piece_log_probs[i],
-                finished=ended.finished[i],
-            )
-            insort(kept, _Entry((-hypothesis.score, int(self._count[beam])), hypothesis, ended.origin[i]))
-            del kept[self.n_best :]
-            if len(kept) == self.n_best:
-                self._worst[beam] = kept[-1].hypothesis.score
+            hypothesis = Hypothesis(tokens, log_prob, value, token_log_probs, ended)
+            insort(best, FinishedHypothesis((-value, int(self._count[beam])), hypothesis, source_rows))
+            del best[self.n_best :]
+            if len(best) == self.n_best:
+                self._worst[beam] = best[-1].hypothesis.score
 
     def best(self, beam: int) -> list[Hypothesis]:
-        """The kept hypotheses of a beam, best first, with attention if it was remembered."""
-        return [self._with_attention(entry) for entry in self._kept[beam]]
+        """The n best hypotheses of a beam, best first, with attention if it was recorded."""
+        return [self._with_attention(entry) for entry in self._best[beam]]
 
-    def _with_attention(self, entry: _Entry) -> Hypothesis:
+    def _with_attention(self, entry: FinishedHypothesis) -> Hypothesis:
         if not self._attention:
             return entry.hypothesis
-        steps = [self._attention[t][row] for t, row in enumerate(entry.origin)]
+        steps = [self._attention[t][row] for t, row in enumerate(entry.source_rows)]
         empty = self._attention[0].new_zeros(0, self._attention[0].size(1))
         attention = torch.stack(steps) if steps else empty  # [T, S]
         h = entry.hypothesis
-        return Hypothesis(h.tokens, h.log_prob, h.score, h.piece_log_probs, h.finished, attention)
+        return Hypothesis(h.tokens, h.log_prob, h.score, h.token_log_probs, h.finished, attention)

@@ -1,4 +1,4 @@
-"""Which extensions of a beam's hypotheses live on."""
+"""Selection of the extensions that stay in the beam."""
 
 from __future__ import annotations
 
@@ -7,50 +7,53 @@ from typing import Protocol
 
 from torch import Tensor
 
-from mtkit.search.beam.state import Candidates, Live
+from mtkit.search.beam.state import Extensions, LiveHypotheses
 
 
-class Selection(Protocol):
-    """Chooses among the candidates of each step."""
+class ExtensionSelector(Protocol):
+    """Selects extensions at each step of beam search."""
 
     @property
     def groups(self) -> int:
-        """Beams for each sentence."""
+        """Beams of each sentence."""
 
     @property
-    def of_beam(self) -> bool:
-        """Whether the candidates are the best of all hypotheses of a beam together, or those of each."""
+    def per_beam(self) -> bool:
+        """Whether the candidates are the best of each whole beam (True), or the best of each hypothesis (False)."""
 
-    def count(self, width: int) -> int:
-        """How many of these best it wants to see when `width` are to be chosen for a beam."""
+    def num_candidates(self, width: int) -> int:
+        """Number of candidates needed, of each beam or hypothesis, to select `width` extensions for a beam."""
 
-    def wanted(self, live: Live) -> Tensor | None:
-        """Ids [rows, E] that must be among those of each, however improbable; less than 0: none. None: none at all."""
+    def required_ids(self, live: LiveHypotheses) -> Tensor | None:
+        """Ids [rows, E] that must be among the candidates of each hypothesis, at any probability.
 
-    def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
-        """Places [N, W'] among the M candidates, best first; W' = `width`, or M if that is less."""
+        Negative ids are padding. None: no such ids.
+        """
+
+    def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
+        """Indices [N, W'] of the selected candidates, best first; W' is the smaller of `width` and M."""
 
 
 @dataclass(frozen=True)
-class Best:
-    """The most probable ones. Among equals the extension of the better hypothesis wins."""
+class TopExtensions:
+    """The most probable extensions. Among equals the extension of the better hypothesis is selected."""
 
     groups: int = 1
-    of_beam: bool = True
+    per_beam: bool = True
 
-    def count(self, width: int) -> int:
-        """See Selection."""
+    def num_candidates(self, width: int) -> int:
+        """See ExtensionSelector."""
         return width
 
-    def wanted(self, live: Live) -> Tensor | None:
-        """See Selection."""
+    def required_ids(self, live: LiveHypotheses) -> Tensor | None:
+        """See ExtensionSelector."""
         return None
 
-    def choose(self, candidates: Candidates, live: Live, width: int) -> Tensor:
-        """See Selection."""
+    def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
+        """See ExtensionSelector."""
         return rank(candidates.log_prob, width)
 
 
 def rank(log_prob: Tensor, count: int) -> Tensor:
-    """Places [N, count] of the largest of each row of `log_prob` [N, M], the first of equals first."""
+    """Indices [N, count] of the largest values in each row of `log_prob` [N, M]; among equals the first comes first."""
     return log_prob.sort(dim=1, descending=True, stable=True).indices[:, :count]

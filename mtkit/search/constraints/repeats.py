@@ -1,4 +1,4 @@
-"""Against repetition: no n-gram twice, and pieces that were used cost more."""
+"""Constraints against repetition: no repeated n-grams, repetition penalty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mtkit.search.constraints.constraint import Prefixes
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """Forbids a piece that would complete an n-gram which the hypothesis already has (Paulus et al. 2018)."""
+    """Forbids a token that would complete an n-gram which the hypothesis contains already (Paulus et al. 2018)."""
 
     size: int
 
@@ -21,21 +21,21 @@ class NoRepeatNgram:
         tokens, length = prefixes.tokens, prefixes.tokens.size(1)
         if length < self.size:
             return log_prob
-        grams = tokens.unfold(1, self.size, 1)  # [rows, t - size + 1, size]
+        ngrams = tokens.unfold(1, self.size, 1)  # [rows, t - size + 1, size]
         recent = tokens[:, length - self.size + 1 :].unsqueeze(1)  # [rows, 1, size - 1]
-        same = (grams[:, :, :-1] == recent).all(2)  # [rows, t - size + 1]
-        row, place = same.nonzero(as_tuple=True)
+        matches = (ngrams[:, :, :-1] == recent).all(2)  # [rows, t - size + 1]
+        row, position = matches.nonzero(as_tuple=True)
         result = log_prob.clone()
-        result[row, grams[row, place, -1]] = float("-inf")
+        result[row, ngrams[row, position, -1]] = float("-inf")
         return result
 
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Multiplies the log-probability of every piece that the hypothesis has by `theta` > 1.
+    """Multiplies the log-probability of every token that the hypothesis contains by `theta` > 1.
 
-    Keskar et al. 2019 (CTRL), section 4.1, divide the logits, which are not all of one sign; on log-probabilities the
-    effect is monotonous. https://arxiv.org/abs/1909.05858
+    Keskar et al. 2019 (CTRL), section 4.1, divide the logits instead, whose signs differ. With log-probabilities, which
+    are never positive, the penalty always lowers the value. https://arxiv.org/abs/1909.05858
     """
 
     theta: float

@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one while training runs, and one of several checkpoints at its end."""
+"""Mean of the weights of several checkpoints, which becomes the final model."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ from mtkit.training.checkpoints.tensor_file import read_tensors
 class CheckpointAverageConfig:
     """The final model is the mean of several checkpoints (Vaswani et al. 2017, sec. 6.1: the last 5, or 20)."""
 
-    checkpoints: Annotated[int, Field(gt=1)] = 5
-    of: Literal["last", "best"] = "last"  # best by training.validation.metric
+    count: Annotated[int, Field(gt=1)] = 5  # Vaswani et al. 2017, sec. 6.1
+    which: Literal["last", "best"] = "last"  # best by training.validation.metric
 
 
 def translation_weights(path: Path) -> dict[str, Tensor]:
-    """The weights to translate with: a checkpoint's moving average where it has one, else its model.
+    """Read the weights for translation: a checkpoint's EMA where it has one, and otherwise its model.
 
-    An average is of what is learned; what a model was given, such as random features, is the model's own.
-    `path` is a checkpoint, a model folder or a file of safetensors.
+    The EMA holds parameters only. Buffers, such as random features, are the model's.
+
+    Args:
+        path: a checkpoint, a model folder or a safetensors file.
 
     Raises:
-        MissingInputError: there is none of these.
+        MissingInputError: `path` is none of these.
         DataError: the checkpoint is damaged.
     """
     if path.is_file():
         return read_tensors(path)
     if (path / "manifest.json").is_file():
         verify_checkpoint(path)
-    files = [path / name for name in ("model.safetensors", "average.safetensors") if (path / name).is_file()]
+    files = [path / name for name in ("model.safetensors", "ema.safetensors") if (path / name).is_file()]
     if not files:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
     return {name: weight for file in files for name, weight in read_tensors(file).items()}
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of one or more checkpoints or model folders, summed in float64.
+    """Return the mean of the weights of one or more checkpoints or model folders, summed in float64.
 
     Raises:
-        MissingInputError: a path is no checkpoint.
-        DataError: one is damaged, or they are not of the same model.
-        ValueError: no path.
+        MissingInputError: a path is not a checkpoint.
+        DataError: a checkpoint is damaged, or the checkpoints are of different models.
+        ValueError: there are no paths.
     """
     if not paths:
         raise ValueError("no checkpoint to average")

@@ -1,6 +1,6 @@
-"""Checkpoints: folders `update-00001000/` of safetensors and JSON that are there as a whole or not at all.
+"""Checkpoints: folders `update-00001000/` of safetensors and JSON files, written atomically.
 
-manifest.json holds the SHA-256 of every other file and one of itself, so that no damage is ever loaded silently.
+manifest.json holds the SHA-256 of every other file and of itself, so that no damaged file is ever loaded unnoticed.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from typing import Any
 from torch import Tensor
 
 from mtkit import __version__
-from mtkit.errors import DamagedError, DataError
-from mtkit.io.files import build_folder, hash_file, reading, recover_folder, writing
+from mtkit.errors import DamagedError, FormatError
+from mtkit.io.files import (
+    atomic_folder,
+    hash_file,
+    recover_interrupted_replace,
+    translate_read_errors,
+    translate_write_errors,
+)
 from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
 
-FORMAT = 1  # raised when what is written can no longer be read by older versions
+FORMAT = 2  # raised when older versions cannot read what this version writes
 
 
 PREFIX = "update-"
 
 
-DAMAGED = "damaged-"
+QUARANTINE_PREFIX = "damaged-"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a training needs to go on.
+    """State that a training resumes from.
 
     Attributes:
-        tensors: by file (model, optimiser, average ...) and name.
-        state: everything else, as JSON.
+        tensors: by file (model, optimiser, ema) and name.
+        state: all other state, as JSON.
     """
 
     tensors: Mapping[str, Mapping[str, Tensor]]
@@ -43,32 +49,41 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A checkpoint that could not be used, where it was put, and why."""
+class CorruptCheckpoint:
+    """Checkpoint that failed verification.
+
+    Attributes:
+        path: its folder, in quarantine if it has been moved there.
+        reason: the error.
+    """
 
     path: Path
     reason: str
 
 
 def checkpoint_path(folder: Path, update: int) -> Path:
-    """The place of the checkpoint of an update among the others in `folder`."""
+    """Return the path of the checkpoint of an update in `folder`."""
     return folder / f"{PREFIX}{update:08d}"
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
-    """The checkpoints in `folder` by update, oldest first; good or not is not looked at."""
-    names = [p for p in folder.iterdir() if p.name.startswith(PREFIX)] if folder.is_dir() else []
-    found = {int(p.name.removeprefix(PREFIX)): p for p in names if p.name.removeprefix(PREFIX).isdecimal()}
-    return dict(sorted(found.items()))
+    """Return the checkpoints in `folder` by update, oldest first, without verifying them."""
+    paths = [p for p in folder.iterdir() if p.name.startswith(PREFIX)] if folder.is_dir() else []
+    checkpoints = {int(p.name.removeprefix(PREFIX)): p for p in paths if p.name.removeprefix(PREFIX).isdecimal()}
+    return dict(sorted(checkpoints.items()))
 
 
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a checkpoint durably; tensors must be on the CPU and not change meanwhile.
+    """Write a checkpoint durably.
+
+    Args:
+        checkpoint: its tensors must be on the CPU and not be modified meanwhile.
+        path: its folder, which does not exist.
 
     Raises:
-        ReadWriteError: the disk is full or failing; what was there before is unharmed.
+        ReadWriteError: the disk is full or failing; existing checkpoints are not affected.
     """
-    with build_folder(path) as temporary:
+    with atomic_folder(path) as temporary:
         files = {}
         for name, tensors in checkpoint.tensors.items():
             files[f"{name}.safetensors"] = write_tensors(temporary / f"{name}.safetensors", tensors)
@@ -85,47 +100,45 @@ def _hash(content: Mapping[str, Any]) -> str:
 
 
 def verify_checkpoint(path: Path) -> list[str]:
-    """Compare every byte of a checkpoint with its manifest; gives the names of its files.
+    """Compare every byte of a checkpoint with its manifest; return the names of its files.
 
     Raises:
-        DamagedError: a file is missing or differs; all of them are named.
-        DataError: a newer version of mtkit wrote it.
+        DamagedError: files are missing or differ; the message lists all of them.
+        FormatError: another version of mtkit wrote it in a format that this one does not read.
     """
     manifest = path / "manifest.json"
     if not manifest.is_file():
         raise DamagedError(f"{path}: damaged: manifest.json is missing")
-    with reading(manifest):
+    with translate_read_errors(manifest):
         text = manifest.read_bytes()
     try:
         content = json.loads(text)
-        stated = content.pop("sha256")
-        is_whole = stated == _hash(content)
+        expected = content.pop("sha256")
+        is_intact = expected == _hash(content)
     except (ValueError, KeyError, AttributeError, TypeError):
-        is_whole = False
-    if not is_whole:
-        raise DamagedError(f"{path}: damaged: manifest.json is not as it was written")
-    if content["format"] > FORMAT:
-        raise DataError(
-            f"{path}: has format {content['format']}, and mtkit {__version__} reads up to {FORMAT}; it was written by "
-            f"mtkit {content['mtkit']}, which or a later one reads it; or train with --fresh"
-        )
-    faults = [fault for name, digest in content["files"].items() if (fault := _fault(path / name, digest))]
-    if faults:
-        raise DamagedError(f"{path}: damaged: {'; '.join(faults)}")
+        is_intact = False
+    if not is_intact:
+        raise DamagedError(f"{path}: damaged: manifest.json does not match its checksum")
+    if content["format"] != FORMAT:
+        reason = f"in checkpoint format {content['format']}, but mtkit {__version__} reads format {FORMAT}"
+        raise FormatError(path, content["mtkit"], reason, "train it again (--fresh, or another --run-dir)")
+    errors = [error for name, digest in content["files"].items() if (error := _file_error(path / name, digest))]
+    if errors:
+        raise DamagedError(f"{path}: damaged: {'; '.join(errors)}")
     return list(content["files"])
 
 
-def _fault(file: Path, digest: str) -> str | None:
+def _file_error(file: Path, digest: str) -> str | None:
     if not file.is_file():
         return f"{file.name} is missing"
-    return None if hash_file(file) == digest else f"{file.name} is not as it was written"
+    return None if hash_file(file) == digest else f"{file.name} does not match its checksum"
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Verify and read a checkpoint.
 
     Raises:
-        DamagedError, DataError: as `verify_checkpoint`.
+        DamagedError, FormatError: as `verify_checkpoint`.
     """
     names = [name for name in verify_checkpoint(path) if name.endswith(".safetensors")]
     tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in names}
@@ -133,61 +146,62 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The numbers of a checkpoint that was verified."""
+    """Read the JSON state of a verified checkpoint."""
     return dict(json.loads((path / "state.json").read_bytes()))
 
 
-def newest_good(folder: Path) -> tuple[Checkpoint | None, list[Damage]]:
-    """Read the newest checkpoint that is whole; damaged ones on the way are moved to `damaged-...` and reported.
+def latest_valid(folder: Path) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
+    """Read the newest intact checkpoint; damaged newer ones are moved to `damaged-...`.
 
-    None if there has never been one.
+    Returns:
+        The checkpoint, or None if there are no checkpoints at all; and the damaged ones.
 
     Raises:
-        DamagedError: there are checkpoints and all are damaged (none is moved then).
-        DataError: the newest is of a newer format.
+        DamagedError: all checkpoints are damaged; none is moved.
+        FormatError: the newest checkpoint has another format.
     """
-    damages = []
+    damaged = []
     for _, path in reversed(list_checkpoints(folder).items()):
         try:
             checkpoint = read_checkpoint(path)
         except DamagedError as error:
-            damages.append(Damage(path, str(error)))
+            damaged.append(CorruptCheckpoint(path, str(error)))
             continue
-        return checkpoint, [_set_aside(damage) for damage in damages]
-    if damages:
-        reasons = "\n".join(damage.reason for damage in damages[:8])
-        raise DamagedError(f"{reasons}\nno checkpoint is left to go on from; begin again with --fresh")
+        return checkpoint, [_quarantine(each) for each in damaged]
+    if damaged:
+        reasons = "\n".join(each.reason for each in damaged[:8])
+        raise DamagedError(f"{reasons}\nthere is no intact checkpoint to resume from; start over with --fresh")
     return None, []
 
 
-def _set_aside(damage: Damage) -> Damage:
-    aside = damage.path.with_name(DAMAGED + damage.path.name)
-    with writing(aside):
-        shutil.rmtree(aside, ignore_errors=True)
-        damage.path.rename(aside)
-    return Damage(aside, damage.reason)
+def _quarantine(damaged: CorruptCheckpoint) -> CorruptCheckpoint:
+    quarantine = damaged.path.with_name(QUARANTINE_PREFIX + damaged.path.name)
+    with translate_write_errors(quarantine):
+        shutil.rmtree(quarantine, ignore_errors=True)
+        damaged.path.rename(quarantine)
+    return CorruptCheckpoint(quarantine, damaged.reason)
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Finish what a killed process began in `folder`; only for who holds the run's lock.
+def clean_up(folder: Path) -> None:
+    """Complete or undo the writes and removals that a killed process left unfinished; requires the run's lock.
 
     Raises:
-        ReadWriteError: it cannot be changed.
+        ReadWriteError: the folder cannot be changed.
     """
-    with writing(folder):
+    with translate_write_errors(folder):
         for path in list(folder.glob(f".{PREFIX}*.old")):
-            recover_folder(path.with_name(path.name[1:].removesuffix(".old")))
+            recover_interrupted_replace(path.with_name(path.name[1:].removesuffix(".old")))
         for path in [*folder.glob(f".{PREFIX}*.tmp"), *folder.glob(f".{PREFIX}*.gone")]:
             shutil.rmtree(path)
 
 
 def remove_checkpoint(path: Path) -> None:
-    """Remove a checkpoint; cut off in between, it does not look like a damaged one.
+    """Remove a checkpoint.
 
     Raises:
         ReadWriteError: it cannot be removed.
     """
-    gone = path.with_name(f".{path.name}.gone")
-    with writing(path):
+    gone = path.with_name(f".{path.name}.gone")  # killed in between, this must not leave a damaged checkpoint behind
+    with translate_write_errors(path):
         path.rename(gone)
         shutil.rmtree(gone)

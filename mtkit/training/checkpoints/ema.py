@@ -1,83 +1,69 @@
-"""TODO."""
+"""Exponential moving average (EMA) of the weights while a model trains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.training.distributed.fsdp import fill, own_part
-
-
-class AfterUpdate(Protocol):
-    """A function that training calls after every update; `name` is that of its file in a checkpoint."""
-
-    name: str
-
-    def __call__(self, model: nn.Module, update: int) -> None:
-        """Do it; `update` (1 is the first) has just been applied to the model."""
-        ...
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        """What a checkpoint must hold."""
-        ...
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from a checkpoint."""
-        ...
+from mtkit.training.distributed.fsdp import copy_into_shard, local_shard
 
 
 @dataclass(frozen=True, kw_only=True)
-class MovingAverageConfig:
-    """Exponential moving average of the weights (see MovingAverage); validation and the final model use it."""
+class EMAConfig:
+    """Exponential moving average of the weights; validation and the final model use it."""
 
-    decay: Annotated[float, Field(gt=0, lt=1)] = 0.998  # a memory of 500 updates: the last eighth of 4,000
-    every: Annotated[int, Field(gt=0)] = 4  # updates between two looks; one at each update costs 3% of the time
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.998  # a horizon of 500 updates, an eighth of 4,000
+    update_every: Annotated[int, Field(gt=0)] = 4  # updates; averaging at every update costs 3% of the time
 
-    def build(self, model: nn.Module) -> MovingAverage:
-        """The average, beginning at the model's present weights."""
-        return MovingAverage(model, decay=self.decay, every=self.every)
+    def build(self, model: nn.Module) -> ExponentialMovingAverage:
+        """Build the average, starting from the model's current weights."""
+        return ExponentialMovingAverage(model, decay=self.decay, update_every=self.update_every)
 
 
-class MovingAverage:
-    """average <- d^n·average + (1 - d^n)·weights, at every n-th update: a memory of 1/(1 - d) updates.
+class ExponentialMovingAverage:
+    """EMA of a model's parameters with a horizon of 1/(1 - d) updates.
 
-    d is min(decay, (1 + u) / (10 + u)) at update u, so that the random beginning is soon forgotten.
+    average <- d^n·average + (1 - d^n)·weights at every n-th update u, with d = min(decay, (1 + u) / (10 + u)): early
+    updates have a shorter horizon, so that the random initial weights are soon forgotten.
+
+    Args:
+        model: the average starts from its weights.
+        decay: d, once the warm-up is over.
+        update_every: n.
     """
 
-    name = "average"
-
-    def __init__(self, model: nn.Module, *, decay: float, every: int = 1) -> None:
+    def __init__(self, model: nn.Module, *, decay: float, update_every: int = 1) -> None:
         self.decay = decay
-        self.every = every
+        self.update_every = update_every
         self._weights = {name: p.detach().clone() for name, p in model.named_parameters()}
 
     @torch.no_grad()
-    def __call__(self, model: nn.Module, update: int) -> None:
-        """Take the weights of this update in, if it is one of those looked at."""
-        if update % self.every:
+    def update_from(self, model: nn.Module, update: int) -> None:
+        """Include the model's weights after an update (1 is the first), if it is one of every `update_every`."""
+        if update % self.update_every:
             return
-        share = 1.0 - min(self.decay, (1 + update) / (10 + update)) ** self.every
-        weights = [own_part(p.detach()) for _, p in model.named_parameters()]
-        torch._foreach_lerp_([own_part(weight) for weight in self._weights.values()], weights, share)
+        share = 1.0 - min(self.decay, (1 + update) / (10 + update)) ** self.update_every
+        weights = [local_shard(p.detach()) for _, p in model.named_parameters()]
+        torch._foreach_lerp_([local_shard(weight) for weight in self._weights.values()], weights, share)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """The averages by parameter name."""
+        """Return the averages by parameter name."""
         return self._weights
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the averages from a checkpoint."""
         for name, weight in self._weights.items():
-            fill(weight, tensors[name])
+            copy_into_shard(weight, tensors[name])
 
     @contextmanager
-    def in_place(self, model: nn.Module) -> Iterator[None]:
-        """Within the block the model has the averaged weights."""
+    def swapped_in(self, model: nn.Module) -> Iterator[None]:
+        """Give the model the averaged weights within the block."""
         self._swap(model)
         try:
             yield
@@ -86,9 +72,9 @@ class MovingAverage:
 
     @torch.no_grad()
     def _swap(self, model: nn.Module) -> None:
-        """By value: a sharded weight, and one that others remember, must stay where it is."""
+        """Exchange values, not tensors: the optimiser and FSDP hold references to the parameters."""
         for name, parameter in model.named_parameters():
-            weight, average = own_part(parameter.detach()), own_part(self._weights[name])
+            weight, average = local_shard(parameter.detach()), local_shard(self._weights[name])
             before = weight.clone()
             weight.copy_(average)
             average.copy_(before)

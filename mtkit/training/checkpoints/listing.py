@@ -1,4 +1,4 @@
-"""What checkpoints a run has, and whether each is whole."""
+"""Checkpoints of a run with their size, validity and validation rank."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.errors import DamagedError, MissingInputError
-from mtkit.training.checkpoints.checkpoint import DAMAGED, list_checkpoints, read_state, verify_checkpoint
+from mtkit.training.checkpoints.checkpoint import QUARANTINE_PREFIX, list_checkpoints, read_state, verify_checkpoint
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class CheckpointInfo:
     """One checkpoint.
 
     Attributes:
         path: its folder.
-        update: how many updates had been applied; None for one that was set aside as damaged.
-        size: bytes on the disk.
-        fault: why it cannot be used, None if it is whole.
-        rank: its place among the best validations so far, as the newest whole checkpoint knows them; 1 is the best.
+        update: number of updates applied; None for a damaged one that was moved to quarantine.
+        size: bytes on disk.
+        error: why it cannot be used; None if it is intact.
+        rank: its rank among the best validations, 1 for the best, as the newest intact checkpoint lists them; None if
+            it is not among them.
     """
 
     path: Path
     update: int | None
     size: int
-    fault: str | None
+    error: str | None
     rank: int | None = None
 
     def line(self) -> str:
-        """For a person."""
+        """Format as a line of text."""
         name = self.path.name if self.update is None else f"update {self.update:,}"
-        best = {None: "", 1: "  best"}.get(self.rank, f"  best but {(self.rank or 1) - 1}")
-        return f"{name:<16}  {self.size / 1e6:9,.1f} MB  {self.fault or 'whole'}{best}"
+        rank = {None: "", 1: "  best"}.get(self.rank, f"  number {self.rank} of the best")
+        return f"{name:<16}  {self.size / 1e6:9,.1f} MB  {self.error or 'intact'}{rank}"
 
 
-def survey(run: Path) -> list[Surveyed]:
-    """Compare every byte of a run's checkpoints with their manifests, oldest first; changes nothing.
+def inspect_checkpoints(run: Path) -> list[CheckpointInfo]:
+    """Compare every byte of a run's checkpoints with their manifests, oldest first, without changing anything.
 
     Args:
         run: a run folder, or its folder of checkpoints.
 
     Raises:
         MissingInputError: there are no checkpoints.
-        DataError: one was written by a newer mtkit.
+        DataError: a checkpoint was written by a newer mtkit.
     """
     folder = run / "checkpoints" if (run / "checkpoints").is_dir() else run
     paths = list_checkpoints(folder)
-    aside = sorted(folder.glob(f"{DAMAGED}*")) if folder.is_dir() else []
-    if not paths and not aside:
-        raise MissingInputError(f"{run}: has no checkpoints; nothing was trained there yet")
-    faults = {update: _fault(path) for update, path in paths.items()}
-    # a training that runs removes what it has no use for, meanwhile
+    quarantined = sorted(folder.glob(f"{QUARANTINE_PREFIX}*")) if folder.is_dir() else []
+    if not paths and not quarantined:
+        raise MissingInputError(f"{run}: has no checkpoints; nothing has been trained there yet")
+    errors = {update: _error(path) for update, path in paths.items()}
+    # a running training may have removed checkpoints meanwhile
     paths = {update: path for update, path in paths.items() if path.exists()}
-    whole = [path for update, path in paths.items() if faults[update] is None]
-    ranking = _ranking(whole)
-    found = [
-        Surveyed(path, update, _size(path), faults[update], ranking.index(update) + 1 if update in ranking else None)
+    best = _best_updates([path for update, path in paths.items() if errors[update] is None])
+    listed = [
+        CheckpointInfo(path, update, _size(path), errors[update], best.index(update) + 1 if update in best else None)
         for update, path in paths.items()
     ]
-    return found + [Surveyed(path, None, _size(path), "damaged, set aside") for path in aside]
+    return listed + [CheckpointInfo(path, None, _size(path), "damaged, in quarantine") for path in quarantined]
 
 
-def _fault(path: Path) -> str | None:
+def _error(path: Path) -> str | None:
     try:
         verify_checkpoint(path)
     except (DamagedError, MissingInputError) as error:
@@ -72,11 +72,11 @@ def _fault(path: Path) -> str | None:
     return None
 
 
-def _ranking(whole: Sequence[Path]) -> list[int]:
-    """The updates of the best validations, best first, as the newest of these checkpoints knows them."""
-    for path in reversed(whole):
+def _best_updates(intact: Sequence[Path]) -> list[int]:
+    """Return the updates of the best validations, best first, as the newest of these checkpoints lists them."""
+    for path in reversed(intact):
         with suppress(FileNotFoundError):
-            return [one["update"] for one in read_state(path)["progress"]["ranking"]["best"]]
+            return [one["update"] for one in read_state(path)["progress"]["best_updates"]["ranked"]]
     return []
 
 

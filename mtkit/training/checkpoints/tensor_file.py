@@ -1,7 +1,7 @@
-"""Files of tensors in the safetensors format, written in one pass that hashes as it goes.
+"""Tensor files in the safetensors format, written and hashed in one pass.
 
-The library's writer copies every tensor and holds the interpreter's lock while it writes, which stops a training loop
-for as long as its checkpoint takes; this one streams from the tensors' memory. Reading is the library's.
+The library's writer copies every tensor and holds the interpreter's lock while it writes, which would block the
+training loop until a checkpoint is written. This one streams from the tensors' memory. Reading uses the library.
 https://huggingface.co/docs/safetensors: 8 bytes of header length, a JSON header, the bytes of the tensors.
 """
 
@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.io.files import reading
+from mtkit.io.files import translate_read_errors
 
 CHUNK = 1 << 22  # bytes written and hashed at a time
 
@@ -38,9 +38,9 @@ DTYPES = {
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write the tensors (on the CPU) to a new file, not yet flushed to the disk, and give its SHA-256.
+    """Write tensors on the CPU to a new file, without flushing it to the disk, and return its SHA-256.
 
-    Equal tensors under equal names give equal bytes.
+    Equal tensors with equal names give equal bytes.
 
     Raises:
         OSError: the file cannot be written.
@@ -55,10 +55,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
     with path.open("wb") as file:
-        for piece in (memoryview(len(text).to_bytes(8, "little") + text), *(_memory(tensor) for _, tensor in ordered)):
-            for begin in range(0, len(piece), CHUNK):
-                digest.update(piece[begin : begin + CHUNK])
-                file.write(piece[begin : begin + CHUNK])
+        header_bytes = memoryview(len(text).to_bytes(8, "little") + text)
+        for content in (header_bytes, *(_memory(tensor) for _, tensor in ordered)):
+            for begin in range(0, len(content), CHUNK):
+                digest.update(content[begin : begin + CHUNK])
+                file.write(content[begin : begin + CHUNK])
     return digest.hexdigest()
 
 
@@ -68,13 +69,13 @@ def _memory(tensor: Tensor) -> memoryview:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a file of tensors into memory of our own.
+    """Read a tensor file into new memory, not a mapping of the file.
 
     Raises:
         MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
         DataError: it is not in the safetensors format.
     """
-    with reading(path):
+    with translate_read_errors(path):
         try:
             return {name: tensor.clone() for name, tensor in load_file(path).items()}
         except SafetensorError as error:

@@ -1,4 +1,4 @@
-"""Writes checkpoints behind the back of the training loop, and removes those that are no longer wanted."""
+"""Background writing of checkpoints, and removal of those that `training.keep` does not retain."""
 
 from __future__ import annotations
 
@@ -20,60 +20,68 @@ from mtkit.training.checkpoints.checkpoint import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeepConfig:
-    """Which checkpoints stay; those that the final average needs stay anyway."""
+class RetentionConfig:
+    """Checkpoints that are retained, besides those that `training.checkpoint_average` needs."""
 
     last: Annotated[int, Field(gt=0)] = 2  # two, so that damage to the newest costs little
     best: Annotated[int, Field(gt=0)] = 1  # by training.validation.metric
-    every: Annotated[int, Field(gt=0)] | None = None  # updates; multiples of it stay for ever
+    every: Annotated[int, Field(gt=0)] | None = None  # updates; multiples of it are never removed
 
 
 class CheckpointWriter:
     """One background thread that writes one checkpoint at a time.
 
-    A failure is raised by the next call of `check`, `submit` or `wait`.
+    The error of a failed write is raised by the next call of `check`, `submit` or `wait`.
+
+    Args:
+        folder: of the checkpoints.
+        should_keep: called with (update, all updates that have a checkpoint) when a newer checkpoint is submitted;
+            whether the checkpoint of `update` is retained.
     """
 
-    def __init__(self, folder: Path, *, is_wanted: Callable[[int, list[int]], bool]) -> None:
-        """`is_wanted(update, all updates)` says at the time of its call whether an older checkpoint must stay."""
+    def __init__(self, folder: Path, *, should_keep: Callable[[int, list[int]], bool]) -> None:
         self.folder = folder
-        self._is_wanted = is_wanted
+        self._should_keep = should_keep
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._running: Future[None] | None = None
 
     def submit(self, update: int, checkpoint: Checkpoint) -> bool:
-        """Begin to write; waits for the one before.
+        """Start writing a checkpoint after waiting for the previous one.
 
-        Its tensors must be copies that nobody changes. An update that is already saved is not written again; says
-        whether this one is.
+        Args:
+            update: number of updates applied.
+            checkpoint: its tensors must be copies that nothing modifies.
+
+        Returns:
+            Whether it is written; False if the update has a checkpoint already.
         """
         self.wait()
         path = checkpoint_path(self.folder, update)
         if path.exists():
             return False
         present = [*list_checkpoints(self.folder), update]
-        unwanted = [u for u in present if u < update and not self._is_wanted(u, present)]
-        self._running = self._thread.submit(self._write, checkpoint, path, unwanted)
+        unneeded = [u for u in present if u < update and not self._should_keep(u, present)]
+        self._running = self._thread.submit(self._write, checkpoint, path, unneeded)
         return True
 
-    def _write(self, checkpoint: Checkpoint, path: Path, unwanted: list[int]) -> None:
+    def _write(self, checkpoint: Checkpoint, path: Path, unneeded: list[int]) -> None:
         write_checkpoint(checkpoint, path)
-        for update in unwanted:
+        for update in unneeded:  # only after the new one is on the disk
             remove_checkpoint(checkpoint_path(self.folder, update))
 
     def check(self) -> None:
-        """Raise the failure of a write that has ended, if there was one."""
+        """Raise the error of a write that has failed."""
         if self._running is not None and self._running.done():
             self.wait()
 
     def wait(self) -> None:
-        """Wait until what was submitted is on the disk; raise its failure."""
+        """Wait until the submitted checkpoint is on the disk; raise its error."""
         running, self._running = self._running, None
         if running is not None:
             running.result()
 
     def close(self, *, wait: bool) -> None:
-        """End the thread after what it is writing; with `wait` raise its failure."""
+        """End the thread once its write is done; with `wait`, raise the write's error."""
         try:
             if wait:
                 self.wait()

@@ -1,9 +1,9 @@
-"""What decoder inputs and objectives need to know of the target vocabulary."""
+"""The protocol of decoder inputs, and the ids of the target vocabulary that they use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from torch import Tensor
 
@@ -11,33 +11,43 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
 
 
+class DecoderInputTraits:
+    """Capabilities of a decoder input's configuration; a kind overrides those that differ."""
+
+    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
+
+    def ratio_at(self, update: int) -> float | None:
+        """Teacher forcing ratio at an update (1 is the first), for the log; None for a kind without a schedule."""
+        return None
+
+
 class DecoderInput(Protocol):
-    """Runs the decoder over a micro-batch, deciding what it reads."""
+    """Runs the decoder over a micro-batch and determines the tokens that it reads."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
-        """Decoder states [N, D] of the places that are scored, sentence by sentence from left to right."""
+        """Decoder states [N, D] at the positions of `loss_mask`, sentence by sentence from left to right."""
         ...
 
     def set_update(self, update: int) -> None:
-        """Hear which update is about to be computed (1 is the first)."""
+        """Set the number of the update that is computed next (1 is the first)."""
         ...
 
 
 @dataclass(frozen=True)
-class TargetPieces:
-    """Ids of the target side.
+class TargetVocabIds:
+    """Size and ids of the target vocabulary.
 
     Attributes:
-        size: V, all pieces.
-        first: of those that text consists of; they are first ... size - 1.
+        size: V, the number of tokens.
+        first_text_id: the tokens of text are first_text_id ... size - 1.
         pad: fills a batch.
-        unk: a piece that the vocabulary lacks.
-        bos: what the decoder reads first.
+        unk: replaces text that no other token covers.
+        bos: the first token that the decoder reads.
         eos: ends a sentence.
     """
 
     size: int
-    first: int
+    first_text_id: int
     pad: int
     unk: int
     bos: int

@@ -1,4 +1,4 @@
-"""A computation beside the one that learns."""
+"""Forward passes without gradient inside a forward pass with gradient."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """A block without gradient in the midst of a forward pass.
+def no_grad_uncached() -> Iterator[None]:
+    """`torch.no_grad` with autocast's weight cache turned off.
 
-    Autocast remembers weights that it has cast; older versions of torch (not 2.13) would hand those cast here, without
-    gradient, to the pass that learns. In this block nothing is remembered.
+    Autocast caches the weights that it has cast. Before torch 2.13, weights cast in a block without gradient were
+    reused by the pass with gradient, which then computed none for them.
     """
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)

@@ -1,85 +1,95 @@
-"""Scheduled sampling in whole passes of the decoder, for models that compute all positions at once."""
+"""Parallel scheduled sampling: whole passes of the decoder, for models that compute all positions at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import TargetPieces
-from mtkit.training.decoder_inputs.no_grad import aside
-from mtkit.training.decoder_inputs.scheduled_sampling import COINS, Coins
-from mtkit.training.decoder_inputs.target_tokens import Places, states
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TruthRateConfig
-from mtkit.training.decoder_inputs.token_sampler import Choice, ChoiceName, Temperature, make_choice
+from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
+from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, TruthMask
+from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
+from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
+from mtkit.training.decoder_inputs.token_sampler import SamplerName, Temperature, TokenSampler, make_sampler
 
 
 class ParallelSampling:
-    """The decoder reads the truth, or what it chose itself in a pass before.
+    """The decoder reads the true tokens, or tokens that it predicted in a preceding pass.
 
     One pass is Mihaylova & Martins 2019, sec. 3, https://arxiv.org/abs/1906.07651: the decoder reads the truth, and
-    what it chooses after each true prefix takes the truth's place where a coin says so. More passes are Duckworth et
-    al. 2019, sec. 3, https://arxiv.org/abs/1906.04331: each pass reads what the one before made; pass k leaves the
-    first k tokens as they are, so that with as many passes as tokens this is step-by-step scheduled sampling. The
-    coins are thrown once for all passes, and no gradient goes through the choices. A model that is not being trained,
-    and an update at which the probability is 1, read the truth.
+    its prediction after each true prefix replaces the true token where the truth mask is False. More passes are
+    Duckworth et al. 2019, sec. 3, https://arxiv.org/abs/1906.04331: each pass reads the tokens of the pass before;
+    pass k leaves the first k tokens unchanged, so that num_passes = number of tokens equals step-by-step scheduled
+    sampling. The truth mask is sampled once for all passes, and no gradient flows through the predictions. In eval
+    mode, and at an update with ratio 1, the decoder reads the truth.
 
     Args:
-        rate: the probability of the truth at an update, counted from 0.
-        coins: where the truth is read.
-        choice: what is read elsewhere, given the logits.
-        passes: before the one with gradient.
+        schedule: the teacher forcing ratio at an update, counted from 0.
+        truth_mask: samples the positions at which the truth is read.
+        sampler: chooses the token at the other positions, given the logits.
+        num_passes: passes before the one with gradient.
     """
 
-    def __init__(self, rate: Callable[[int], float], coins: Coins, choice: Choice, *, passes: int) -> None:
-        self.rate = rate
-        self.coins = coins
-        self.choice = choice
-        self.passes = passes
-        self.probability = rate(0)
+    def __init__(
+        self, schedule: Callable[[int], float], truth_mask: TruthMask, sampler: TokenSampler, *, num_passes: int
+    ) -> None:
+        self.schedule = schedule
+        self.truth_mask = truth_mask
+        self.sampler = sampler
+        self.num_passes = num_passes
+        self.ratio = schedule(0)
 
     def set_update(self, update: int) -> None:
-        """Take the probability of that update."""
-        self.probability = self.rate(update - 1)
+        """Set the teacher forcing ratio of that update."""
+        self.ratio = self.schedule(update - 1)
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
-        if not model.training or self.probability >= 1.0 or batch.num_sentences == 0:
-            return states(model, batch, batch.target)
-        truth = self.coins(batch.target.ids, self.probability)  # [B, T]
-        return states(model, batch, self.target(model, batch, truth))
+        if not model.training or self.ratio >= 1.0 or batch.num_sentences == 0:
+            return scored_states(model, batch, batch.target)
+        truth = self.truth_mask(batch.target.ids, self.ratio)  # [B, T]
+        return scored_states(model, batch, self.target(model, batch, truth))
 
-    @aside()
+    @no_grad_uncached()
     def target(self, model: TranslationModel, batch: Batch, truth: Tensor) -> Target:
-        """What the last pass reads, the truth where `truth` [B, T]."""
-        target, places = batch.target, Places.of(batch.target)
-        places = places.select(~places.values(truth))
-        for number in range(1, self.passes + 1):
-            places = places.select(places.ordinal >= number)
-            if not places.column.numel():
+        """The input of the last pass: the true tokens where `truth` [B, T] is True, predictions elsewhere."""
+        target, tokens = batch.target, TargetTokens.of(batch.target)
+        tokens = tokens.select(~tokens.gather(truth))
+        for number in range(1, self.num_passes + 1):
+            tokens = tokens.select(tokens.index_in_sentence >= number)
+            if not tokens.column.numel():
                 break
-            hidden = model.hidden(batch.source, target)  # [B, T, D]
-            target = places.read(target, places.apply(model, hidden, self.choice))
+            hidden = model.decode_states(batch.source, target)  # [B, T, D]
+            target = tokens.replace_in(target, tokens.map_logits(model, hidden, self.sampler))
         return target
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelSamplingConfig:
-    """The decoder at times reads what it chose in a pass before (see ParallelSampling); a pass costs a forward."""
+class ParallelSamplingConfig(DecoderInputTraits):
+    """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
+
+    passes_depend_on_data: ClassVar[bool] = True
 
     kind: Literal["parallel_sampling"] = "parallel_sampling"
-    decay: TruthRateConfig = field(default_factory=InverseSigmoidDecayConfig)
-    coin: Literal["token", "sentence"] = "token"  # thrown for each
-    choice: ChoiceName = "sample"  # what is read when the truth is not
-    temperature: Temperature = 1.0  # of sample and gumbel; below 1 is nearer to argmax
-    passes: Annotated[int, Field(gt=0)] = 1  # 1 is the two-pass method: one to choose, one to learn
+    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
+    per: Literal["token", "sentence"] = "token"  # choose between truth and prediction for each token or each sentence
+    sampler: SamplerName = "multinomial"  # choice of the predicted token
+    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
+    num_passes: Annotated[int, Field(gt=0)] = 1  # 1 is the two-pass method: one to predict, one to learn
 
-    def build(self, pieces: TargetPieces) -> ParallelSampling:
+    def ratio_at(self, update: int) -> float | None:
+        """Teacher forcing ratio at an update (1 is the first)."""
+        return self.teacher_forcing_ratio.ratio(update - 1)
+
+    def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
         """The decoder input."""
-        choice = make_choice(self.choice, self.temperature)
-        return ParallelSampling(self.decay.rate, COINS[self.coin], choice, passes=self.passes)
+        sampler = make_sampler(self.sampler, self.temperature)
+        return ParallelSampling(
+            self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler, num_passes=self.num_passes
+        )

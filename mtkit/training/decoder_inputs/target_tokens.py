@@ -1,4 +1,4 @@
-"""A micro-batch whose decoder reads other ids than the true ones."""
+"""Tokens of the decoder input that can be replaced, and predictions at their positions."""
 
 from __future__ import annotations
 
@@ -10,57 +10,66 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.chunked_loss import CHUNK
+from mtkit.training.chunked_loss import CHUNK_SIZE
 
 
 @dataclass(frozen=True)
-class Places:
-    """Target places [M] that hold a token which is not a sentence's first, sentence by sentence.
+class TargetTokens:
+    """M tokens of the decoder input, sentence by sentence; the first token of a sentence is never among them.
 
     Attributes:
-        sentence, column: where each place is.
-        before: the column of the token before it.
-        ordinal: how many tokens of the sentence are before it.
+        sentence, column: [M] the position of each token in the batch.
+        previous_column: [M] the column of the token before it; padding may lie between.
+        index_in_sentence: [M] the number of tokens of the sentence before it.
     """
 
     sentence: Tensor
     column: Tensor
-    before: Tensor
-    ordinal: Tensor
+    previous_column: Tensor
+    index_in_sentence: Tensor
 
     @classmethod
-    def of(cls, target: Target) -> Places:
-        """All of them; padding may be anywhere."""
+    def of(cls, target: Target) -> TargetTokens:
+        """All tokens except the first of each sentence; padding may be anywhere."""
         columns = torch.arange(target.ids.size(1), device=target.ids.device).expand_as(target.ids)  # [B, T]
-        last = torch.where(target.real, columns, 0).cummax(1).values  # [B, T]
-        ordinal = target.real.cumsum(1) - 1  # [B, T]
-        sentence, column = (target.real & (ordinal > 0)).nonzero(as_tuple=True)  # [M]
-        return cls(sentence, column, last[sentence, column - 1], ordinal[sentence, column])
+        last = torch.where(target.real, columns, 0).cummax(1).values  # [B, T], column of the last token so far
+        index = target.real.cumsum(1) - 1  # [B, T]
+        sentence, column = (target.real & (index > 0)).nonzero(as_tuple=True)  # [M]
+        return cls(sentence, column, last[sentence, column - 1], index[sentence, column])
 
-    def select(self, chosen: Tensor) -> Places:
-        """Those of the places where `chosen` [M] is True."""
-        return Places(self.sentence[chosen], self.column[chosen], self.before[chosen], self.ordinal[chosen])
+    def select(self, selected: Tensor) -> TargetTokens:
+        """The tokens at which `selected` [M] is True."""
+        return TargetTokens(
+            self.sentence[selected],
+            self.column[selected],
+            self.previous_column[selected],
+            self.index_in_sentence[selected],
+        )
 
-    def read(self, target: Target, ids: Tensor) -> Target:
-        """The target with `ids` [M] at these places."""
+    def replace_in(self, target: Target, ids: Tensor) -> Target:
+        """The target with these tokens replaced by `ids` [M]."""
         return replace(target, ids=target.ids.index_put((self.sentence, self.column), ids))
 
-    def values(self, of: Tensor) -> Tensor:
-        """[B, T] -> [M]."""
-        return of[self.sentence, self.column]
+    def gather(self, values: Tensor) -> Tensor:
+        """The values [B, T] at these tokens, [M]."""
+        return values[self.sentence, self.column]
 
-    def apply(
+    def map_logits(
         self, model: TranslationModel, hidden: Tensor, function: Callable[..., Tensor], *aligned: Tensor
     ) -> Tensor:
-        """`function(logits [n, V], ...)` of what a model in the states [B, T, D] expects at these places: [M].
+        """`function(logits [n, V], ...)` of the model's predictions of these tokens, [M].
 
-        Logits are there for n places at a time; `function` is given the same places of each of `aligned` [M].
+        Args:
+            model: projects states to logits, CHUNK_SIZE tokens at a time.
+            hidden: [B, T, D] decoder states.
+            function: takes the logits of n tokens, and the values of the same tokens in each of `aligned`.
+            aligned: tensors [M].
         """
-        rows = hidden[self.sentence, self.before]  # [M, D]
-        parts = zip(*(torch.split(each, CHUNK) for each in (rows, *aligned)), strict=True)
-        return torch.cat([function(model.output(part), *others) for part, *others in parts])
+        states = hidden[self.sentence, self.previous_column]  # [M, D]
+        chunks = zip(*(torch.split(each, CHUNK_SIZE) for each in (states, *aligned)), strict=True)
+        return torch.cat([function(model.output(chunk), *others) for chunk, *others in chunks])
 
 
-def states(model: TranslationModel, batch: Batch, target: Target) -> Tensor:
-    """Decoder states [N, D] of the scored places of a micro-batch that reads `target`."""
-    return model.hidden(batch.source, target)[batch.scored]
+def scored_states(model: TranslationModel, batch: Batch, target: Target) -> Tensor:
+    """Decoder states [N, D] at the positions of `loss_mask`, for a micro-batch whose decoder reads `target`."""
+    return model.decode_states(batch.source, target)[batch.loss_mask]

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Teacher forcing: the decoder reads the true tokens."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import TargetPieces
+from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
 
 
 class TeacherForcing:
-    """The decoder reads the truth. Williams & Zipser 1989."""
+    """The decoder reads the true tokens. Williams & Zipser 1989."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
-        return model.hidden(batch.source, batch.target)[batch.scored]
+        return model.decode_states(batch.source, batch.target)[batch.loss_mask]
 
     def set_update(self, update: int) -> None:
-        """Nothing changes in the course of training."""
+        """Do nothing: the input is the same at every update."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherForcingConfig:
-    """The decoder reads the truth (see TeacherForcing)."""
+class TeacherForcingConfig(DecoderInputTraits):
+    """The decoder reads the true tokens (see TeacherForcing)."""
 
     kind: Literal["teacher_forcing"] = "teacher_forcing"
 
-    def build(self, pieces: TargetPieces) -> TeacherForcing:
+    def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:
         """The decoder input."""
         return TeacherForcing()

@@ -1,6 +1,6 @@
-"""How often scheduled sampling reads the truth, as a function of the update (Bengio et al. 2015, sec. 2.4, figure 1).
+"""Schedules of the teacher forcing ratio: the probability that the decoder reads the true token.
 
-https://arxiv.org/abs/1506.03099; i counts updates from 0.
+Bengio et al. 2015, sec. 2.4, figure 1, https://arxiv.org/abs/1506.03099; i counts updates from 0.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class LinearDecayConfig:
 
     kind: Literal["linear"] = "linear"
     updates: Annotated[int, Field(gt=0)] = 3000  # until `end` is reached; most of a Multi30k training
-    end: Probability = 0.75  # the truth is never read less often than this
+    end: Probability = 0.75  # the minimum
 
-    def rate(self, i: int) -> float:
-        """The probability of the truth at update i."""
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
         return max(self.end, 1.0 - (1.0 - self.end) * i / self.updates)
 
 
@@ -32,25 +32,25 @@ class ExponentialDecayConfig:
     """k^i."""
 
     kind: Literal["exponential"] = "exponential"
-    k: Annotated[float, Field(gt=0, lt=1)] = 0.9999  # one half after 6,900 updates
+    k: Annotated[float, Field(gt=0, lt=1)] = 0.9999  # ratio 0.5 after 6,900 updates
 
-    def rate(self, i: int) -> float:
-        """The probability of the truth at update i."""
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
         return math.exp(i * math.log(self.k))
 
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSigmoidDecayConfig:
-    """k / (k + exp(i / k)): near 1 at first, one half at i = k log k."""
+    """k / (k + exp(i / k)): near 1 at first, 0.5 at i = k log k."""
 
     kind: Literal["inverse_sigmoid"] = "inverse_sigmoid"
-    k: Annotated[float, Field(ge=1)] = 600.0  # one half after 3,800 updates
+    k: Annotated[float, Field(ge=1)] = 600.0  # ratio 0.5 after 3,800 updates
 
-    def rate(self, i: int) -> float:
-        """The probability of the truth at update i."""
-        return 1.0 / (1.0 + math.exp(min(i / self.k - math.log(self.k), 700.0)))  # exp(709) is the last finite one
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
+        return 1.0 / (1.0 + math.exp(min(i / self.k - math.log(self.k), 700.0)))  # exp(710) overflows
 
 
-TruthRateConfig = Annotated[
+TeacherForcingRatioConfig = Annotated[
     LinearDecayConfig | ExponentialDecayConfig | InverseSigmoidDecayConfig, Field(discriminator="kind")
 ]

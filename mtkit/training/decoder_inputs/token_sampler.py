@@ -1,4 +1,4 @@
-"""What the decoder reads in place of the truth: a piece chosen from its own distribution."""
+"""Token samplers: the token that the decoder reads instead of the true one, chosen from its own distribution."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-Choice = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
-
-
-ChoiceName = Literal["argmax", "sample", "gumbel"]
-
-
+TokenSampler = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
+SamplerName = Literal["argmax", "multinomial", "gumbel"]
 Temperature = Annotated[float, Field(gt=0)]
 
 
-def choose_best(logits: Tensor) -> Tensor:
-    """The likeliest piece."""
-    return logits.float().argmax(-1)  # bf16 has a slow argmax
+def sample_argmax(logits: Tensor) -> Tensor:
+    """The most probable token."""
+    return logits.float().argmax(-1)  # argmax is slow in bf16
 
 
-def choose_sample(logits: Tensor) -> Tensor:
-    """A piece drawn from the model's distribution."""
+def sample_multinomial(logits: Tensor) -> Tensor:
+    """A token sampled from the model's distribution."""
     return torch.multinomial(logits.float().softmax(-1), 1).squeeze(1)
 
 
-def choose_gumbel(logits: Tensor) -> Tensor:
-    """argmax of logits + Gumbel noise: a draw from the same distribution without computing it (Maddison et al. 2014).
+def sample_gumbel(logits: Tensor) -> Tensor:
+    """Gumbel-max sampling: argmax of logits + Gumbel noise, a sample from the softmax without computing it.
 
-    https://arxiv.org/abs/1411.0030, sec. 2.
+    Maddison et al. 2014, sec. 2, https://arxiv.org/abs/1411.0030.
     """
     exponential = torch.empty_like(logits, dtype=torch.float32).exponential_()
     return (logits.float() - exponential.log()).argmax(-1)  # -log of an exponential variate is a Gumbel variate
 
 
-CHOICES: dict[ChoiceName, Choice] = {"argmax": choose_best, "sample": choose_sample, "gumbel": choose_gumbel}
+SAMPLERS: dict[SamplerName, TokenSampler] = {
+    "argmax": sample_argmax,
+    "multinomial": sample_multinomial,
+    "gumbel": sample_gumbel,
+}
 
 
-def make_choice(name: ChoiceName, temperature: float) -> Choice:
-    """The choice of that name from softmax(logits / temperature); argmax does not depend on the temperature."""
-    choose = CHOICES[name]
-    return choose if temperature == 1.0 else lambda logits: choose(logits / temperature)
+def make_sampler(name: SamplerName, temperature: float) -> TokenSampler:
+    """The sampler of that name for softmax(logits / temperature); argmax does not depend on the temperature."""
+    sample = SAMPLERS[name]
+    return sample if temperature == 1.0 else lambda logits: sample(logits / temperature)

@@ -1,6 +1,6 @@
-"""A model of which every process keeps a part (FSDP), and what its tensors need where they are read or written whole.
+"""Fully sharded data parallelism (FSDP), and functions on tensors that may be sharded.
 
-A tensor that is not sharded is its own part and is whole: the functions here serve both.
+A tensor that is not sharded is its own local shard and its own full tensor, so that callers need not distinguish.
 """
 
 from __future__ import annotations
@@ -18,71 +18,72 @@ from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.stack import Stack
 
 
-def shard(model: TranslationModel, world_size: int, *, varies: bool) -> None:
-    """Cut every weight along its first dimension; each process of the job keeps one part, and of its gradient too.
+def shard_model(model: TranslationModel, world_size: int, *, has_variable_passes: bool) -> None:
+    """Shard every weight and its gradient along the first dimension, one shard per process.
 
-    Zhao et al. 2023, https://arxiv.org/abs/2304.11277, in the second form that torch has of it. The feed-forward parts
-    of the layers, the largest there are, are gathered for their own forward and backward pass and forgotten after
-    each; all other weights are gathered for a micro-batch. Gradients come out summed over the processes.
+    Zhao et al. 2023, https://arxiv.org/abs/2304.11277, by torch's `fully_shard` (FSDP2). The feed-forward sublayers,
+    which are the largest, are gathered for their own forward and backward pass and freed after each. All other weights
+    are gathered for a whole micro-batch. Gradients are summed over the processes.
 
     Args:
-        model: whole and alike on all processes; changed in place. Its optimiser is to be made after this.
-        world_size: how many processes there are.
-        varies: whether a micro-batch decides how often it runs the layers. Processes would then wait for each other
-            for ever, so that all weights are gathered together.
+        model: identical on all processes and not sharded yet; changed in place. Build its optimiser afterwards.
+        world_size: number of processes.
+        has_variable_passes: whether the number of forward passes of a micro-batch depends on its data. Gathering is a
+            collective operation, so processes with different numbers of passes would deadlock; all weights are then
+            gathered together, once per micro-batch.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     mesh = init_device_mesh(next(model.parameters()).device.type, (world_size,))
-    for unit in [*([] if varies else _units(model)), model]:
+    for unit in [*([] if has_variable_passes else _fsdp_units(model)), model]:
         fully_shard(unit, mesh=mesh)
-        if isinstance(unit, FSDPModule):  # the class has become one, which mypy can't know
-            unit.set_gradient_divide_factor(1.0)
+        if isinstance(unit, FSDPModule):  # always; fully_shard changes the class, which mypy cannot see
+            unit.set_gradient_divide_factor(1.0)  # losses are divided by the tokens of all processes already
             unit.set_force_sum_reduction_for_comms(True)
 
 
-def _units(model: nn.Module) -> Iterator[nn.Module]:
-    """The feed-forward parts of layers, which nothing else knows of."""
+def _fsdp_units(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the feed-forward sublayers, whose weights no other module uses."""
     for stack in model.modules():
         if isinstance(stack, Stack):
             yield from (layer.feed_forward for layer in stack)  # type: ignore[misc]
 
 
 def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether other processes keep other parts of this tensor."""
+    """Return whether this process stores only a shard of the tensor."""
     return hasattr(tensor, "full_tensor")
 
 
-def own_part(tensor: Tensor) -> Tensor:
-    """The part that this process keeps, sharing its memory."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """Return this process's shard, sharing memory."""
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """The whole tensor; if it is sharded, every process must ask for it."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the full tensor; for a sharded one this is a collective operation."""
     return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
-def cut_like(given: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor cut as another of the same shape is, without asking any process; on that one's device."""
-    given = given.to(like.device)
+def shard_like(full: Tensor, like: Tensor) -> Tensor:
+    """Shard a full tensor as another of the same shape, on that one's device and without communication."""
+    full = full.to(like.device)
     if not is_sharded(like):
-        return given
+        return full
     from torch.distributed.tensor import distribute_tensor
 
-    return distribute_tensor(given, like.device_mesh, like.placements, src_data_rank=None)
+    return distribute_tensor(full, like.device_mesh, like.placements, src_data_rank=None)
 
 
 @torch.no_grad()
-def fill(tensor: Tensor, given: Tensor) -> None:
-    """Copy a whole tensor into one that may be sharded."""
-    own_part(tensor).copy_(own_part(cut_like(given, tensor)))
+def copy_into_shard(tensor: Tensor, full: Tensor) -> None:
+    """Copy a full tensor into one that may be sharded."""
+    local_shard(tensor).copy_(local_shard(shard_like(full, tensor)))
 
 
 def total_norm(tensors: Sequence[Tensor]) -> Tensor:
-    """The Euclidean norm of all of them together, of every process's parts; the same scalar on all."""
-    norm: Tensor = nn.utils.get_total_norm([own_part(tensor) for tensor in tensors])
+    """Return the Euclidean norm of all tensors together, over the shards of all processes; a scalar tensor."""
+    norm: Tensor = nn.utils.get_total_norm([local_shard(tensor) for tensor in tensors])
     sharded = next(filter(is_sharded, tensors), None)
     if sharded is None:
         return norm
@@ -91,29 +92,30 @@ def total_norm(tensors: Sequence[Tensor]) -> Tensor:
     return square.sqrt()
 
 
-class Shell:
-    """A model of the same make whose weights are there only within a block: what a sharded model is judged with.
+class UnshardedReplica:
+    """Copy of a sharded model, with full weights inside a `with` block only: the model that validation uses.
 
-    Search copies models and calls them as often as their sentences ask, which a sharded one does not survive.
+    Search copies models and runs a number of decoder steps that depends on the sentences. A sharded model supports
+    neither, since each of its passes is a collective operation.
     """
 
     def __init__(self, model: TranslationModel) -> None:
-        """Take the make of a model that is still whole."""
+        """Copy the structure of a model that is not sharded yet."""
         self._model = copy.deepcopy(model).eval()
-        self._empty()
+        self._free()
 
     @contextmanager
-    def filled(self, model: TranslationModel) -> Iterator[TranslationModel]:
-        """A block with the model's present weights, whole, and what else it was given; every process must enter it."""
+    def loaded_from(self, model: TranslationModel) -> Iterator[TranslationModel]:
+        """Provide the replica with the model's current weights and buffers; a collective operation."""
         for own, weight in zip(self._model.parameters(), model.parameters(), strict=True):
-            own.data = whole(weight.detach())
-        for kept, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # sharding leaves them whole
-            kept.copy_(buffer)
+            own.data = full_tensor(weight.detach())
+        for own_buffer, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # never sharded
+            own_buffer.copy_(buffer)
         try:
             yield self._model
         finally:
-            self._empty()
+            self._free()
 
-    def _empty(self) -> None:
+    def _free(self) -> None:
         for parameter in self._model.parameters():
             parameter.data = parameter.data.new_empty(0)

@@ -1,8 +1,8 @@
-"""What one process of a training needs of the others. Alone, every function gives back what it was given.
+"""Collective operations of the training processes. In a single process, each returns its argument.
 
-Processes are started by torchrun, which tells each its place in the environment. Gradients are added up after the
-backward pass, by the processes themselves and in one exchange for each type of number, so that the one forward door of
-the model stays the only one. Losses are divided by the tokens of all processes beforehand: the sum is what is wanted.
+torchrun starts the processes and gives each its rank in the environment. Gradients are summed after the backward pass
+by one all-reduce per dtype, not by hooks of DistributedDataParallel, so that `model(batch, objective)` stays the only
+entry point of training. They are summed, not averaged: losses were divided by the tokens of all processes before.
 """
 
 from __future__ import annotations
@@ -20,29 +20,35 @@ from torch import nn
 from mtkit.training.distributed.fsdp import is_sharded
 from mtkit.training.distributed.heartbeat import Heartbeat
 
-PATIENCE = timedelta(days=7)  # of an exchange: one process may validate or save for long; the heartbeat finds the dead
+# of a collective operation; the first process may validate or save for long, and the heartbeat finds dead processes
+COLLECTIVE_TIMEOUT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """The processes of a training; alone, this one is rank 0 of 1. Every process must call the same, in one order."""
+class ProcessGroup:
+    """The processes of a training. All methods are collective: every process calls the same ones in the same order.
+
+    Attributes:
+        rank: number of this process.
+        world_size: number of processes.
+    """
 
     rank: int = 0
     world_size: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes checkpoints and the log."""
+        """Whether this process has rank 0, which writes checkpoints and the log."""
         return self.rank == 0
 
-    def sum(self, number: int) -> int:
-        """The sum of every rank's number, on all of them."""
+    def all_reduce_sum(self, number: int) -> int:
+        """Return the sum of every rank's number."""
         if self.world_size == 1:
             return number
-        return round(sum(row[0] for row in self.gather([number])))
+        return round(sum(row[0] for row in self.all_gather([number])))
 
-    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Every rank's numbers, equally many, in the order of ranks, on all of them."""
+    def all_gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """Return every rank's numbers in the order of ranks; all ranks have the same count."""
         if self.world_size == 1:
             return [list(numbers)]
         own = torch.tensor(numbers, dtype=torch.float64, device=_device())
@@ -50,51 +56,56 @@ class Ranks:
         dist.all_gather(rows, own)
         return [row.tolist() for row in rows]
 
-    def from_first(self, numbers: Sequence[float]) -> list[float]:
-        """The numbers of rank 0, equally many, on all of them."""
-        return self.gather(numbers)[0]
+    def broadcast(self, numbers: Sequence[float]) -> list[float]:
+        """Return the numbers of rank 0; all ranks have the same count."""
+        return self.all_gather(numbers)[0]
 
-    def texts(self, text: str) -> list[str]:
-        """Every rank's text, in the order of ranks, on all of them."""
+    def all_gather_text(self, text: str) -> list[str]:
+        """Return every rank's text in the order of ranks."""
         if self.world_size == 1:
             return [text]
         content = text.encode()
-        lengths = [int(row[0]) for row in self.gather([len(content)])]
+        lengths = [int(row[0]) for row in self.all_gather([len(content)])]
         padded = content.ljust(max(1, *lengths), b" ")
         own = torch.tensor(list(padded), dtype=torch.uint8, device=_device())
         rows = [torch.empty_like(own) for _ in range(self.world_size)]
         dist.all_gather(rows, own)
         return [bytes(row[:length].tolist()).decode() for row, length in zip(rows, lengths, strict=True)]
 
-    def wait(self) -> None:
-        """Return when every rank has come here."""
-        self.gather([0.0])
+    def barrier(self) -> None:
+        """Wait until every rank has called this."""
+        self.all_gather([0.0])
 
     @torch.no_grad()
-    def add_gradients(self, model: nn.Module) -> None:
-        """Replace every gradient by the sum over ranks; one that a rank has not computed counts as zero.
+    def all_reduce_gradients(self, model: nn.Module) -> None:
+        """Replace every gradient by its sum over the ranks.
 
-        One that no rank has computed stays missing, so that the optimiser leaves that weight alone as it does in one
-        process. Those of sharded weights are such sums already.
+        A gradient that a rank did not compute counts as zero there. One that no rank computed stays None, so that the
+        optimiser skips that weight as it does in a single process. FSDP has summed the gradients of sharded weights.
         """
         if self.world_size == 1:
             return
-        by_kind: dict[torch.dtype, list[nn.Parameter]] = {}
+        by_dtype: dict[torch.dtype, list[nn.Parameter]] = {}
         for parameter in model.parameters():
             if parameter.requires_grad and not is_sharded(parameter):
-                by_kind.setdefault(parameter.dtype, []).append(parameter)
-        for parameters in by_kind.values():
-            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            there = parameters[0].new_tensor([p.grad is not None for p in parameters])
-            flat = torch.cat([*(gradient.flatten() for gradient in gradients), there])
-            dist.all_reduce(flat)
-            sizes = [*(gradient.numel() for gradient in gradients), len(parameters)]
-            *parts, counts = flat.split(sizes)  # type: ignore[no-untyped-call]
-            for parameter, gradient, part, count in zip(parameters, gradients, parts, counts.tolist(), strict=True):
-                parameter.grad = gradient.copy_(part.view_as(gradient)) if count else None
+                by_dtype.setdefault(parameter.dtype, []).append(parameter)
+        for parameters in by_dtype.values():
+            _all_reduce(parameters)
 
 
-ALONE = Ranks()
+def _all_reduce(parameters: Sequence[nn.Parameter]) -> None:
+    """Sum the gradients of parameters of one dtype in one collective operation."""
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    is_computed = parameters[0].new_tensor([p.grad is not None for p in parameters])  # summed too: ranks that have it
+    flat = torch.cat([*(gradient.flatten() for gradient in gradients), is_computed])
+    dist.all_reduce(flat)
+    sizes = [*(gradient.numel() for gradient in gradients), len(parameters)]
+    *sums, counts = flat.split(sizes)  # type: ignore[no-untyped-call]
+    for parameter, gradient, total, count in zip(parameters, gradients, sums, counts.tolist(), strict=True):
+        parameter.grad = gradient.copy_(total.view_as(gradient)) if count else None
+
+
+SINGLE_PROCESS = ProcessGroup()
 
 
 def _device() -> torch.device:
@@ -102,27 +113,27 @@ def _device() -> torch.device:
 
 
 @contextmanager
-def joined() -> Iterator[Ranks]:
-    """The processes that torchrun started, joined for as long as the block lasts; this one alone if there are none.
+def init_process_group() -> Iterator[ProcessGroup]:
+    """Provide the group of the processes that torchrun started, or the single process if there are no others.
 
-    A process that dies, stops or leaves the block by an error ends all the others, see Heartbeat.
+    When a process dies, stops or leaves the block by an exception, the other processes end, see Heartbeat.
     """
-    stated = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
-    if not stated or os.environ["WORLD_SIZE"] == "1":
-        yield ALONE
+    is_torchrun = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    if not is_torchrun or os.environ["WORLD_SIZE"] == "1":
+        yield SINGLE_PROCESS
         return
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     has_gpu = torch.cuda.is_available()
     if has_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if has_gpu else "gloo", timeout=PATIENCE)
-    beat = Heartbeat(rank, world_size)
+    dist.init_process_group("nccl" if has_gpu else "gloo", timeout=COLLECTIVE_TIMEOUT)
+    heartbeat = Heartbeat(rank, world_size)
     try:
-        yield Ranks(rank, world_size)
+        yield ProcessGroup(rank, world_size)
     except BaseException as error:
         if isinstance(error, RuntimeError) and any(word in str(error).lower() for word in ("gloo", "nccl")):
-            beat.wait_for_a_loss()  # an exchange broke off, as it does when the process at its other end is gone
-        beat.close(f"{type(error).__name__}: {error}")
+            heartbeat.wait_for_dead_rank()  # a connection breaks when the process at its other end dies; name that one
+        heartbeat.close(f"{type(error).__name__}: {error}")
         raise
-    beat.close(None)
+    heartbeat.close(None)
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Which validation was best, and whether to go on hoping."""
+"""Best validations of a training, and early stopping."""
 
 from __future__ import annotations
 
@@ -7,38 +7,43 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A validated update; `value` is lower for better."""
+class ScoredUpdate:
+    """Value of a validation (lower is better) and its update."""
 
     value: float
     update: int
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """The best validations so far, best first, and how many validations ago the best was."""
+class BestUpdates:
+    """Best validations so far.
 
-    best: tuple[Scored, ...] = ()
+    Attributes:
+        ranked: the best validations, best first.
+        since_best: number of validations since the best one.
+    """
+
+    ranked: tuple[ScoredUpdate, ...] = ()
     since_best: int = 0
 
-    def add(self, scored: Scored, *, keep: int) -> Ranking:
-        """With one more validation; of equals the earlier is better."""
-        ranked = sorted((*self.best, scored), key=lambda s: (s.value, s.update))[:keep]
+    def add(self, scored: ScoredUpdate, *, keep: int) -> BestUpdates:
+        """Include one more validation and keep the best `keep`; of equal values the earlier ranks first."""
+        ranked = sorted((*self.ranked, scored), key=lambda s: (s.value, s.update))[:keep]
         is_best = ranked[0] == scored
-        return replace(self, best=tuple(ranked), since_best=0 if is_best else self.since_best + 1)
+        return replace(self, ranked=tuple(ranked), since_best=0 if is_best else self.since_best + 1)
 
-    def without(self, update: int) -> Ranking:
-        """As if what was validated at this update were not worth keeping."""
-        return replace(self, best=tuple(scored for scored in self.best if scored.update != update))
+    def without(self, update: int) -> BestUpdates:
+        """Remove the validation of an update."""
+        return replace(self, ranked=tuple(scored for scored in self.ranked if scored.update != update))
 
-    def has(self, update: int) -> bool:
-        """Whether this update is among the best."""
+    def includes(self, update: int) -> bool:
+        """Return whether an update is among the best."""
         return update in self.updates()
 
     def updates(self) -> Sequence[int]:
-        """The updates of the best, best first."""
-        return [scored.update for scored in self.best]
+        """Return the best updates, best first."""
+        return [scored.update for scored in self.ranked]
 
-    def is_exhausted(self, patience: int | None) -> bool:
-        """Whether `patience` validations in a row brought nothing better."""
+    def should_stop(self, patience: int | None) -> bool:
+        """Return whether `patience` validations in a row brought no improvement."""
         return patience is not None and self.since_best >= patience

@@ -1,4 +1,4 @@
-"""Showing a training that another process does, or did, from its log."""
+"""Display of a running or finished training from its log, for `mtkit watch`."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MissingInputError
-from mtkit.io.files import reading
-from mtkit.io.lock import is_held
+from mtkit.io.files import translate_read_errors
+from mtkit.io.lock import is_locked
 from mtkit.training.monitoring.log import Display, parse_line
 
-SECONDS = 0.5  # between two looks at the log
+POLL_SECONDS = 0.5  # between two reads of the log
 
 
 def watch(run: Path, display: Display, *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show what was logged so far, then what is being logged, until no process works in the run folder.
+    """Display the events logged so far, then new ones until no process holds the run's lock.
 
-    Of the reports of updates that are past only the last is shown.
+    Of the past `train` events only the last is displayed.
 
     Raises:
         MissingInputError: there is no log.
     """
     path = run / "log.jsonl"
     if not path.is_file():
-        raise MissingInputError(f"{path}: no such file; {run} is no run folder, or nothing was done there yet")
-    log = _Growing(path)
+        raise MissingInputError(f"{path}: no such file; {run} is not a run folder, or nothing has been run there yet")
+    log = _LogTail(path)
     past = list(log.new())
-    reports = [number for number, record in enumerate(past) if record["event"] == "train"]
+    train_events = [number for number, record in enumerate(past) if record["event"] == "train"]
     for number, record in enumerate(past):
-        if record["event"] != "train" or number == reports[-1]:
+        if record["event"] != "train" or number == train_events[-1]:
             _show(record, display)
-    while is_held(run):
-        sleep(SECONDS)
+    while is_locked(run):
+        sleep(POLL_SECONDS)
         for record in log.new():
             _show(record, display)
-    for record in log.new():  # what was written between the last look and the end
+    for record in log.new():  # written between the last read and the release of the lock
         _show(record, display)
 
 
@@ -45,27 +45,27 @@ def _show(record: dict[str, Any], display: Display) -> None:
     display.event(record["event"], record["update"], fields)
 
 
-class _Growing:
-    """A log that is being written, and now and then replaced by a shorter one (see `Log.rewind`)."""
+class _LogTail:
+    """Incremental reader of a log that grows, and that `Log.rewind` may replace by a shorter file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._inode = 0
-        self._place = 0
+        self._offset = 0
         self._latest = 0.0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """The events since the last call; a line that is not whole yet is left for the next."""
-        with reading(self.path), self.path.open("rb") as file:
+        """Yield the events since the last call; an incomplete last line is left for the next call."""
+        with translate_read_errors(self.path), self.path.open("rb") as file:
             inode = self.path.stat().st_ino
-            is_another = inode != self._inode
-            self._inode, self._place = inode, 0 if is_another else self._place
-            file.seek(self._place)
+            is_replaced = inode != self._inode
+            self._inode, self._offset = inode, 0 if is_replaced else self._offset
+            file.seek(self._offset)
             content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._place += len(whole)
-        since = self._latest if is_another else -1.0
-        for line in whole.split(b"\n"):
+        complete = content[: content.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        since = self._latest if is_replaced else -1.0  # a rewound log repeats events that were displayed already
+        for line in complete.split(b"\n"):
             record = parse_line(line)
             if record is not None and record["time"] > since:
                 self._latest = record["time"]

@@ -1,4 +1,4 @@
-"""How large gradients and steps are, for each part of a model."""
+"""Gradient norm and relative update size of each module of a model."""
 
 from __future__ import annotations
 
@@ -10,54 +10,60 @@ from torch import Tensor, nn
 from mtkit.training.distributed.fsdp import total_norm
 
 
-class Proportions:
-    """Looks at some of the updates; nothing of the training changes, and between two looks nothing is done.
+class GradientStats:
+    """Statistics of every `log_every`-th update. They do not change the training; between two, they cost nothing.
 
     Args:
-        every: updates between two looks; 0 never looks.
+        log_every: updates between two measurements; 0 measures nothing.
     """
 
-    def __init__(self, every: int) -> None:
-        self.every = every
-        self._by_part: dict[str, tuple[Tensor, Tensor]] = {}
+    def __init__(self, log_every: int) -> None:
+        self.log_every = log_every
+        self._by_module: dict[str, tuple[Tensor, Tensor]] = {}
 
     @contextmanager
-    def measuring(self, model: nn.Module, update: int) -> Iterator[None]:
-        """A block in which a gradient, still there, is applied to the model."""
-        if not self.every or update % self.every:
+    def measure(self, model: nn.Module, update: int) -> Iterator[None]:
+        """Measure the optimiser step that runs within the block; the gradients must exist."""
+        if not self.log_every or update % self.log_every:
             yield
             return
-        parts = _parts(model)
+        modules = _parameters_by_module(model)
         gradients = {
-            part: total_norm([p.grad for p in weights if p.grad is not None]) for part, weights in parts.items()
+            module: total_norm([p.grad for p in weights if p.grad is not None]) for module, weights in modules.items()
         }
-        before = {part: [p.detach().clone() for p in weights] for part, weights in parts.items()}
+        before = {module: [p.detach().clone() for p in weights] for module, weights in modules.items()}
         yield
-        self._by_part = {
-            part: (gradients[part], total_norm(_steps(weights, before[part])) / total_norm(before[part]))
-            for part, weights in parts.items()
+        self._by_module = {
+            module: (
+                gradients[module],
+                total_norm(_weight_changes(weights, before[module])) / total_norm(before[module]),
+            )
+            for module, weights in modules.items()
         }
 
     def read(self) -> Mapping[str, object]:
-        """What the last look found, once: by part the norm of the gradient and that of the step over the weights'."""
-        found, self._by_part = self._by_part, {}
-        if not found:
+        """Return the last measurement once, then nothing.
+
+        `modules` holds, by module, `grad_norm` and `update_ratio`, the norm of the weights' change over their norm.
+        """
+        measured, self._by_module = self._by_module, {}
+        if not measured:
             return {}
-        by_part = {
-            part: {"grad_norm": float(gradient), "update_ratio": float(ratio)}
-            for part, (gradient, ratio) in found.items()
+        by_module = {
+            module: {"grad_norm": float(gradient), "update_ratio": float(ratio)}
+            for module, (gradient, ratio) in measured.items()
         }
-        return {"parts": by_part}
+        return {"modules": by_module}
 
 
-def _parts(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """The trainable parameters by the module right below the model that has them."""
-    parts: dict[str, list[nn.Parameter]] = {}
+def _parameters_by_module(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """Return the trainable parameters by the name of the model's child module that holds them."""
+    modules: dict[str, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            parts.setdefault(name.partition(".")[0], []).append(parameter)
-    return parts
+            modules.setdefault(name.partition(".")[0], []).append(parameter)
+    return modules
 
 
-def _steps(after: Sequence[nn.Parameter], before: Sequence[Tensor]) -> list[Tensor]:
+def _weight_changes(after: Sequence[nn.Parameter], before: Sequence[Tensor]) -> list[Tensor]:
     return [new.detach() - old for new, old in zip(after, before, strict=True)]

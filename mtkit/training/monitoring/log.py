@@ -1,4 +1,4 @@
-"""What training says: events, each one line of `log.jsonl` and one call of a display.
+"""Events of a run: each is a line of `log.jsonl` and a call of a display.
 
 A line is `{"time": seconds since 1970, "event": name, "update": number or null, ...fields}`. The events of training:
 
@@ -6,24 +6,25 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 |---|---|
 | begin | max_updates, precision, parameters, device |
 | resume | checkpoint |
-| measure | result: that validations can't be compared with those before |
-| train | loss, rate, grad_norm, fill, memory_gb, truth_rate, parts, the objective's extras, and times: |
-| | tokens_per_second, seconds_per_update, seconds, seconds_left |
+| metric_changed | result: a sentence; earlier validations are not comparable and were forgotten |
+| train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
+| | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, seconds_left |
 | validation | nll, perplexity, bleu, sample [src, hyp, ref], is_best, seconds |
 | checkpoint | path |
 | damaged | path, reason |
 | nonfinite | loss, grad_norm, samples, path |
-| diverged | checkpoint, rate_share |
-| out_of_memory | places: sentences × longest side to which micro-batches are cut from now on |
+| diverged | checkpoint, lr_factor |
+| out_of_memory | max_padded_tokens: sentences × longest side to which micro-batches are split from then on |
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
-`memory_gb` is the most so far, `truth_rate` that of scheduled sampling. `parts`, there with `training.log_parts`, has
-for each part of the model its `grad_norm`, after clipping, and its `update_ratio`, the norm of the step over that of
-the weights.
+`padding_efficiency` is the fraction of tokens that are not padding, `memory_gb` the peak so far, and
+`teacher_forcing_ratio` that of scheduled sampling. `modules`, logged with `training.log_gradient_norms`, has for each
+module of the model its `grad_norm` after clipping and its `update_ratio`, the norm of the weights' change over the norm
+of the weights.
 
-A resumed training repeats the updates after its checkpoint, so their lines (train, validation, checkpoint, diverged)
-are first taken out: the file always tells one story.
+A resumed training repeats the updates after its checkpoint. Their lines are removed first, so that the log has no
+update twice.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from mtkit.io.files import write_bytes, writing
+from mtkit.io.files import translate_write_errors, write_bytes
 
-# said again by a resumed training
-REPEATED = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
+# events that a resumed training repeats
+REWOUND_EVENTS = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
 
 
 class Display(Protocol):
-    """Shows events to a person."""
+    """Display of events."""
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """Show one event; fields are numbers, strings, None, or lists of these."""
+        """Display one event; fields are numbers, strings, None, or lists and mappings of these."""
         ...
 
 
 class PlainDisplay:
-    """One line an event, for a pipe or a file."""
+    """One line per event, for a pipe or a file."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """`update 500 validation nll=2.31 ...`, its sample on lines of its own; `tokenizer: RESULT` for a stage."""
-        place = "" if update is None else f"update {update} "
-        said = " ".join(f"{key}={_short(value)}" for key, value in fields.items() if _is_plain(value))
-        lines = [f"{name}: {fields['result']}" if "result" in fields else f"{place}{name} {said}".rstrip()]
+        """Print `update 500 validation nll=2.31 ...`, a sample on separate lines; `tokenizer: RESULT` of a stage."""
+        prefix = "" if update is None else f"update {update} "
+        values = " ".join(f"{key}={_short(value)}" for key, value in fields.items() if _is_plain(value))
+        lines = [f"{name}: {fields['result']}" if "result" in fields else f"{prefix}{name} {values}".rstrip()]
         if sample := fields.get("sample"):
             lines += [f"    {side}: {text}" for side, text in zip(("src", "hyp", "ref"), sample, strict=True)]
         self.stream.write("\n".join(lines) + "\n")
@@ -82,19 +83,19 @@ def _short(value: Any) -> str:
     )
 
 
-class Silent:
-    """Shows nothing."""
+class NullDisplay:
+    """Display of nothing."""
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
 
 class Log:
-    """Writes events to a file and shows them.
+    """Log file and displays of the same events.
 
     Args:
-        path: log.jsonl; made if missing, otherwise continued.
-        display: who shows the events to a person.
+        path: log.jsonl; created if missing, otherwise appended to.
+        display: displays the events.
 
     Raises:
         ReadWriteError: the file cannot be written (also by every method).
@@ -107,24 +108,24 @@ class Log:
         self._open()
 
     def _open(self) -> None:
-        with writing(self.path):
+        with translate_write_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
             if self._file.tell() and not self.path.read_bytes().endswith(b"\n"):
-                self._file.write(b"\n")  # a line that a kill tore off stays alone and is skipped by readers
+                self._file.write(b"\n")  # after a line that a killed process left incomplete, which readers skip
 
     def event(self, name: str, update: int | None = None, **fields: Any) -> None:
-        """Write and show one event; a number that is not finite is written as null."""
+        """Write and display one event; a number that is not finite is written as null."""
         record = {"time": round(time.time(), 3), "event": name, "update": update, **fields}
-        with writing(self.path):
+        with translate_write_errors(self.path):
             self._file.write(json.dumps(_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n")
             self._file.flush()
         for display in (self.display, *self._others):
             display.event(name, update, fields)
 
     @contextmanager
-    def shown_to(self, display: Display) -> Iterator[None]:
-        """A block whose events are shown to one more."""
+    def with_display(self, display: Display) -> Iterator[None]:
+        """Display the events of the block on one more display."""
         self._others.append(display)
         try:
             yield
@@ -132,22 +133,21 @@ class Log:
             self._others.remove(display)
 
     def rewind(self, update: int, *, is_validated: bool = True) -> None:
-        """Take out what a training that goes on after `update` will say again, and lines that were torn off.
+        """Remove the events that a training resumed after `update` will repeat, and incomplete lines.
 
         Args:
-            update: the last that counts.
-            is_validated: whether its validation counts too.
+            update: the last update whose events stay.
+            is_validated: whether its validation stays too.
         """
         self._file.close()
-        kept = [
-            line for line in self.path.read_bytes().split(b"\n") if _is_kept(line, update, is_validated=is_validated)
-        ]
-        write_bytes(self.path, b"".join(line + b"\n" for line in kept))
+        lines = self.path.read_bytes().split(b"\n")
+        remaining = [line for line in lines if _remains(line, update, is_validated=is_validated)]
+        write_bytes(self.path, b"".join(line + b"\n" for line in remaining))
         self._open()
 
     def close(self) -> None:
         """Close the file."""
-        with writing(self.path):  # of a full disk, what could not be written is tried once more
+        with translate_write_errors(self.path):  # on a full disk, closing retries the failed write
             self._file.close()
 
     def __enter__(self) -> Self:
@@ -167,23 +167,23 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _is_kept(line: bytes, update: int, *, is_validated: bool) -> bool:
+def _remains(line: bytes, update: int, *, is_validated: bool) -> bool:
     record = parse_line(line)
     if record is None:
         return False
-    if record["event"] not in REPEATED or record["update"] is None:
+    if record["event"] not in REWOUND_EVENTS or record["update"] is None:
         return True
-    is_over = is_validated or record["event"] != "validation"
-    return bool(record["update"] <= update if is_over else record["update"] < update)
+    is_done = is_validated or record["event"] != "validation"
+    return bool(record["update"] <= update if is_done else record["update"] < update)
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """One event, or None for a line that is empty, torn or not one of ours."""
+    """Parse one event; None for a line that is empty, incomplete or not an event."""
     try:
         record = json.loads(line)
     except ValueError:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return None
-    is_ours = isinstance(record.get("update", ""), int | None) and isinstance(record.get("time"), int | float)
-    return record if is_ours else None
+    is_event = isinstance(record.get("update", ""), int | None) and isinstance(record.get("time"), int | float)
+    return record if is_event else None

@@ -1,4 +1,4 @@
-"""Time and sums since the last line of the log; nothing waits for the device before it is read."""
+"""Losses, throughput and time since the last log line, accumulated without waiting for the device."""
 
 from __future__ import annotations
 
@@ -11,38 +11,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.corpus.order.loader import Update
+from mtkit.corpus.order.loader import UpdateData
 from mtkit.models.interface import Losses
 
 
 class Stopwatch:
-    """Counts the seconds of training, those of validation and saving left out."""
+    """Seconds since its creation, except paused ones.
+
+    Args:
+        seconds: initial value.
+    """
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self._begin = time.perf_counter() - seconds
+        self._start = time.perf_counter() - seconds
 
     @property
     def seconds(self) -> float:
-        """Counted so far."""
-        return time.perf_counter() - self._begin
+        """Seconds counted so far."""
+        return time.perf_counter() - self._start
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A block that is not counted."""
+        """Do not count the time within the block."""
         before = self.seconds
         try:
             yield
         finally:
-            self._begin = time.perf_counter() - before
+            self._start = time.perf_counter() - before
 
 
-class Sums:
-    """The losses of one update, summed over its micro-batches and still on the device.
+class LossSums:
+    """Losses of one update, summed over its micro-batches and still on the device.
 
     Attributes:
         by_name: the sums.
-        tokens_by_name: scored in the micro-batches that have such a loss; layers may be left out of some.
-        tokens: scored in all.
+        tokens_by_name: scored tokens of the micro-batches that have a loss of that name; with layerdrop, a mixture of
+            experts reports its losses for some micro-batches only.
+        tokens: scored tokens of all micro-batches.
     """
 
     def __init__(self) -> None:
@@ -51,7 +56,7 @@ class Sums:
         self.tokens = 0
 
     def add(self, losses: Losses) -> None:
-        """Count one micro-batch."""
+        """Add the losses of one micro-batch."""
         for name, value in {"loss": losses.sum, **losses.extra}.items():
             value = value.detach().double()
             self.by_name[name] = self.by_name[name] + value if name in self.by_name else value
@@ -59,58 +64,58 @@ class Sums:
         self.tokens += losses.tokens
 
     def to_json(self) -> dict[str, Any]:
-        """For other ranks; waits for the device."""
+        """Convert to JSON for other ranks; waits for the device."""
         numbers = {name: float(value) for name, value in self.by_name.items()}
         return {"tokens": self.tokens, "tokens_by_name": self.tokens_by_name, "by_name": numbers}
 
-    def take(self, shares: Sequence[Mapping[str, Any]]) -> None:
-        """Become the sums over all ranks, given each one's `to_json`; not all have the same names."""
+    def merge_ranks(self, ranks: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the sums by those over all ranks, given each rank's `to_json`; ranks may have different names."""
         totals: Counter[str] = Counter()
-        for share in shares:
-            for name, value in share["by_name"].items():
+        for rank in ranks:
+            for name, value in rank["by_name"].items():
                 totals[name] += value
         self.by_name = {name: torch.tensor(total, dtype=torch.float64) for name, total in totals.items()}
-        self.tokens_by_name = sum((Counter(share["tokens_by_name"]) for share in shares), Counter())
-        self.tokens = sum(share["tokens"] for share in shares)
+        self.tokens_by_name = sum((Counter(rank["tokens_by_name"]) for rank in ranks), Counter())
+        self.tokens = sum(rank["tokens"] for rank in ranks)
 
     def mean(self) -> float:
-        """The loss per scored token; waits for the device."""
+        """Return the loss per scored token; waits for the device."""
         return float(self.by_name["loss"]) / max(self.tokens, 1) if self.by_name else 0.0
 
 
-class Meter:
-    """Adds up updates between two readings."""
+class ThroughputMeter:
+    """Losses, gradient norm and throughput of the updates since the last reset."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self.watch = watch
         self.reset()
 
     def reset(self) -> None:
-        """Begin again, now."""
-        self._begin = self.watch.seconds
+        """Restart at the present time."""
+        self._start = self.watch.seconds
         self._by_name: dict[str, Tensor] = {}
         self._tokens: Counter[str] = Counter()
         self._norm: Tensor | float = 0.0
         self._updates = self._real = self._padded = 0
 
-    def add(self, drawn: Update, sums: Sums, norm: Tensor) -> None:
-        """Count one update and the norm of its gradient."""
+    def add(self, data: UpdateData, sums: LossSums, grad_norm: Tensor) -> None:
+        """Add one update."""
         for name, value in sums.by_name.items():
             self._by_name[name] = self._by_name[name] + value if name in self._by_name else value
         self._tokens.update(sums.tokens_by_name)
-        self._norm = self._norm + norm.detach()
+        self._norm = self._norm + grad_norm.detach()
         self._updates += 1
-        self._real += drawn.src_tokens + drawn.tgt_tokens
-        self._padded += drawn.padded_tokens
+        self._real += data.src_tokens + data.tgt_tokens
+        self._padded += data.padded_tokens
 
     def read(self) -> Mapping[str, Any]:
-        """Means per scored token, the mean gradient norm, speed in real tokens of both sides, and fill."""
-        seconds = max(self.watch.seconds - self._begin, 1e-9)
+        """Return mean losses per scored token, the mean gradient norm, and throughput in real tokens of both sides."""
+        seconds = max(self.watch.seconds - self._start, 1e-9)
         means = {name: float(value) / max(self._tokens[name], 1) for name, value in self._by_name.items()}
         return {
             **means,
             "grad_norm": float(self._norm) / max(self._updates, 1),
             "tokens_per_second": round(self._real / seconds, 1),
             "seconds_per_update": round(seconds / max(self._updates, 1), 4),
-            "fill": round(self._real / max(self._padded, 1), 4),
+            "padding_efficiency": round(self._real / max(self._padded, 1), 4),
         }

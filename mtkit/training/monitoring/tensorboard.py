@@ -1,4 +1,4 @@
-"""Curves for TensorBoard, beside the log."""
+"""Event files for TensorBoard (`training.tensorboard`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from mtkit.errors import MissingExtraError
 from mtkit.training.monitoring.log import Log
 
-CURVES = frozenset({"train", "validation"})  # the events that have numbers to draw
+PLOTTED_EVENTS = frozenset({"train", "validation"})  # events with scalars
 
 
 class TensorBoard:
-    """A display that writes event files; of a resumed training the updates that are repeated are drawn once.
+    """Display that writes event files; updates that a resumed training repeats appear once.
 
     Args:
-        folder: of the event files; made if missing.
-        update: the last one that counts of what was written before.
+        folder: of the event files; created if missing.
+        update: last update of the existing event files that remains valid.
 
     Raises:
         MissingExtraError: tensorboard is not installed.
@@ -32,34 +32,34 @@ class TensorBoard:
         self._writer = SummaryWriter(folder, purge_step=update + 1)
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """Write the numbers of an event of training, those of a part under its name."""
-        if name in CURVES:
-            for key, number in numbers(name, fields):
+        """Write the scalars of a training event."""
+        if name in PLOTTED_EVENTS:
+            for key, number in scalars(name, fields):
                 self._writer.add_scalar(key, number, update)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write buffered events and close the files."""
         self._writer.close()
 
 
-def numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
-    """Every number of nested mappings, by its path."""
+def scalars(name: str, value: object) -> Iterator[tuple[str, float]]:
+    """Yield every number of nested mappings with its path, such as train/modules/encoder/grad_norm."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from numbers(f"{name}/{key}", item)
+            yield from scalars(f"{name}/{key}", item)
     elif isinstance(value, int | float):
         yield name, float(value)
 
 
 @contextmanager
-def curves(log: Log, folder: Path, update: int, *, is_wanted: bool) -> Iterator[None]:
-    """A block whose events TensorBoard is shown too, if that is wanted; arguments and errors as TensorBoard."""
-    if not is_wanted:
+def log_to_tensorboard(log: Log, folder: Path, update: int, *, enabled: bool) -> Iterator[None]:
+    """Write the events of the block for TensorBoard too, if enabled; see TensorBoard for arguments and errors."""
+    if not enabled:
         yield
         return
     board = TensorBoard(folder, update)
     try:
-        with log.shown_to(board):
+        with log.with_display(board):
             yield
     finally:
         board.close()

@@ -1,4 +1,4 @@
-"""Judging a model on all processes at once: each finds its share, and what they found is put together."""
+"""Validation on all processes: each computes a shard of the validation set, and the results are merged."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from itertools import zip_longest
 from typing import Literal, Protocol, TypeVar
 
 from mtkit.models.interface import TranslationModel
-from mtkit.training.distributed.process_group import Ranks
+from mtkit.training.distributed.process_group import ProcessGroup
 
 Metric = Literal["nll", "bleu"]
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation found.
+    """Result of a validation.
 
     Attributes:
         nll: nats per target token, without label smoothing.
-        bleu: of the decoded part of the valid set, 0 to 100; None if nothing was decoded.
+        bleu: of the decoded subset of the validation set, 0 to 100; None if nothing was decoded.
         sample: source, hypothesis and reference of one sentence, for the display; None if nothing was decoded.
     """
 
@@ -28,7 +28,7 @@ class Validation:
     sample: tuple[str, str, str] | None = None
 
     def value(self, metric: Metric) -> float:
-        """The metric as a number of which lower is better.
+        """Return the metric with the sign that makes lower values better.
 
         Raises:
             ValueError: the metric is bleu and nothing was decoded.
@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one process found.
+class ValidationShard:
+    """Result of one process.
 
     Attributes:
-        nats: the loss of each of its batches.
-        tokens: scored in them.
-        hyps: the translation of each of its sentences.
+        nats: summed loss of each of its batches.
+        tokens: scored tokens of these batches.
+        hyps: translation of each of its sentences.
     """
 
     nats: list[float]
@@ -58,20 +58,20 @@ class Share:
     hyps: list[str]
 
 
-class Validate(Protocol):
-    """Judges a model; it leaves the weights alone."""
+class ShardedValidator(Protocol):
+    """Validation of a model in two steps; it does not change the weights."""
 
-    def share(self, model: TranslationModel, update: int, ranks: Ranks) -> Share:
-        """What this process has to find; it asks nothing of the others and may be cut off by a signal."""
+    def validate_shard(self, model: TranslationModel, update: int, ranks: ProcessGroup) -> ValidationShard:
+        """Compute this process's shard without collective operations; a signal may interrupt it."""
         ...
 
-    def join(self, shares: Sequence[Share]) -> Validation:
-        """What was found, given the shares of all ranks in their order."""
+    def merge_shards(self, shards: Sequence[ValidationShard]) -> Validation:
+        """Merge the shards of all ranks, in their order."""
         ...
 
 
-def interleaved(dealt: Sequence[Sequence[T]]) -> list[T]:
-    """What was dealt out in turn, in its first order."""
-    nothing = object()
-    rounds = zip_longest(*dealt, fillvalue=nothing)
-    return [each for row in rounds for each in row if each is not nothing]  # type: ignore[misc]
+def unshard(shards: Sequence[Sequence[T]]) -> list[T]:
+    """Undo round-robin sharding: interleave the shards back into the original order."""
+    missing = object()
+    rounds = zip_longest(*shards, fillvalue=missing)
+    return [each for row in rounds for each in row if each is not missing]  # type: ignore[misc]

@@ -1,4 +1,13 @@
-"""TODO."""
+"""Training objectives: functions of (model, micro-batch) that return the loss.
+
+interface: the protocols of objectives and of the sampler of translations, and the inputs of objectives.
+cross_entropy: label-smoothed cross-entropy.
+r_drop: agreement of two forward passes with different dropout.
+unlikelihood: a penalty on tokens that would repeat earlier ones.
+minimum_risk: expected sentence-level risk over sampled translations.
+joint_lm: cross-entropy of source and target, for decoder-only models.
+masked_lm: masked language modelling, for the encoder alone.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +16,13 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
-from mtkit.training.objectives.joint_lm import SourceAndTargetConfig
-from mtkit.training.objectives.masked_lm import MaskedLanguageModelConfig
+from mtkit.training.objectives.joint_lm import JointLMConfig
+from mtkit.training.objectives.masked_lm import MaskedLMConfig
 from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
 from mtkit.training.objectives.r_drop import RDropConfig
 from mtkit.training.objectives.unlikelihood import UnlikelihoodConfig
 
 ObjectiveConfig = Annotated[
-    CrossEntropyConfig
-    | RDropConfig
-    | UnlikelihoodConfig
-    | MinimumRiskConfig
-    | SourceAndTargetConfig
-    | MaskedLanguageModelConfig,
+    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig | JointLMConfig | MaskedLMConfig,
     Field(discriminator="kind"),
 ]

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy that never holds the logits of all positions."""
+"""Label-smoothed cross-entropy, computed in chunks of positions."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropyConfig:
+class CrossEntropyConfig(ObjectiveTraits):
     """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
 
-    def build(self, parts: Parts) -> CrossEntropy:
+    def build(self, inputs: ObjectiveInputs) -> CrossEntropy:
         """The objective."""
-        return CrossEntropy(parts.decoder_input, parts.smoothing)
+        return CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
 
 class CrossEntropy:
-    """Nats of the true pieces, given what `decoder_input` lets the decoder read.
+    """Label-smoothed cross-entropy in nats of the true tokens, given the tokens that the decoder reads.
 
     Args:
-        decoder_input: gives the hidden states [N, D] of the N scored positions.
+        decoder_input: returns the decoder states [N, D] of the N positions in the loss.
         smoothing: label smoothing, 0 <= smoothing < 1; 0 gives the nll that validation reports.
     """
 
@@ -36,12 +36,12 @@ class CrossEntropy:
         self.smoothing = smoothing
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The loss summed over the scored positions."""
+        """The loss summed over the positions of `loss_mask`."""
         hidden = self.decoder_input(model, batch)  # [N, D]
-        target = batch.labels[batch.scored]  # [N]
+        target = batch.labels[batch.loss_mask]  # [N]
         weight, bias = model.output.weight, model.output.bias
         return Losses(label_smoothed_loss(hidden, weight, bias, target, smoothing=self.smoothing), target.numel())
 
     def set_update(self, update: int) -> None:
-        """Tell the decoder input, whose sampling rate may depend on it."""
+        """Pass the update on to the decoder input, whose sampling rate may depend on it."""
         self.decoder_input.set_update(update)

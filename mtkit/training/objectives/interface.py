@@ -1,56 +1,64 @@
-"""TODO."""
+"""The protocols of training objectives and of the sampler of translations, and the inputs of objectives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInput, TargetPieces
+from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
 
 RewardName = Literal["bleu", "chrf"]
 
 
+class ObjectiveTraits:
+    """Capabilities of an objective's configuration; a kind overrides those that differ."""
+
+    trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
+    predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
+    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
+
+
 class TrainingObjective(Protocol):
-    """An objective that may change in the course of training."""
+    """An objective, which may depend on the update."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The losses of one micro-batch; `sum` is what is minimised, `extra` is for the log."""
+        """The losses of one micro-batch; `sum` is minimised, `extra` is logged."""
         ...
 
     def set_update(self, update: int) -> None:
-        """Hear which update is about to be computed (1 is the first)."""
+        """Set the number of the update that is computed next (1 is the first)."""
         ...
 
 
-class Generation(Protocol):
-    """Draws translations and judges them; handed in, as training knows neither search nor text."""
+class TranslationSampler(Protocol):
+    """Samples translations and rates them; passed in, because training imports neither search nor text."""
 
     def sample(
         self, model: TranslationModel, source: Source, *, count: int, temperature: float
     ) -> list[list[list[int]]]:
-        """`count` translations of each sentence, drawn from the model: pieces without bos and eos."""
+        """`count` sampled translations of each sentence, as token ids without bos and eos."""
         ...
 
     def reward(self, name: RewardName, hyps: Sequence[Sequence[int]], ref: Sequence[int]) -> list[float]:
-        """How good each translation of a sentence is, 0 to 1; pieces without bos and eos."""
+        """The quality of each translation of a sentence, 0 to 1; token ids without bos and eos."""
         ...
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What objectives are built of, besides their own keys.
+class ObjectiveInputs:
+    """The components from which objectives are built, besides their own configuration.
 
     Attributes:
-        decoder_input: what the decoder reads.
+        decoder_input: determines the tokens that the decoder reads.
         smoothing: label smoothing, 0 <= smoothing < 1.
-        pieces: of the target side.
-        generation: draws and judges translations.
+        vocab_ids: ids of the target vocabulary.
+        translation_sampler: samples and rates translations.
     """
 
     decoder_input: DecoderInput
     smoothing: float
-    pieces: TargetPieces
-    generation: Generation
+    vocab_ids: TargetVocabIds
+    translation_sampler: TranslationSampler

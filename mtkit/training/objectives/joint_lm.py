@@ -1,9 +1,9 @@
-"""An objective for decoders that read the source as text of their own: both sides are learned."""
+"""Joint language modelling of source and target, for decoder-only models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,18 +11,18 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
 
 
-class SourceAndTarget:
-    """Nats of the true target pieces, and a share of those of the source pieces after the first.
+class JointLM:
+    """Cross-entropy of the target tokens plus `source_weight` times that of the source tokens after the first.
 
-    Gao et al. 2022, sec. 3 (https://arxiv.org/abs/2210.11807) train their decoder alone on both. The source's sum is
-    not divided by its own length: it counts as that many further tokens, each with weight `source_weight`.
+    Gao et al. 2022, sec. 3 (https://arxiv.org/abs/2210.11807), train a decoder-only model on both sides. The source
+    term is a sum too: each source token counts `source_weight` times as much as a target token.
 
     Args:
         smoothing: label smoothing of both sides.
-        source_weight: weight of a source token beside a target token.
+        source_weight: weight of a source token relative to a target token.
     """
 
     def __init__(self, smoothing: float, source_weight: float) -> None:
@@ -30,33 +30,37 @@ class SourceAndTarget:
         self.source_weight = source_weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The loss summed over both sides; its tokens are the target's, and `source_loss` is for the log.
+        """The loss summed over both sides; `tokens` counts the target only, and `source_loss` is logged.
 
         Raises:
-            ValueError: the model is not a decoder alone.
+            ValueError: the model is not decoder-only.
         """
         if not isinstance(model, DecoderOnly):
-            raise ValueError(f"source_and_target needs a decoder-only model, this is a {type(model).__name__}")
-        source, target = model.both(batch.source, batch.target)  # [B, S, D], [B, T, D]
+            raise ValueError(f"joint_lm needs a decoder-only model, this is a {type(model).__name__}")
+        source, target = model.forward_both(batch.source, batch.target)  # [B, S, D], [B, T, D]
         weight, bias = model.output.weight, model.output.bias
-        labels = batch.labels[batch.scored]  # [N]
-        loss = label_smoothed_loss(target[batch.scored], weight, bias, labels, smoothing=self.smoothing)
+        labels = batch.labels[batch.loss_mask]  # [N]
+        loss = label_smoothed_loss(target[batch.loss_mask], weight, bias, labels, smoothing=self.smoothing)
         ids, real = batch.source.ids, batch.source.real
-        known = real[:, :-1] & real[:, 1:]  # [B, S - 1], a piece and one after it
-        read = label_smoothed_loss(source[:, :-1][known], weight, bias, ids[:, 1:][known], smoothing=self.smoothing)
-        return Losses(loss + self.source_weight * read, labels.numel(), {"source_loss": read.detach()})
+        has_next = real[:, :-1] & real[:, 1:]  # [B, S - 1], a token that another one follows
+        source_loss = label_smoothed_loss(
+            source[:, :-1][has_next], weight, bias, ids[:, 1:][has_next], smoothing=self.smoothing
+        )
+        return Losses(loss + self.source_weight * source_loss, labels.numel(), {"source_loss": source_loss.detach()})
 
     def set_update(self, update: int) -> None:
-        """Nothing changes in the course of training."""
+        """Do nothing: the objective is the same at every update."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceAndTargetConfig:
-    """Cross-entropy of both sides, for a decoder-only model whose source is causal (see SourceAndTarget)."""
+class JointLMConfig(ObjectiveTraits):
+    """Cross-entropy of both sides, for a decoder-only model with source_visibility causal (see JointLM)."""
 
-    kind: Literal["source_and_target"] = "source_and_target"
-    source_weight: Annotated[float, Field(gt=0)] = 0.5  # of a source token beside a target token
+    predicts_source: ClassVar[bool] = True
 
-    def build(self, parts: Parts) -> SourceAndTarget:
+    kind: Literal["joint_lm"] = "joint_lm"
+    source_weight: Annotated[float, Field(gt=0)] = 0.5  # of a source token relative to a target token
+
+    def build(self, inputs: ObjectiveInputs) -> JointLM:
         """The objective."""
-        return SourceAndTarget(parts.smoothing, self.source_weight)
+        return JointLM(inputs.smoothing, self.source_weight)

@@ -1,23 +1,23 @@
-"""An objective for the encoder alone: the pieces that noise has hidden."""
+"""Masked language modelling: the encoder predicts the tokens that noise has masked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
 
 
-class MaskedLanguageModel:
-    """Nats of the chosen pieces, from the encoder's states at their places.
+class MaskedLM:
+    """Cross-entropy in nats of the chosen tokens, predicted from the encoder states at their positions.
 
-    Devlin et al. 2019, sec. 3.1, task 1. https://arxiv.org/abs/1810.04805 Their layer between states and projection is
-    left out: the model's own projection reads the states, so that nothing is learned that translation has no use for.
-    The decoder has no part in it and stays as it was.
+    Devlin et al. 2019, sec. 3.1, task 1. https://arxiv.org/abs/1810.04805 Their dense layer between the states and the
+    projection is omitted: the model's own output projection reads the states, so that all trained weights serve
+    translation. The decoder is not trained.
 
     Args:
         smoothing: label smoothing, 0 <= smoothing < 1.
@@ -27,32 +27,32 @@ class MaskedLanguageModel:
         self.smoothing = smoothing
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The loss summed over the scored positions; labels and source stand side by side.
+        """The loss summed over the positions of `loss_mask`; source and labels are aligned.
 
         Raises:
-            ValueError: the model has no encoder of states, or source and labels have different lengths.
+            ValueError: the model is no Transformer with an encoder, or source and labels have different lengths.
         """
         if not isinstance(model, Transformer):
-            raise ValueError(
-                f"masked_language_model needs a Transformer with an encoder, this is a {type(model).__name__}"
-            )
+            raise ValueError(f"masked_lm needs a Transformer with an encoder, this is a {type(model).__name__}")
         if batch.source.ids.shape != batch.labels.shape:
-            raise ValueError(f"{list(batch.source.ids.shape)} pieces have {list(batch.labels.shape)} labels")
-        hidden = model.encode(batch.source)[batch.scored]  # [N, D]
-        labels = batch.labels[batch.scored]  # [N]
+            raise ValueError(f"source {list(batch.source.ids.shape)} and labels {list(batch.labels.shape)} differ")
+        hidden = model.encode(batch.source)[batch.loss_mask]  # [N, D]
+        labels = batch.labels[batch.loss_mask]  # [N]
         weight, bias = model.output.weight, model.output.bias
         return Losses(label_smoothed_loss(hidden, weight, bias, labels, smoothing=self.smoothing), labels.numel())
 
     def set_update(self, update: int) -> None:
-        """Nothing changes in the course of training."""
+        """Do nothing: the objective is the same at every update."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedLanguageModelConfig:
-    """Learn the encoder from masked text (see MaskedLanguageModel); needs corpus.noise.kind masks."""
+class MaskedLMConfig(ObjectiveTraits):
+    """Train the encoder on masked text (see MaskedLM); needs corpus.noise.kind mlm."""
 
-    kind: Literal["masked_language_model"] = "masked_language_model"
+    trains_encoder_only: ClassVar[bool] = True
 
-    def build(self, parts: Parts) -> MaskedLanguageModel:
+    kind: Literal["masked_lm"] = "masked_lm"
+
+    def build(self, inputs: ObjectiveInputs) -> MaskedLM:
         """The objective."""
-        return MaskedLanguageModel(parts.smoothing)
+        return MaskedLM(inputs.smoothing)

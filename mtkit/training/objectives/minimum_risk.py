@@ -1,11 +1,11 @@
-"""Minimum-risk training: whole translations, drawn from the model, judged by a score."""
+"""Minimum-risk training: the expected risk of whole translations that are sampled from the model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -13,137 +13,141 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.chunked_loss import in_chunks, log_probs
-from mtkit.training.decoder_inputs.interface import TargetPieces
-from mtkit.training.decoder_inputs.no_grad import aside
+from mtkit.training.chunked_loss import apply_chunked, log_probs
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
+from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import Generation, Parts, RewardName
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits, RewardName, TranslationSampler
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Translations of the sentences of a micro-batch.
+class SampledCandidates:
+    """M translations of the sentences of a micro-batch.
 
     Attributes:
-        pieces: of each translation, without bos and eos.
-        sentence: [M] which sentence each translates.
+        tokens: token ids of each translation, without bos and eos.
+        sentence: [M] the sentence that each one translates.
         reward: [M] 0 to 1.
     """
 
-    pieces: list[list[int]]
+    tokens: list[list[int]]
     sentence: Tensor
     reward: Tensor
 
 
 class MinimumRisk:
-    """The expected loss of reward over some drawn translations. Shen et al. 2016, eq. 11-13.
+    """The expected risk (1 - reward) over sampled translations. Shen et al. 2016, eq. 11-13.
 
     sum over y of Q(y) (1 - reward(y)), Q(y) = P(y|x)^sharpness / sum over y' of P(y'|x)^sharpness, y among distinct
-    samples and the reference. It is summed over sentences, while training divides by tokens; to it is added
-    `cross_entropy` times the smoothed cross-entropy of the reference (Edunov et al. 2018, sec. 3.3, weighted sum).
+    samples and the reference. The risk is summed over sentences, although training divides by tokens. `cross_entropy`
+    times the smoothed cross-entropy of the reference is added (Edunov et al. 2018, sec. 3.3, weighted sum).
     https://arxiv.org/abs/1512.02433, https://arxiv.org/abs/1711.04956
 
     Args:
-        config: see there.
-        parts: the decoder input is that of the cross-entropy alone.
+        config: the configuration.
+        inputs: components; the decoder input is used by the cross-entropy only.
     """
 
-    def __init__(self, config: MinimumRiskConfig, parts: Parts) -> None:
+    def __init__(self, config: MinimumRiskConfig, inputs: ObjectiveInputs) -> None:
         self.config = config
-        self.pieces: TargetPieces = parts.pieces
-        self.generation: Generation = parts.generation
-        self.cross_entropy = CrossEntropy(parts.decoder_input, parts.smoothing)
+        self.vocab_ids: TargetVocabIds = inputs.vocab_ids
+        self.translation_sampler: TranslationSampler = inputs.translation_sampler
+        self.cross_entropy = CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
     def set_update(self, update: int) -> None:
-        """Tell the decoder input."""
+        """Pass the update on to the decoder input."""
         self.cross_entropy.set_update(update)
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The risk summed over sentences, as `risk` too, and the weighted cross-entropy."""
+        """The risk summed over sentences (logged as `risk`), plus the weighted cross-entropy."""
         candidates = self.candidates(model, batch)
         log_prob = self.log_probs(model, batch, candidates)  # [M]
         risk = expected_risk(log_prob, candidates, batch.num_sentences, sharpness=self.config.sharpness)
         if not self.config.cross_entropy:
-            return Losses(risk, int(batch.scored.sum()), {"risk": risk.detach()})
+            return Losses(risk, int(batch.loss_mask.sum()), {"risk": risk.detach()})
         losses = self.cross_entropy(model, batch)
         return Losses(risk + self.config.cross_entropy * losses.sum, losses.tokens, {"risk": risk.detach()})
 
-    @aside()
-    def candidates(self, model: TranslationModel, batch: Batch) -> Candidates:
-        """Distinct samples of each sentence and, if asked for, its reference."""
+    @no_grad_uncached()
+    def candidates(self, model: TranslationModel, batch: Batch) -> SampledCandidates:
+        """Distinct samples of each sentence and, with `include_reference`, its reference."""
         config, was_training = self.config, model.training
         model.eval()
         try:
-            drawn = self.generation.sample(model, batch.source, count=config.samples, temperature=config.temperature)
+            samples = self.translation_sampler.sample(
+                model, batch.source, count=config.num_samples, temperature=config.temperature
+            )
         finally:
-            model.train(was_training)  # also where memory runs out, which a training may survive
-        pieces: list[list[int]] = []
+            model.train(was_training)  # also after an out-of-memory error, which training may survive
+        tokens: list[list[int]] = []
         sentences: list[int] = []
         rewards: list[float] = []
-        for number, (labels, scored) in enumerate(zip(batch.labels, batch.scored, strict=True)):
-            ref = labels[scored].tolist()[:-1]
-            found = {tuple(hyp): list(hyp) for hyp in ([ref] if config.with_reference else []) + drawn[number]}
-            pieces += found.values()
-            sentences += [number] * len(found)
-            rewards += self.generation.reward(config.reward, list(found.values()), ref)
+        for number, (labels, loss_mask) in enumerate(zip(batch.labels, batch.loss_mask, strict=True)):
+            ref = labels[loss_mask].tolist()[:-1]
+            distinct = {tuple(hyp): list(hyp) for hyp in ([ref] if config.include_reference else []) + samples[number]}
+            tokens += distinct.values()
+            sentences += [number] * len(distinct)
+            rewards += self.translation_sampler.reward(config.reward, list(distinct.values()), ref)
         device = batch.labels.device
-        return Candidates(pieces, torch.tensor(sentences, device=device), torch.tensor(rewards, device=device))
+        return SampledCandidates(tokens, torch.tensor(sentences, device=device), torch.tensor(rewards, device=device))
 
-    def log_probs(self, model: TranslationModel, batch: Batch, candidates: Candidates) -> Tensor:
-        """log P(y|x) of each candidate with its end, [M]."""
-        target, labels = self._collate(candidates.pieces, batch.labels.device)
-        hidden = model.hidden(batch.source.select(candidates.sentence), target)[target.real]  # [N, D]
-        parts = in_chunks(partial(_log_prob, model), hidden, labels[target.real])
-        of_piece = torch.cat(parts)  # [N]
-        row = target.real.nonzero()[:, 0]  # [N]
-        return of_piece.new_zeros(len(candidates.pieces)).index_add(0, row, of_piece)
+    def log_probs(self, model: TranslationModel, batch: Batch, candidates: SampledCandidates) -> Tensor:
+        """log P(y|x) of each candidate including eos, [M]."""
+        target, labels = self._collate(candidates.tokens, batch.labels.device)
+        hidden = model.decode_states(batch.source.select(candidates.sentence), target)[target.real]  # [N, D]
+        chunks = apply_chunked(partial(_token_log_probs, model), hidden, labels[target.real])
+        token_log_probs = torch.cat(chunks)  # [N]
+        candidate = target.real.nonzero()[:, 0]  # [N]
+        return token_log_probs.new_zeros(len(candidates.tokens)).index_add(0, candidate, token_log_probs)
 
-    def _collate(self, pieces: Sequence[Sequence[int]], device: torch.device) -> tuple[Target, Tensor]:
-        """What the decoder reads, and labels [M, T]."""
-        lengths = torch.tensor([len(each) + 1 for each in pieces], device=device)  # [M]
-        longest = int(lengths.max())
-        pad, bos, eos = self.pieces.pad, self.pieces.bos, self.pieces.eos
-        rows = [[bos, *each, eos] + [pad] * (longest - 1 - len(each)) for each in pieces]
+    def _collate(self, tokens: Sequence[Sequence[int]], device: torch.device) -> tuple[Target, Tensor]:
+        """The decoder input and the labels [M, T] of translations."""
+        lengths = torch.tensor([len(each) + 1 for each in tokens], device=device)  # [M]
+        max_length = int(lengths.max())
+        pad, bos, eos = self.vocab_ids.pad, self.vocab_ids.bos, self.vocab_ids.eos
+        rows = [[bos, *each, eos] + [pad] * (max_length - 1 - len(each)) for each in tokens]
         ids = torch.tensor(rows, device=device)  # [M, T + 1]
-        pos = torch.arange(longest, device=device).expand(len(pieces), -1)
+        pos = torch.arange(max_length, device=device).expand(len(tokens), -1)
         real = pos < lengths.unsqueeze(1)
         return Target(ids=torch.where(real, ids[:, :-1], pad), real=real, pos=pos), ids[:, 1:]
 
 
-def _log_prob(model: TranslationModel, hidden: Tensor, target: Tensor) -> Tensor:
+def _token_log_probs(model: TranslationModel, hidden: Tensor, target: Tensor) -> Tensor:
     return log_probs(model.output, hidden).gather(1, target.unsqueeze(1)).squeeze(1)  # [n]
 
 
-def expected_risk(log_prob: Tensor, candidates: Candidates, num_sentences: int, *, sharpness: float) -> Tensor:
-    """Summed over sentences: the mean of 1 - reward over a sentence's candidates, by their renormalised probabilities.
+def expected_risk(log_prob: Tensor, candidates: SampledCandidates, num_sentences: int, *, sharpness: float) -> Tensor:
+    """The mean of 1 - reward over each sentence's candidates, weighted by Q (see MinimumRisk), summed over sentences.
 
-    log_prob [M] may carry gradient.
+    log_prob [M] may require gradient.
     """
     sentence = candidates.sentence
     scaled = sharpness * log_prob  # [M]
-    top = scaled.detach().new_full((num_sentences,), float("-inf"))
-    top = top.scatter_reduce(0, sentence, scaled.detach(), "amax")  # [B]
-    weight = (scaled - top[sentence]).exp()  # [M]
+    max_scaled = scaled.detach().new_full((num_sentences,), float("-inf"))
+    max_scaled = max_scaled.scatter_reduce(0, sentence, scaled.detach(), "amax")  # [B]
+    weight = (scaled - max_scaled[sentence]).exp()  # [M]
     total = weight.new_zeros(num_sentences).index_add(0, sentence, weight)  # [B]
     return (weight / total[sentence] * (1 - candidates.reward.to(weight.dtype))).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinimumRiskConfig:
-    """Whole translations, drawn from the model and judged by a score (see MinimumRisk).
+class MinimumRiskConfig(ObjectiveTraits):
+    """Expected risk over translations sampled from the model (see MinimumRisk).
 
-    For fine-tuning (`training.init_from`): samples of an untrained model teach nothing. Memory and time grow with the
-    number of samples, so `training.batch_tokens` should be divided by about that.
+    For fine-tuning (`training.init_from`): samples of an untrained model are of no use. Memory and time are
+    proportional to `num_samples`, so `training.batch_tokens` should be divided by about that.
     """
 
-    kind: Literal["minimum_risk"] = "minimum_risk"
-    reward: RewardName = "bleu"  # of a sentence: BLEU smoothed by adding one, or chrF
-    samples: Annotated[int, Field(gt=1)] = 8  # drawn for each sentence; the paper has 100, most gain comes by 10
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # of drawing
-    sharpness: Annotated[float, Field(gt=0)] = 0.005  # the paper's alpha, sec. 4.1: close to uniform
-    with_reference: bool = True  # as a candidate, as in the paper
-    cross_entropy: Annotated[float, Field(ge=0)] = 0.3  # added; keeps the model fluent, 0 is the paper
+    passes_depend_on_data: ClassVar[bool] = True
 
-    def build(self, parts: Parts) -> MinimumRisk:
+    kind: Literal["minimum_risk"] = "minimum_risk"
+    reward: RewardName = "bleu"  # per sentence: BLEU with add-one smoothing, or chrF
+    num_samples: Annotated[int, Field(gt=1)] = 8  # per sentence; the paper has 100, most of the gain comes by 10
+    temperature: Annotated[float, Field(gt=0)] = 1.0  # of sampling
+    sharpness: Annotated[float, Field(gt=0)] = 0.005  # the paper's alpha, sec. 4.1: close to uniform
+    include_reference: bool = True  # as a candidate, as in the paper
+    cross_entropy: Annotated[float, Field(ge=0)] = 0.3  # weight of the added term, for fluency; the paper has 0
+
+    def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
         """The objective."""
-        return MinimumRisk(self, parts)
+        return MinimumRisk(self, inputs)

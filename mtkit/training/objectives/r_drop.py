@@ -1,4 +1,4 @@
-"""Regularised dropout: two passes with other dropout masks must agree."""
+"""R-Drop (regularised dropout): two forward passes with different dropout masks must agree."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.chunked_loss import in_chunks, log_probs
+from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
 
 
 class RDrop:
-    """Half the loss of Liang et al. 2021, eq. 4: the mean cross-entropy of two passes, and what divides them.
+    """Half the loss of Liang et al. 2021, eq. 4: the mean cross-entropy of two passes, and their divergence.
 
-    ½ (CE1 + CE2) + weight/4 (KL(P1 || P2) + KL(P2 || P1)), where the paper has the sums; half of it, so that the loss
-    of a token compares with that of other objectives. https://arxiv.org/abs/2106.14448
+    ½ (CE1 + CE2) + weight/4 (KL(P1 || P2) + KL(P2 || P1)). The paper has sums; half of them makes the loss per token
+    comparable with that of other objectives. https://arxiv.org/abs/2106.14448
 
     Args:
-        decoder_input: what the decoder reads, in each pass anew.
+        decoder_input: determines the tokens that the decoder reads, separately in each pass.
         smoothing: label smoothing of the cross-entropy.
         weight: the paper's alpha.
     """
@@ -35,33 +35,33 @@ class RDrop:
         self.weight = weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The loss summed over the scored positions, and the weighted divergence in it as `kl`."""
-        target = batch.labels[batch.scored]  # [N]
+        """The loss summed over the positions of `loss_mask`; its weighted divergence is logged as `kl`."""
+        target = batch.labels[batch.loss_mask]  # [N]
         first, second = (self.decoder_input(model, batch) for _ in range(2))  # [N, D]
-        both = torch.stack(in_chunks(partial(self._terms, model), first, second, target)).sum(0)  # [2]
-        return Losses(both.sum(), target.numel(), {"kl": both[1].detach()})
+        terms = torch.stack(apply_chunked(partial(self._terms, model), first, second, target)).sum(0)  # [2]
+        return Losses(terms.sum(), target.numel(), {"kl": terms[1].detach()})
 
     def set_update(self, update: int) -> None:
-        """Tell the decoder input."""
+        """Pass the update on to the decoder input."""
         self.decoder_input.set_update(update)
 
     def _terms(self, model: TranslationModel, first: Tensor, second: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy and weighted divergence of n positions, [2]."""
         p, q = log_probs(model.output, first), log_probs(model.output, second)  # [n, V]
         mean = (p + q) / 2
-        right = mean.gather(1, target.unsqueeze(1)).sum()
-        cross_entropy = -(1 - self.smoothing) * right - self.smoothing / mean.size(1) * mean.sum()
-        both_ways = ((p.exp() - q.exp()) * (p - q)).sum()  # KL(P1 || P2) + KL(P2 || P1)
-        return torch.stack([cross_entropy, self.weight / 4 * both_ways])
+        target_log_prob = mean.gather(1, target.unsqueeze(1)).sum()
+        cross_entropy = -(1 - self.smoothing) * target_log_prob - self.smoothing / mean.size(1) * mean.sum()
+        symmetric_kl = ((p.exp() - q.exp()) * (p - q)).sum()  # KL(P1 || P2) + KL(P2 || P1)
+        return torch.stack([cross_entropy, self.weight / 4 * symmetric_kl])
 
 
 @dataclass(frozen=True, kw_only=True)
-class RDropConfig:
-    """Two passes with other dropout masks must agree (see RDrop); takes twice the time of cross-entropy."""
+class RDropConfig(ObjectiveTraits):
+    """Two passes with different dropout masks must agree (see RDrop); takes twice the time of cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"
     weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
 
-    def build(self, parts: Parts) -> RDrop:
+    def build(self, inputs: ObjectiveInputs) -> RDrop:
         """The objective."""
-        return RDrop(parts.decoder_input, parts.smoothing, self.weight)
+        return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)

@@ -1,4 +1,4 @@
-"""Unlikelihood training: what was said already must become less likely."""
+"""Unlikelihood training: tokens that occurred earlier in the sentence become less likely."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.chunked_loss import in_chunks, log_probs
+from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import Parts
+from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
 
-LEAST = 1e-5  # of 1 - p, so that its logarithm is finite (the authors' code does the same)
+MIN_COMPLEMENT = 1e-5  # lower limit of 1 - p, so that its logarithm is finite (as in the authors' code)
 
 
 class Unlikelihood:
-    """Cross-entropy plus weight times -log(1 - p(c)) of every piece c that the sentence had before, the true one apart.
+    """Cross-entropy plus weight times -log(1 - p(c)) of every earlier token c of the sentence, except the true one.
 
     Welleck et al. 2020, eq. 2 and 5 (token level). https://arxiv.org/abs/1908.04319
 
     Args:
-        decoder_input: what the decoder reads.
+        decoder_input: determines the tokens that the decoder reads.
         smoothing: label smoothing of the cross-entropy.
         weight: the paper's alpha.
     """
@@ -36,39 +36,41 @@ class Unlikelihood:
         self.weight = weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The loss summed over the scored positions, and the weighted second term in it as `unlikelihood`."""
+        """The loss summed over the positions of `loss_mask`; its second term is logged as `unlikelihood`."""
         hidden = self.decoder_input(model, batch)  # [N, D]
-        sentence, column = batch.scored.nonzero(as_tuple=True)  # [N]
+        sentence, column = batch.loss_mask.nonzero(as_tuple=True)  # [N]
         target, labels = batch.labels[sentence, column], batch.labels[sentence]  # [N], [N, T]
         columns = torch.arange(labels.size(1), device=labels.device)
-        earlier = batch.scored[sentence] & (columns < column.unsqueeze(1))  # [N, T]
-        both = torch.stack(in_chunks(partial(self._terms, model), hidden, target, labels, earlier)).sum(0)  # [2]
-        return Losses(both.sum(), target.numel(), {"unlikelihood": both[1].detach()})
+        is_earlier = batch.loss_mask[sentence] & (columns < column.unsqueeze(1))  # [N, T]
+        terms = torch.stack(apply_chunked(partial(self._terms, model), hidden, target, labels, is_earlier)).sum(
+            0
+        )  # [2]
+        return Losses(terms.sum(), target.numel(), {"unlikelihood": terms[1].detach()})
 
     def set_update(self, update: int) -> None:
-        """Tell the decoder input."""
+        """Pass the update on to the decoder input."""
         self.decoder_input.set_update(update)
 
     def _terms(
-        self, model: TranslationModel, hidden: Tensor, target: Tensor, labels: Tensor, earlier: Tensor
+        self, model: TranslationModel, hidden: Tensor, target: Tensor, labels: Tensor, is_earlier: Tensor
     ) -> Tensor:
-        """Cross-entropy and weighted unlikelihood of n positions, [2]; labels and whether each is earlier [n, T]."""
-        found = log_probs(model.output, hidden)  # [n, V]
-        right = found.gather(1, target.unsqueeze(1)).sum()
-        cross_entropy = -(1 - self.smoothing) * right - self.smoothing / found.size(1) * found.sum()
-        said = torch.zeros_like(found).scatter_add_(1, labels, earlier.to(found.dtype))  # [n, V]
-        negative = (said > 0).scatter(1, target.unsqueeze(1), False)  # [n, V]
-        unlikely = -(1 - found[negative].exp()).clamp(min=LEAST).log().sum()
-        return torch.stack([cross_entropy, self.weight * unlikely])
+        """Cross-entropy and weighted unlikelihood of n positions, [2]; labels and is_earlier are [n, T]."""
+        log_prob = log_probs(model.output, hidden)  # [n, V]
+        target_log_prob = log_prob.gather(1, target.unsqueeze(1)).sum()
+        cross_entropy = -(1 - self.smoothing) * target_log_prob - self.smoothing / log_prob.size(1) * log_prob.sum()
+        earlier_counts = torch.zeros_like(log_prob).scatter_add_(1, labels, is_earlier.to(log_prob.dtype))  # [n, V]
+        negative = (earlier_counts > 0).scatter(1, target.unsqueeze(1), False)  # [n, V]
+        unlikelihood = -(1 - log_prob[negative].exp()).clamp(min=MIN_COMPLEMENT).log().sum()
+        return torch.stack([cross_entropy, self.weight * unlikelihood])
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnlikelihoodConfig:
-    """What was said already must become less likely (see Unlikelihood); against repetitions."""
+class UnlikelihoodConfig(ObjectiveTraits):
+    """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
 
     kind: Literal["unlikelihood"] = "unlikelihood"
     weight: Annotated[float, Field(ge=0)] = 1.0  # the paper's alpha, sec. 5
 
-    def build(self, parts: Parts) -> Unlikelihood:
+    def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
         """The objective."""
-        return Unlikelihood(parts.decoder_input, parts.smoothing, self.weight)
+        return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)

@@ -1,4 +1,13 @@
-"""TODO."""
+"""Optimisers and learning rate schedules of `training.optimiser` and `training.schedule`.
+
+torch_optimisers   Adam, AdamW and SGD; parameter groups and optimiser state, which all kinds share
+adafactor          Adafactor: factored second moments
+lion               Lion: the sign of a momentum
+muon               Muon: orthogonalised momentum for hidden matrices, AdamW for the rest
+schedule           learning rate schedules
+
+A new optimiser is a file with its Config and one line in the union below.
+"""
 
 from __future__ import annotations
 

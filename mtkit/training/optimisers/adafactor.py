@@ -1,37 +1,45 @@
-"""Adafactor: Adam's second moments of a matrix from those of its rows and columns."""
+"""Adafactor: Adam with second moments of a matrix factored into those of its rows and columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.torch_optimisers import NonNegative, Rate, decayed_groups
+from mtkit.training.optimisers.torch_optimisers import (
+    NonNegative,
+    OptimiserTraits,
+    PositiveFloat,
+    weight_decay_groups,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdafactorConfig:
-    """Adafactor (Shazeer & Stern 2018, algorithms 4 and 5), as torch has it. https://arxiv.org/abs/1804.04235.
+class AdafactorConfig(OptimiserTraits):
+    """Adafactor (Shazeer & Stern 2018, algorithms 4 and 5), torch's implementation. https://arxiv.org/abs/1804.04235.
 
-    Nearly no memory. The rate is relative: an update moves a matrix by that share of its own root mean square; the
-    schedule's rate is further bounded by 1/sqrt(update).
+    Its state is a vector per row and per column of a matrix. The learning rate is relative: an update moves a matrix by
+    that fraction of the matrix's root mean square. The schedule's rate is also bounded by 1/sqrt(update).
     """
 
+    bytes_per_weight: ClassVar[int] = 0
+    needs_whole_matrices: ClassVar[bool] = True
+
     kind: Literal["adafactor"] = "adafactor"
-    learning_rate: Rate = 1e-2  # at the schedule's peak, of a matrix's root mean square; sec. 9
-    decay: Rate = 0.8  # of second moments at update t: 1 - t^-decay; sec. 7.2
-    clip: Rate = 1.0  # of the root mean square of an update; sec. 6
-    least_scale: Rate = 1e-3  # of a matrix, so that what begins at 0 can move; eps2
-    weight_decay: NonNegative = 0.0  # times the rate, per update, of matrices
+    learning_rate: PositiveFloat = 1e-2  # at the schedule's peak, relative to a matrix's root mean square; sec. 9
+    decay_rate: PositiveFloat = 0.8  # second moments at update t decay by 1 - t^-decay_rate; sec. 7.2
+    clip_threshold: PositiveFloat = 1.0  # upper limit of the root mean square of an update; sec. 6
+    min_scale: PositiveFloat = 1e-3  # lower limit of a matrix's root mean square, so that zeros can move; eps2
+    weight_decay: NonNegative = 0.0  # of matrices, times the learning rate, per update
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser over all trainable parameters of `model`, in two groups."""
+        """Build the optimiser over all trainable parameters of `model`, in two groups."""
         return torch.optim.Adafactor(
-            decayed_groups(model, self.weight_decay, self.learning_rate),
+            weight_decay_groups(model, self.weight_decay, self.learning_rate),
             lr=self.learning_rate,
-            beta2_decay=-self.decay,
-            eps=(None, self.least_scale),
-            d=self.clip,
+            beta2_decay=-self.decay_rate,
+            eps=(None, self.min_scale),
+            d=self.clip_threshold,
         )

@@ -1,19 +1,26 @@
-"""Muon for the matrices inside of a model, AdamW for its embeddings, output and vectors."""
+"""Muon for the hidden matrices of a model, AdamW for its embeddings, output projection and vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.torch_optimisers import Beta, NonNegative, Rate, remember_rate, trainable
+from mtkit.training.optimisers.torch_optimisers import (
+    Beta,
+    NonNegative,
+    OptimiserTraits,
+    PositiveFloat,
+    trainable,
+    with_peak_lr,
+)
 
 
-class Joined(torch.optim.Optimizer):
-    """Several optimisers as one; the groups of each keep its number as `member`."""
+class CombinedOptimizer(torch.optim.Optimizer):
+    """Several optimisers as one; each parameter group stores its optimiser's number as `member`."""
 
     def __init__(self, members: Sequence[torch.optim.Optimizer]) -> None:
         groups = [{**group, "member": number} for number, one in enumerate(members) for group in one.param_groups]
@@ -21,43 +28,46 @@ class Joined(torch.optim.Optimizer):
         self._members = members
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One update by each; there is no closure."""
+        """Run one step of each member; `closure` is ignored."""
         for number, member in enumerate(self._members):
-            member.state = self.state  # one memory, which a checkpoint may have replaced
+            member.state = self.state  # shared, and set here because loading a checkpoint replaces it
             member.param_groups = [group for group in self.param_groups if group["member"] == number]
             member.step()
 
 
 @dataclass(frozen=True, kw_only=True)
-class MuonConfig:
-    """Orthogonalised momentum (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), as torch has it.
+class MuonConfig(OptimiserTraits):
+    """Orthogonalised momentum (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), torch's implementation.
 
-    Matrices inside of the model; embeddings, the output, gains and biases are AdamW's, with the same rate: updates of
-    matrices are scaled by 0.2 sqrt(larger side), which gives them AdamW's usual root mean square (Liu et al. 2025,
-    eq. 4, https://arxiv.org/abs/2502.16982).
+    It trains hidden matrices. Embeddings, output projection, gains and biases are trained by AdamW at the same learning
+    rate: updates of matrices are scaled by 0.2 sqrt(longer side), which gives them AdamW's usual root mean square (Liu
+    et al. 2025, eq. 4, https://arxiv.org/abs/2502.16982).
     """
 
+    bytes_per_weight: ClassVar[int] = 8  # AdamW's; 4 of hidden matrices
+    needs_whole_matrices: ClassVar[bool] = True
+
     kind: Literal["muon"] = "muon"
-    learning_rate: Rate = 2e-3  # at the schedule's peak
-    momentum: Beta = 0.95
-    iterations: int = 5  # of Newton-Schulz
-    beta1: Beta = 0.9  # AdamW's, as the next two
-    beta2: Beta = 0.98
-    eps: Rate = 1e-9
-    weight_decay: NonNegative = 0.01  # times the rate, per update, of all matrices
+    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; AdamW's default
+    momentum: Beta = 0.95  # the authors' choice
+    ns_steps: int = 5  # Newton-Schulz iterations; the authors' choice
+    beta1: Beta = 0.9  # of AdamW
+    beta2: Beta = 0.98  # of AdamW
+    eps: PositiveFloat = 1e-9  # of AdamW
+    weight_decay: NonNegative = 0.01  # of all matrices, times the learning rate, per update
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser over all trainable parameters of `model`."""
-        inner = {id(p) for p in inner_matrices(model)}
-        matrices = [p for p in trainable(model) if id(p) in inner]
-        rest = [p for p in trainable(model) if id(p) not in inner]
+        """Build the optimiser over all trainable parameters of `model`."""
+        hidden = {id(p) for p in hidden_matrices(model)}
+        matrices = [p for p in trainable(model) if id(p) in hidden]
+        rest = [p for p in trainable(model) if id(p) not in hidden]
         decayed = [p for p in rest if p.dim() >= 2]
         groups = [
             {"params": decayed, "weight_decay": self.weight_decay},
             {"params": [p for p in rest if p.dim() < 2], "weight_decay": 0.0},
         ]
         adamw = torch.optim.AdamW(
-            remember_rate(groups, self.learning_rate),
+            with_peak_lr(groups, self.learning_rate),
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
@@ -66,19 +76,19 @@ class MuonConfig:
         if not matrices:
             return adamw
         muon = torch.optim.Muon(
-            remember_rate([{"params": matrices}], self.learning_rate),
+            with_peak_lr([{"params": matrices}], self.learning_rate),
             lr=self.learning_rate,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
-            ns_steps=self.iterations,
+            ns_steps=self.ns_steps,
             adjust_lr_fn="match_rms_adamw",
         )
-        return Joined([muon, adamw])
+        return CombinedOptimizer([muon, adamw])
 
 
-def inner_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The weights of linear layers that no embedding shares, the one to the vocabulary (`output`) left out."""
-    outer = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of linear layers, except the output projection and those tied to an embedding."""
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name != "output"]
     weights = [weight for module in linear for weight in module.parameters(recurse=False) if weight.dim() == 2]
-    return [weight for weight in weights if id(weight) not in outer]
+    return [weight for weight in weights if id(weight) not in embeddings]

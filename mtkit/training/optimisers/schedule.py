@@ -1,6 +1,7 @@
-"""How the learning rate changes: a factor between 0 and 1 of the optimiser's peak rate, for every update.
+"""Learning rate schedules: for each update, a factor between 0 and 1 of the optimiser's peak learning rate.
 
-All but the plateau are pure functions of the update number (the first update is 1), so that resuming needs no state.
+Update 1 is the first. All schedules except the plateau are functions of the update number, so that they have no state
+to save: their configuration is the function.
 """
 
 from __future__ import annotations
@@ -9,215 +10,194 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-Updates = Annotated[int, Field(ge=0)]
+NumUpdates = Annotated[int, Field(ge=0)]
 
 
-Share = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Schedule(Protocol):
-    """What training asks of a schedule."""
+    """Learning rate schedule of a training."""
 
     def __call__(self, update: int) -> float:
-        """The factor of the peak rate at this update (1 is the first)."""
+        """Return the factor of the peak learning rate at an update (1 is the first)."""
         ...
 
-    def observe(self, value: float) -> None:
-        """Hear the value of a validation (lower is better)."""
+    def step_on_metric(self, value: float) -> None:
+        """Take the value of a validation into account; lower is better."""
         ...
 
     def state(self) -> dict[str, float]:
-        """What a checkpoint must hold."""
+        """Return the state that a checkpoint stores."""
         ...
 
     def load(self, state: Mapping[str, float]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         ...
 
 
-class Pure:
-    """A schedule that depends on the update number alone: nothing to observe, nothing to save."""
+@dataclass(frozen=True)
+class StatelessSchedule:
+    """Schedule that depends on the update number only."""
 
-    def observe(self, value: float) -> None:
-        """Validation changes nothing."""
+    config: StatelessScheduleConfig
+    max_updates: int
+
+    def __call__(self, update: int) -> float:
+        """Return `config.factor` at an update."""
+        return self.config.factor(update, self.max_updates)
+
+    def step_on_metric(self, value: float) -> None:
+        """Ignore the validation."""
 
     def state(self) -> dict[str, float]:
-        """Nothing."""
+        """Return the empty state."""
         return {}
 
     def load(self, state: Mapping[str, float]) -> None:
-        """Nothing."""
+        """Restore nothing."""
 
 
-def warm(update: int, warmup: int) -> float:
-    """The linear rise to 1 at update `warmup`; 1 from there on."""
+def warmup_factor(update: int, warmup: int) -> float:
+    """Rise linearly to 1 at update `warmup` and stay there; without warm-up, 1."""
     return min(1.0, update / warmup) if warmup else 1.0
 
 
-@dataclass(frozen=True)
-class InverseSqrt(Pure):
-    """Linear rise, then fall with the square root of the update. See `InverseSqrtConfig`."""
+class ScheduleTraits:
+    """Capabilities of a schedule's configuration; a kind overrides those that differ."""
 
-    warmup: int
-    scale: float
+    ends_at_max_updates: ClassVar[bool] = False  # another training.max_updates changes the rate of earlier updates
+    depends_on_validation: ClassVar[bool] = False  # the validations' values change the rate
 
-    def __call__(self, update: int) -> float:
-        """min(u^-0.5, u · w^-1.5) times the scale."""
-        warmup = float(max(self.warmup, 1))
-        return self.scale * min(1.0 / math.sqrt(update), update / math.pow(warmup, 1.5))
+
+class StatelessScheduleConfig(ScheduleTraits):
+    """Base of the configurations that are the schedule's function themselves."""
+
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor of the peak learning rate at an update of a training of `max_updates`."""
+        raise NotImplementedError
+
+    def build(self, max_updates: int) -> StatelessSchedule:
+        """Build the schedule of a training of `max_updates`."""
+        return StatelessSchedule(self, max_updates)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InverseSqrtConfig:
-    """Vaswani et al. 2017, eq. 3. https://arxiv.org/abs/1706.03762.
+class InverseSqrtConfig(StatelessScheduleConfig):
+    """Linear warm-up, then decay with the inverse square root of the update.
 
-    Without `d_model` the peak, at the end of the warm-up, is the optimiser's learning rate. With it the formula is the
-    paper's own and the learning rate a factor of it (1.0 in the paper).
+    min(u^-0.5, u · w^-1.5) times a scale, for update u and warm-up w. Vaswani et al. 2017, eq. 3.
+    https://arxiv.org/abs/1706.03762
+
+    Without `d_model` the scale is w^0.5, so that the rate peaks at the optimiser's learning rate. With `d_model` the
+    formula is the paper's and the learning rate is a factor of it (1.0 in the paper).
     """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    warmup: Updates = 1000
-    d_model: Annotated[int, Field(gt=0)] | None = None
+    warmup: NumUpdates = 1000  # Vaswani et al. have 4,000 of 100,000 updates
+    d_model: Annotated[int, Field(gt=0)] | None = None  # the paper's scale, d_model^-0.5
 
-    def build(self, max_updates: int) -> InverseSqrt:
-        """The schedule; its end does not matter."""
-        scale = float(max(self.warmup, 1)) ** 0.5 if self.d_model is None else float(self.d_model) ** -0.5
-        return InverseSqrt(self.warmup, scale)
-
-
-@dataclass(frozen=True)
-class Cosine(Pure):
-    """Half a cosine wave. See `CosineConfig`."""
-
-    warmup: int
-    final: float
-    max_updates: int
-
-    def __call__(self, update: int) -> float:
-        """Rise, then final + (1 - final)(1 + cos(pi·share)) / 2."""
-        if update < self.warmup:
-            return warm(update, self.warmup)
-        share = min(1.0, (update - self.warmup) / max(1, self.max_updates - self.warmup))
-        return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * share))
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor at an update; `max_updates` does not matter."""
+        warmup = float(max(self.warmup, 1))
+        scale: float = warmup**0.5 if self.d_model is None else float(self.d_model) ** -0.5
+        return scale * min(1.0 / math.sqrt(update), update / math.pow(warmup, 1.5))
 
 
 @dataclass(frozen=True, kw_only=True)
-class CosineConfig:
-    """Cosine annealing without restarts (Loshchilov & Hutter 2017, eq. 5). https://arxiv.org/abs/1608.03983."""
+class CosineConfig(StatelessScheduleConfig):
+    """Linear warm-up, then cosine annealing without restarts: final + (1 - final)(1 + cos(pi·progress)) / 2.
 
-    kind: Literal["cosine"] = "cosine"
-    warmup: Updates = 400
-    final: Share = 0.0  # share of the peak that is left at max_updates
-
-    def build(self, max_updates: int) -> Cosine:
-        """The schedule that ends at `max_updates`."""
-        return Cosine(self.warmup, self.final, max_updates)
-
-
-@dataclass(frozen=True)
-class Linear(Pure):
-    """A straight line down. See `LinearConfig`."""
-
-    warmup: int
-    final: float
-    max_updates: int
-
-    def __call__(self, update: int) -> float:
-        """Rise, then 1 down to `final`."""
-        if update < self.warmup:
-            return warm(update, self.warmup)
-        share = min(1.0, (update - self.warmup) / max(1, self.max_updates - self.warmup))
-        return 1 - (1 - self.final) * share
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearConfig:
-    """Linear rise and linear fall to `final` at max_updates: on a small corpus the best use of a known budget."""
-
-    kind: Literal["linear"] = "linear"
-    warmup: Updates = 400
-    final: Share = 0.0  # share of the peak that is left at max_updates
-
-    def build(self, max_updates: int) -> Linear:
-        """The schedule that ends at `max_updates`."""
-        return Linear(self.warmup, self.final, max_updates)
-
-
-@dataclass(frozen=True)
-class Constant(Pure):
-    """One rate. See `ConstantConfig`."""
-
-    warmup: int
-
-    def __call__(self, update: int) -> float:
-        """Rise, then 1."""
-        return warm(update, self.warmup)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstantConfig:
-    """The peak rate throughout, after an optional warm-up."""
-
-    kind: Literal["constant"] = "constant"
-    warmup: Updates = 0
-
-    def build(self, max_updates: int) -> Constant:
-        """The schedule; its end does not matter."""
-        return Constant(self.warmup)
-
-
-@dataclass(frozen=True)
-class WarmupStableDecay(Pure):
-    """A rise, a plain, a fall. See `WarmupStableDecayConfig`."""
-
-    warmup: int
-    decay: int
-    max_updates: int
-
-    def __call__(self, update: int) -> float:
-        """Rise, then 1, then 1 - sqrt(share of the decay that is over)."""
-        begin = self.max_updates - self.decay
-        if update <= begin:
-            return warm(update, self.warmup)
-        share = min(1.0, (update - begin) / self.decay)
-        return warm(update, self.warmup) * (1 - math.sqrt(share))
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmupStableDecayConfig:
-    """Warm-up, stable, decay (Hu et al. 2024, sec. 4.2), with the square-root fall of Hägele et al. 2024, eq. 2.
-
-    https://arxiv.org/abs/2404.06395, https://arxiv.org/abs/2405.18392. Any checkpoint of the plain can be continued.
+    Loshchilov & Hutter 2017, eq. 5. https://arxiv.org/abs/1608.03983
     """
 
-    kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
-    warmup: Updates = 400
-    decay: Share = 0.2  # share of max_updates that the fall takes; a fifth suffices (Hägele et al. 2024, fig. 5)
+    ends_at_max_updates: ClassVar[bool] = True
 
-    def build(self, max_updates: int) -> WarmupStableDecay:
-        """The schedule that ends at `max_updates`."""
-        return WarmupStableDecay(self.warmup, round(self.decay * max_updates), max_updates)
+    kind: Literal["cosine"] = "cosine"
+    warmup: NumUpdates = 400  # a tenth of the default max_updates
+    final: Fraction = 0.0  # fraction of the peak learning rate that is left at max_updates
+
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor at an update of a training of `max_updates`."""
+        if update < self.warmup:
+            return warmup_factor(update, self.warmup)
+        progress = min(1.0, (update - self.warmup) / max(1, max_updates - self.warmup))
+        return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearConfig(StatelessScheduleConfig):
+    """Linear warm-up, then linear decay to `final` at max_updates: on a small corpus the best use of a known budget."""
+
+    ends_at_max_updates: ClassVar[bool] = True
+
+    kind: Literal["linear"] = "linear"
+    warmup: NumUpdates = 400  # a tenth of the default max_updates
+    final: Fraction = 0.0  # fraction of the peak learning rate that is left at max_updates
+
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor at an update of a training of `max_updates`."""
+        if update < self.warmup:
+            return warmup_factor(update, self.warmup)
+        progress = min(1.0, (update - self.warmup) / max(1, max_updates - self.warmup))
+        return 1 - (1 - self.final) * progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantConfig(StatelessScheduleConfig):
+    """Peak learning rate throughout, after an optional linear warm-up."""
+
+    kind: Literal["constant"] = "constant"
+    warmup: NumUpdates = 0  # SGD at a constant rate, as in Sutskever et al. 2014, has none
+
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor at an update; `max_updates` does not matter."""
+        return warmup_factor(update, self.warmup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmupStableDecayConfig(StatelessScheduleConfig):
+    """Linear warm-up, a stable phase at 1, then decay by 1 - sqrt(progress of the decay).
+
+    Hu et al. 2024, sec. 4.2, https://arxiv.org/abs/2404.06395, with the square-root decay of Hägele et al. 2024, eq. 2,
+    https://arxiv.org/abs/2405.18392. Any checkpoint of the stable phase can be continued.
+    """
+
+    ends_at_max_updates: ClassVar[bool] = True
+
+    kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
+    warmup: NumUpdates = 400  # a tenth of the default max_updates
+    decay: Fraction = 0.2  # fraction of max_updates that the decay takes; a fifth suffices (Hägele et al. 2024, fig. 5)
+
+    def factor(self, update: int, max_updates: int) -> float:
+        """Return the factor at an update of a training of `max_updates`."""
+        decay_updates = round(self.decay * max_updates)
+        start = max_updates - decay_updates
+        if update <= start:
+            return warmup_factor(update, self.warmup)
+        progress = min(1.0, (update - start) / decay_updates)
+        return warmup_factor(update, self.warmup) * (1 - math.sqrt(progress))
 
 
 class Plateau:
-    """Shrinks when validation stops improving. See `PlateauConfig`."""
+    """Schedule that reduces the rate when validation stops improving. See `PlateauConfig`."""
 
     def __init__(self, config: PlateauConfig) -> None:
         self.config = config
         self.factor = 1.0
         self.best = sys.float_info.max  # JSON has no infinity
-        self.waited = 0
+        self.waited = 0  # validations without improvement
 
     def __call__(self, update: int) -> float:
-        """Rise, then what validation has left of the rate."""
-        return warm(update, self.config.warmup) * self.factor
+        """Return the warm-up factor times the factor that validations have reduced."""
+        return warmup_factor(update, self.config.warmup) * self.factor
 
-    def observe(self, value: float) -> None:
-        """Shrink the factor after `patience` validations in a row that are no better than the best."""
+    def step_on_metric(self, value: float) -> None:
+        """Reduce the factor after `patience` validations in a row without improvement."""
         if value < self.best:
             self.best, self.waited = value, 0
             return
@@ -227,26 +207,28 @@ class Plateau:
             self.waited = 0
 
     def state(self) -> dict[str, float]:
-        """The factor, the best value and how long it stands."""
+        """Return the factor, the best value and the number of validations without improvement."""
         return {"factor": self.factor, "waited": float(self.waited), "best": self.best}
 
     def load(self, state: Mapping[str, float]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.factor, self.waited, self.best = state["factor"], int(state["waited"]), state["best"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlateauConfig:
-    """The rate is multiplied by `shrink` whenever validation has not improved `patience` times in a row."""
+class PlateauConfig(ScheduleTraits):
+    """Linear warm-up, then multiplication by `shrink` whenever validation did not improve `patience` times in a row."""
+
+    depends_on_validation: ClassVar[bool] = True
 
     kind: Literal["plateau"] = "plateau"
-    warmup: Updates = 400
-    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    patience: Annotated[int, Field(gt=0)] = 2  # validations; one bad value is often noise
-    final: Share = 0.01  # the factor never falls below this
+    warmup: NumUpdates = 400  # a tenth of the default max_updates
+    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5  # factor of each reduction
+    patience: Annotated[int, Field(gt=0)] = 2  # validations; a single bad value is often noise
+    final: Fraction = 0.01  # lower limit of the product of all reductions
 
     def build(self, max_updates: int) -> Plateau:
-        """The schedule; its end does not matter."""
+        """Build the schedule; `max_updates` does not matter."""
         return Plateau(self)
 
 
@@ -254,6 +236,3 @@ ScheduleConfig = Annotated[
     InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig | WarmupStableDecayConfig | PlateauConfig,
     Field(discriminator="kind"),
 ]
-
-
-ENDING_KINDS = frozenset({"cosine", "linear", "warmup_stable_decay"})  # these depend on max_updates

@@ -1,18 +1,21 @@
-"""Optimisers: torch's own, built from a recipe; every group remembers its peak rate, which the schedule scales."""
+"""Adam, AdamW and SGD of torch; parameter groups and optimiser state, which all kinds of optimisers share.
+
+Every parameter group stores its peak learning rate, which the schedule scales.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.training.distributed.fsdp import cut_like
+from mtkit.training.distributed.fsdp import shard_like
 
-Rate = Annotated[float, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -21,45 +24,56 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 
 
+class OptimiserTraits:
+    """Capabilities of an optimiser's configuration; a kind sets `bytes_per_weight` and overrides what differs."""
+
+    bytes_per_weight: ClassVar[int]  # bytes of optimiser state per weight, at most
+    needs_whole_matrices: ClassVar[bool] = False  # an update of a row depends on other rows, so FSDP cannot shard it
+
+
 @dataclass(frozen=True, kw_only=True)
-class AdamConfig:
+class AdamConfig(OptimiserTraits):
     """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
 
+    bytes_per_weight: ClassVar[int] = 8
+
     kind: Literal["adam"] = "adam"
-    learning_rate: Rate = 2e-3  # at the schedule's peak; what pays for model widths of 256 on Multi30k
-    beta1: Beta = 0.9
-    beta2: Beta = 0.98  # Vaswani et al. 2017, sec. 5.3: a shorter memory than 0.999 follows the warm-up
-    eps: Rate = 1e-9  # ibidem
+    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; best for model widths of 256 on Multi30k
+    beta1: Beta = 0.9  # Vaswani et al. 2017, sec. 5.3
+    beta2: Beta = 0.98  # Vaswani et al. 2017, sec. 5.3: a shorter horizon than that of 0.999 follows the warm-up
+    eps: PositiveFloat = 1e-9  # Vaswani et al. 2017, sec. 5.3
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser over all trainable parameters of `model`."""
+        """Build the optimiser over all trainable parameters of `model`."""
         return torch.optim.Adam(
-            remember_rate([{"params": trainable(model)}], self.learning_rate),
+            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
-            fused=True,  # measured on one core, 7.3 M parameters: 4.1 ms, foreach 20.6 ms, loops 17.8 ms
+            fused=True,  # measured: see tests/benchmarks/NOTES.md
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamWConfig:
+class AdamWConfig(OptimiserTraits):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2). https://arxiv.org/abs/1711.05101.
 
-    Decay pulls on matrices alone: a norm's gain or a bias has no scale that could run away.
+    Only matrices decay: the scale of a norm's gain or of a bias cannot grow without limit.
     """
 
+    bytes_per_weight: ClassVar[int] = 8
+
     kind: Literal["adamw"] = "adamw"
-    learning_rate: Rate = 2e-3  # at the schedule's peak
-    beta1: Beta = 0.9
-    beta2: Beta = 0.98
-    eps: Rate = 1e-9
-    weight_decay: NonNegative = 0.01  # times the rate, per update
+    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak
+    beta1: Beta = 0.9  # as Adam
+    beta2: Beta = 0.98  # as Adam
+    eps: PositiveFloat = 1e-9  # as Adam
+    weight_decay: NonNegative = 0.01  # times the learning rate, per update
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser over all trainable parameters of `model`, in two groups."""
+        """Build the optimiser over all trainable parameters of `model`, in two groups."""
         return torch.optim.AdamW(
-            decayed_groups(model, self.weight_decay, self.learning_rate),
+            weight_decay_groups(model, self.weight_decay, self.learning_rate),
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
@@ -68,49 +82,54 @@ class AdamWConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGDConfig:
-    """Stochastic gradient descent with momentum; Sutskever et al. 2014 trained without it."""
+class SGDConfig(OptimiserTraits):
+    """Stochastic gradient descent with momentum; Sutskever et al. 2014 trained without momentum."""
 
     kind: Literal["sgd"] = "sgd"
-    learning_rate: Rate = 0.7  # Sutskever et al. 2014, sec. 3.4
-    momentum: Beta = 0.0
+    learning_rate: PositiveFloat = 0.7  # Sutskever et al. 2014, sec. 3.4
+    momentum: Beta = 0.0  # Sutskever et al. 2014, sec. 3.4
+
+    @property
+    def bytes_per_weight(self) -> int:  # type: ignore[override]
+        """Bytes of optimiser state per weight."""
+        return 4 if self.momentum else 0
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser over all trainable parameters of `model`."""
+        """Build the optimiser over all trainable parameters of `model`."""
         return torch.optim.SGD(
-            remember_rate([{"params": trainable(model)}], self.learning_rate),
+            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
             lr=self.learning_rate,
             momentum=self.momentum,
         )
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that are not frozen, tied ones once, in the model's order."""
+    """Return the parameters that are not frozen, tied ones once, in the model's order."""
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def remember_rate(groups: list[dict[str, Any]], rate: float) -> list[dict[str, Any]]:
-    """A group may bring its own `peak_rate`; the others get `rate`."""
-    return [{"peak_rate": rate, **group} for group in groups]
+def with_peak_lr(groups: list[dict[str, Any]], learning_rate: float) -> list[dict[str, Any]]:
+    """Set `peak_lr` of the groups that have none."""
+    return [{"peak_lr": learning_rate, **group} for group in groups]
 
 
-def decayed_groups(model: nn.Module, weight_decay: float, rate: float) -> list[dict[str, Any]]:
-    """The trainable parameters in two groups: matrices, on which decay pulls, and vectors."""
+def weight_decay_groups(model: nn.Module, weight_decay: float, learning_rate: float) -> list[dict[str, Any]]:
+    """Return the trainable parameters in two groups: matrices, with weight decay, and vectors, without."""
     matrices = [p for p in trainable(model) if p.dim() >= 2]
     vectors = [p for p in trainable(model) if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return remember_rate([group for group in groups if group["params"]], rate)
+    return with_peak_lr([group for group in groups if group["params"]], learning_rate)
 
 
-def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> float:
-    """Set every group's rate to its peak times `factor`; gives the first group's, for the log."""
+def set_lr(optimiser: torch.optim.Optimizer, factor: float) -> float:
+    """Set every group's learning rate to `factor` times its peak; return the first group's, for the log."""
     for group in optimiser.param_groups:
-        group["lr"] = group["peak_rate"] * factor
+        group["lr"] = group["peak_lr"] * factor
     return float(optimiser.param_groups[0]["lr"])
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimiser's memory by name, `PARAMETER/KEY`, so that it survives a change of groups or of their order.
+    """Return the optimiser's state by name, `PARAMETER/KEY`, which is independent of the parameter groups.
 
     Raises:
         ValueError: a state entry is neither a tensor nor a number.
@@ -125,18 +144,18 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give back what `optimiser_tensors` saved; rates and the like stay those of the recipe."""
-    index = {p: i for i, p in enumerate(_grouped(optimiser))}
+    """Restore the state that `optimiser_tensors` returned; learning rates and other options stay the recipe's."""
+    index = {p: i for i, p in enumerate(_grouped_parameters(optimiser))}
     number = {name: index[p] for name, p in model.named_parameters() if p in index}
     state: dict[int, dict[str, Tensor]] = {}
     own = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         name, _, key = full_name.rpartition("/")
-        is_like = tensor.shape == own[name].shape  # a moment; others, such as the count of updates, are never cut
-        state.setdefault(number[name], {})[key] = cut_like(tensor, own[name]) if is_like else tensor
+        is_moment = tensor.shape == own[name].shape  # other entries, such as the number of steps, are never sharded
+        state.setdefault(number[name], {})[key] = shard_like(tensor, own[name]) if is_moment else tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
-def _grouped(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
+def _grouped_parameters(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
     for group in optimiser.param_groups:
         yield from group["params"]

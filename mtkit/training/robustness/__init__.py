@@ -1,0 +1,11 @@
+"""Handling of what goes wrong in a long training.
+
+oom                 micro-batches that do not fit into memory
+batch_size_search   `training.batch_tokens: auto`
+nonfinite           losses and gradients that are not finite
+divergence          detection of a diverging training
+rollback            return to the best checkpoint
+signals             SIGINT, SIGTERM and SIGUSR1
+deterministic       `training.deterministic`
+onednn_cache        limit of oneDNN's kernel cache
+"""

@@ -1,4 +1,4 @@
-"""How large a micro-batch may be here: what `training.batch_tokens: auto` comes to."""
+"""Search for the largest micro-batch that fits into memory: `training.batch_tokens: auto`."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.errors import TrainingError
+from mtkit.errors import ComputeError
 from mtkit.hardware import free_memory
 from mtkit.training.learner import Learner
 
-SHARE = {"cpu": 0.5, "cuda": 0.9}  # of the free memory; others use a CPU's too
+MEMORY_FRACTION = {"cpu": 0.5, "cuda": 0.9}  # of the free memory; other programs use a CPU's too
 
 
-MOST = {"cpu": 8192, "cuda": 65536}  # places; beyond that nothing becomes faster, and updates become few
+MAX_TOKENS = {"cpu": 8192, "cuda": 65536}  # more makes nothing faster, and an epoch has few updates
 
 
-FEW = 1024  # places of the smaller of two probes; beyond the rows that the loss computes at a time
+PROBE_TOKENS = 1024  # of the smaller probe; more than a chunk of the loss (chunked_loss.CHUNK_SIZE)
 
 
-STATE = 12  # bytes that optimiser and moving average keep of each weight, at most
+STATE_BYTES = 12  # of optimiser and EMA per weight, at most
 
 
-ROUND = 64  # places; the result is a multiple of it
+MULTIPLE_OF = 64  # tokens; the result is rounded down to a multiple
 
 
-MakeBatch = Callable[[int, int], Batch]  # (sentences, tokens of each with its end) -> a micro-batch without padding
+MakeBatch = Callable[[int, int], Batch]  # (sentences, length with eos) -> a micro-batch without padding
 
 
-class LiveTensors(TorchDispatchMode):
-    """Counts the bytes of the tensors that are made in its block and not yet forgotten; `peak` is their most."""
+class TensorMemoryTracker(TorchDispatchMode):
+    """Measures the bytes of live tensors that were created inside the `with` block.
+
+    Attributes:
+        peak_bytes: maximum so far.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.peak: int = 0
-        self._now = 0
+        self.peak_bytes: int = 0
+        self._live_bytes = 0
         self._sizes: dict[int, int] = {}
 
     def __torch_dispatch__(
@@ -50,87 +54,89 @@ class LiveTensors(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run one operation and look at what it gives."""
+        """Run one operation and track its results."""
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
-                self._see(tensor.untyped_storage())
+                self._track(tensor.untyped_storage())
         return result
 
-    def _see(self, storage: torch.UntypedStorage) -> None:
+    def _track(self, storage: torch.UntypedStorage) -> None:
         if storage._cdata in self._sizes:
             return
         self._sizes[storage._cdata] = storage.nbytes()
-        self._now += storage.nbytes()
-        self.peak = max(self.peak, self._now)
-        weakref.finalize(storage, self._forget, storage._cdata)
+        self._live_bytes += storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, self._live_bytes)
+        weakref.finalize(storage, self._untrack, storage._cdata)
 
-    def _forget(self, key: int) -> None:
-        self._now -= self._sizes.pop(key)
+    def _untrack(self, key: int) -> None:
+        self._live_bytes -= self._sizes.pop(key)
 
 
-def largest_batch(learner: Learner, longest: int, make: MakeBatch, *, processes: int = 1) -> int:
-    """The largest `batch_tokens` whose micro-batches fit into this machine's memory.
+def find_max_batch_tokens(learner: Learner, max_length: int, make_batch: MakeBatch, *, num_processes: int = 1) -> int:
+    """Find the largest `batch_tokens` whose micro-batches fit into this machine's memory.
 
-    Loss and gradient of two small made-up micro-batches are computed; from there memory grows, nearly, in a straight
-    line. On a GPU a micro-batch of the size found is then tried.
+    The peak memory of two small dummy micro-batches is extrapolated linearly in the number of sentences. On a GPU, a
+    micro-batch of the resulting size is then run.
 
     Args:
-        learner: of the recipe; it is used up.
-        longest: tokens of the longest sentence, the end included; the longest need most memory for their attention.
-        make: makes batches up.
-        processes: that share the memory.
+        learner: of the recipe; its gradients are modified.
+        max_length: tokens of the longest sentence with eos. Attention needs the most memory for the longest sentences.
+        make_batch: makes dummy micro-batches.
+        num_processes: that share the memory.
 
     Raises:
-        TrainingError: not even the longest sentence fits.
+        ComputeError: a single sentence of `max_length` does not fit.
     """
     kind = learner.device.type
-    limit = SHARE[kind] * free_memory(learner.device) / processes
-    few = max(1, FEW // longest)
-    low, high = peak(learner, make(few, longest)), peak(learner, make(2 * few, longest))
-    each = max(high - low, 1) / few  # bytes a sentence
-    fixed = low - few * each + STATE * sum(p.numel() for p in learner.model.parameters())
-    sentences = min((limit - fixed) / each, MOST[kind] / longest)
-    places = int(sentences * longest) // ROUND * ROUND
+    limit = MEMORY_FRACTION[kind] * free_memory(learner.device) / num_processes
+    count = max(1, PROBE_TOKENS // max_length)
+    low = measure_peak_bytes(learner, make_batch(count, max_length))
+    high = measure_peak_bytes(learner, make_batch(2 * count, max_length))
+    bytes_per_sentence = max(high - low, 1) / count
+    fixed = low - count * bytes_per_sentence + STATE_BYTES * sum(p.numel() for p in learner.model.parameters())
+    sentences = min((limit - fixed) / bytes_per_sentence, MAX_TOKENS[kind] / max_length)
+    batch_tokens = int(sentences * max_length) // MULTIPLE_OF * MULTIPLE_OF
     if kind == "cuda":
-        places = _tried(learner, places, longest, make)
-    if places < longest:
-        needed = (fixed + each) / 1e9
-        raise TrainingError(
-            f"training.batch_tokens: auto: a sentence of {longest} tokens alone needs {needed:.1f} GB of the "
+        batch_tokens = _verify_on_gpu(learner, batch_tokens, max_length, make_batch)
+    if batch_tokens < max_length:
+        needed = (fixed + bytes_per_sentence) / 1e9
+        raise ComputeError(
+            f"training.batch_tokens: auto: a single sentence of {max_length} tokens needs {needed:.1f} GB of the "
             f"{limit / 1e9:.1f} GB that training may use here; lower corpus.cleaning.max_length, choose a smaller "
             "model, or set training.activation_checkpointing: true"
         )
-    return places
+    return batch_tokens
 
 
-def peak(learner: Learner, batch: Batch) -> int:
-    """The most bytes at a time of forward, loss and backward."""
-    live = LiveTensors()
-    with live:
-        learn_once(learner, batch)
-    return live.peak
+def measure_peak_bytes(learner: Learner, batch: Batch) -> int:
+    """Measure the peak memory of forward pass, loss and backward pass in bytes."""
+    tracker = TensorMemoryTracker()
+    with tracker:
+        forward_backward(learner, batch)
+    return tracker.peak_bytes
 
 
-def _tried(learner: Learner, places: int, length: int, make: MakeBatch) -> int:
-    while places >= length:
+def _verify_on_gpu(learner: Learner, batch_tokens: int, length: int, make_batch: MakeBatch) -> int:
+    """Reduce `batch_tokens` by fifths until a micro-batch of that size runs."""
+    while batch_tokens >= length:
         try:
-            learn_once(learner, make(places // length, length))
-            return places
+            forward_backward(learner, make_batch(batch_tokens // length, length))
+            return batch_tokens
         except torch.OutOfMemoryError:
-            places = places * 4 // 5 // ROUND * ROUND
+            batch_tokens = batch_tokens * 4 // 5 // MULTIPLE_OF * MULTIPLE_OF
         torch.cuda.empty_cache()
-    return places
+    return batch_tokens
 
 
-def learn_once(learner: Learner, batch: Batch) -> None:
-    """Loss and gradient of a micro-batch, waited for; the weights stay as they are.
+def forward_backward(learner: Learner, batch: Batch) -> None:
+    """Compute loss and gradient of a micro-batch and wait for the device; the weights do not change.
 
     Raises:
-        RuntimeError: as torch says that memory does not suffice.
+        RuntimeError: torch's error if memory runs out.
     """
     learner.model.train()
-    learner.begin(1)
+    learner.start_update(1)
     for losses in learner.losses([batch], 1):
         learner.backward(losses.sum / losses.tokens)
         losses.sum.item()  # waits for a GPU

@@ -1,4 +1,4 @@
-"""`training.deterministic`: sums that are the same in every run, on a GPU too."""
+"""`training.deterministic`: kernels with the same results in every run, on a GPU too."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from contextlib import contextmanager
 
 import torch
 
-from mtkit.errors import TrainingError
+from mtkit.errors import ComputeError
 
-# without it cuBLAS may take another way each time, and torch refuses every product on a GPU
+# without it cuBLAS may choose another algorithm in each run, and torch's deterministic mode refuses matrix products
 _WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @contextmanager
-def determinism(*, is_wanted: bool) -> Iterator[None]:
-    """A block in which torch refuses kernels whose sums depend on chance, if that is wanted.
+def deterministic_algorithms(*, enabled: bool) -> Iterator[None]:
+    """Make torch refuse nondeterministic kernels within the block, if enabled.
 
-    To be entered before the first product on a GPU; what the user has set in the environment stays.
+    Enter it before the first matrix product on a GPU. The user's environment variable takes precedence.
 
     Raises:
-        TrainingError: one of them was needed; says which.
+        ComputeError: an operation has no deterministic kernel; the message names it.
     """
-    if not is_wanted:
+    if not enabled:
         yield
         return
     os.environ.setdefault(*_WORKSPACE)
@@ -35,6 +35,6 @@ def determinism(*, is_wanted: bool) -> Iterator[None]:
         if "use_deterministic_algorithms" not in str(error):
             raise
         kernel = str(error).partition(",")[0]
-        raise TrainingError(f"training.deterministic: {kernel} on this device; set it to false") from error
+        raise ComputeError(f"training.deterministic: {kernel} on this device; set it to false") from error
     finally:
         torch.use_deterministic_algorithms(before)

@@ -1,4 +1,4 @@
-"""Noticing that a training runs away from what it had learnt, so that it can go back and on with smaller steps."""
+"""Detection of a diverging training, which then returns to its best checkpoint (rollback.py)."""
 
 from __future__ import annotations
 
@@ -10,66 +10,72 @@ from pydantic import Field
 Factor = Annotated[float, Field(gt=1)]
 
 
-MEMORY = 0.99  # of the moving average: some hundred updates
+AVERAGE_DECAY = 0.99  # of the loss's moving average: a horizon of 100 updates
 
 
 @dataclass(frozen=True, kw_only=True)
 class DivergenceConfig:
-    """When a training has run away, and what then; it goes back to its best checkpoint (see Course).
+    """Criteria of divergence, and the rollback to the best checkpoint that follows it (see LossTrend).
 
-    Weights and optimiser are those of that checkpoint again; data and schedule go on from where they are, so that what
-    led astray is not met in the same way.
+    The rollback restores weights and optimiser. Data and schedule continue from the present update, so that the same
+    weights do not meet the same batches again.
     """
 
-    loss_factor: Factor = 1.5  # a loss above that many times its moving average is too high
-    updates: Annotated[int, Field(gt=0)] = 50  # with too high a loss in a row; one alone may be a hard batch
-    nll_factor: Factor = 1.5  # a validation with that many times the lowest nll is enough
-    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5  # of the learning rate, from then on
-    most: Annotated[int, Field(gt=0)] = 3  # times; then training stops
+    loss_factor: Factor = 1.5  # a loss above this multiple of its moving average is too high
+    updates: Annotated[int, Field(gt=0)] = 50  # in a row with too high a loss; a single one may be a hard batch
+    nll_factor: Factor = 1.5  # a validation nll above this multiple of the best one is enough by itself
+    lr_shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5  # factor of the learning rate from then on
+    max_recoveries: Annotated[int, Field(gt=0)] = 3  # rollbacks; the next divergence stops the training
 
 
 @dataclass(frozen=True)
-class Course:
-    """Where loss and validation have been heading; part of what a checkpoint holds.
+class LossTrend:
+    """Trend of training loss and validation nll; checkpoints store it.
 
     Attributes:
-        average: moving average of the loss over updates at which it was not too high; None before the first.
-        above: for how many updates in a row it has been too high.
-        lowest: nll of validation; None before the first.
-        is_lost: whether the last validation was too bad.
-        recoveries: how often training went back.
-        share: of the learning rate, what these have left.
+        average_loss: moving average of the loss over updates where it was not too high; None before the first.
+        updates_above: number of updates in a row with too high a loss.
+        best_nll: of all validations; None before the first.
+        validation_diverged: whether the last validation's nll was too high.
+        recoveries: number of rollbacks.
+        lr_factor: product of all reductions of the learning rate by rollbacks.
     """
 
-    average: float | None = None
-    above: int = 0
-    lowest: float | None = None
-    is_lost: bool = False
+    average_loss: float | None = None
+    updates_above: int = 0
+    best_nll: float | None = None
+    validation_diverged: bool = False
     recoveries: int = 0
-    share: float = 1.0
+    lr_factor: float = 1.0
 
-    def learnt(self, loss: float, config: DivergenceConfig | None) -> Course:
-        """With one more update, whose mean loss was this; the same if nobody asks."""
+    def after_update(self, loss: float, config: DivergenceConfig | None) -> LossTrend:
+        """Return the trend after an update with this mean loss; unchanged without a configuration."""
         if config is None:
             return self
-        if self.average is None:
-            return replace(self, average=loss)
-        if loss > config.loss_factor * self.average:
-            return replace(self, above=self.above + 1)
-        return replace(self, average=MEMORY * self.average + (1 - MEMORY) * loss, above=0)
+        if self.average_loss is None:
+            return replace(self, average_loss=loss)
+        if loss > config.loss_factor * self.average_loss:
+            return replace(self, updates_above=self.updates_above + 1)
+        average = AVERAGE_DECAY * self.average_loss + (1 - AVERAGE_DECAY) * loss
+        return replace(self, average_loss=average, updates_above=0)
 
-    def judged(self, nll: float, config: DivergenceConfig | None) -> Course:
-        """With one more validation; the same if nobody asks."""
+    def after_validation(self, nll: float, config: DivergenceConfig | None) -> LossTrend:
+        """Return the trend after a validation with this nll; unchanged without a configuration."""
         if config is None:
             return self
-        lowest = nll if self.lowest is None else self.lowest
-        return replace(self, is_lost=nll > config.nll_factor * lowest, lowest=min(nll, lowest))
+        best = nll if self.best_nll is None else self.best_nll
+        return replace(self, validation_diverged=nll > config.nll_factor * best, best_nll=min(nll, best))
 
     def has_diverged(self, config: DivergenceConfig) -> bool:
-        """Whether to go back."""
-        return self.is_lost or self.above >= config.updates
+        """Return whether the training has diverged."""
+        return self.validation_diverged or self.updates_above >= config.updates
 
-    def recovered(self, config: DivergenceConfig) -> Course:
-        """After going back."""
-        share = self.share * config.shrink
-        return replace(self, above=0, is_lost=False, recoveries=self.recoveries + 1, share=share)
+    def after_rollback(self, config: DivergenceConfig) -> LossTrend:
+        """Return the trend after a rollback."""
+        return replace(
+            self,
+            updates_above=0,
+            validation_diverged=False,
+            recoveries=self.recoveries + 1,
+            lr_factor=self.lr_factor * config.lr_shrink,
+        )

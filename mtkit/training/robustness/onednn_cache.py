@@ -1,26 +1,21 @@
-"""Keeps oneDNN, which computes torch's matrix products in bf16 on a CPU, from remembering every shape it has seen.
+"""Limit of oneDNN's kernel cache, which grows with every new shape of a matrix product in bf16 on a CPU.
 
-oneDNN, and torch's bridge to it, each keep the last 1,024 kernels that they prepared, by shape. Batches of sentences
-hardly ever have a shape again, so in training this only costs memory: some 15 MB an update at first, and as these
-long-lived blocks lie among the large short-lived ones, the heap falls to pieces and grows by several times that.
-Model T of the benchmarks, one thread, bf16: 1.4 GB after 12 updates, 2.1 GB after 40 and growing; with few kernels
-1.15 GB from the eighth update on, at the same speed.
+oneDNN and torch's interface to it each cache the last 1,024 kernels by shape. Batches of sentences rarely repeat a
+shape, so that training only pays memory for the cache. Its long-lived blocks also fragment the heap between large
+short-lived ones, which multiplies the growth. A small cache costs no speed (measured: see tests/benchmarks/NOTES.md).
 """
 
 from __future__ import annotations
 
 import os
 
-KERNELS = "64"  # about what one update needs, so that its layers still share them
+CAPACITY = "64"  # kernels; about the number of one update, so that its layers still share them
 
 
 VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
-def bound_primitive_cache() -> None:
-    """Have oneDNN keep few kernels; to be called before its first use, and later without effect.
-
-    What the user has set in the environment stays.
-    """
+def limit_onednn_cache() -> None:
+    """Limit the cache; call it before oneDNN's first use. The user's environment variables take precedence."""
     for variable in VARIABLES:
-        os.environ.setdefault(variable, KERNELS)
+        os.environ.setdefault(variable, CAPACITY)

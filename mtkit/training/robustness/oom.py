@@ -1,97 +1,105 @@
-"""What happens when memory does not suffice for a micro-batch: on a GPU it is cut, on a CPU training stops."""
+"""Out-of-memory handling: on a GPU the micro-batch is split, on a CPU training stops with a hint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.errors import TrainingError
+from mtkit.errors import ComputeError
 
-REMEDY = "set training.activation_checkpointing: true, or take a smaller model"
-
-
-Exhausted = RuntimeError | MemoryError  # as torch and Python say that there is no memory
+HINT = "set training.activation_checkpointing: true, or choose a smaller model"
 
 
-def is_out_of_memory(error: Exhausted) -> bool:
-    """Whether an error means this; torch has no type of its own for a CPU."""
+OutOfMemory = RuntimeError | MemoryError  # torch's and Python's exceptions
+
+
+def is_out_of_memory(error: OutOfMemory) -> bool:
+    """Return whether an exception means that memory ran out; torch has no exception class of its own for a CPU."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager
-def remedied() -> Iterator[None]:
-    """A block in which running out of memory raises a TrainingError that says what to do."""
+def explain_oom() -> Iterator[None]:
+    """Raise an out-of-memory exception of the block as a ComputeError with a hint."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise TrainingError(
-            f"training ran out of memory; lower training.batch_tokens (and raise training.micro_batches as much, for "
-            f"the same update), {REMEDY}; what was saved is untouched"
+        raise ComputeError(
+            "training ran out of memory; lower training.batch_tokens (and raise training.micro_batches by the same "
+            f"factor, for the same update), {HINT}; saved checkpoints are not affected"
         ) from error
 
 
-class Room:
-    """The places, sentences × longest side, for which there has turned out to be memory.
+class MicroBatchSplitter:
+    """Splits micro-batches that do not fit into memory; the limit is learned from failures.
 
     Args:
-        can_cut: whether a micro-batch that does not fit is cut. On a CPU it is not: there the system ends a process,
-            or swaps, long before it refuses memory. Nor is it where processes share the weights of one model: in the
-            midst of a pass the others wait for this one.
+        can_split: whether a micro-batch that does not fit is split. On a CPU it is not: the system kills a process or
+            swaps long before it refuses memory. With FSDP it is not either: the other processes are waiting for this
+            one in the middle of a pass.
+
+    Attributes:
+        max_padded_tokens: sentences × length of the longest side that fit; None while nothing has failed.
     """
 
-    def __init__(self, *, can_cut: bool) -> None:
-        self.can_cut = can_cut
-        self.places: int | None = None  # None: nothing has failed yet
+    def __init__(self, *, can_split: bool) -> None:
+        self.can_split = can_split
+        self.max_padded_tokens: int | None = None
 
-    def parts(self, batch: Batch) -> list[Batch]:
-        """A micro-batch in equal parts, as many as needed; none if it is empty."""
+    def split(self, batch: Batch) -> list[Batch]:
+        """Split a micro-batch into the fewest parts of equal size that fit; an empty one has none."""
         sentences, length = batch.num_sentences, _length(batch)
         if not sentences:
             return []
-        most = sentences if self.places is None else max(1, self.places // length)  # sentences of a part
-        count = -(-sentences // most)
+        limit = self.max_padded_tokens
+        max_sentences = sentences if limit is None else max(1, limit // length)
+        count = -(-sentences // max_sentences)
         bounds = [number * sentences // count for number in range(count + 1)]
-        return [_rows(batch, slice(begin, end)) for begin, end in pairwise(bounds)]
+        return [_sentences(batch, slice(begin, end)) for begin, end in pairwise(bounds)]
 
-    def shrink(self, batches: Sequence[Batch]) -> None:
-        """From now on halve what the largest of these micro-batches comes to, as it did not fit.
+    def halve(self, batches: Sequence[Batch]) -> None:
+        """Lower the limit to half of the largest part of these micro-batches, which did not fit.
 
         Raises:
-            TrainingError: a part is a single sentence already.
+            ComputeError: that part is a single sentence.
         """
-        parts = [part for batch in batches for part in self.parts(batch)]
+        parts = [part for batch in batches for part in self.split(batch)]
         largest = max(parts, key=lambda part: part.num_sentences * _length(part))
         if largest.num_sentences == 1:
-            raise TrainingError(f"a single sentence of {_length(largest)} tokens does not fit into memory; {REMEDY}")
-        self.places = largest.num_sentences // 2 * _length(largest)
+            raise ComputeError(f"a single sentence of {_length(largest)} tokens does not fit into memory; {HINT}")
+        self.max_padded_tokens = largest.num_sentences // 2 * _length(largest)
         if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # what failed has left the memory in pieces
+            torch.cuda.empty_cache()  # the failed attempt has fragmented the memory
+
+    def adopt_smallest(self, limits: Iterable[int | None]) -> None:
+        """Adopt the smallest of the limits of all ranks, so that each splits a micro-batch in the same way."""
+        self.max_padded_tokens = min(filter(None, limits), default=None)
 
 
 def _length(batch: Batch) -> int:
     return max(1, batch.source.ids.size(1), batch.target.ids.size(1))
 
 
-def stand_in(batch: Batch) -> Batch:
-    """One sentence of one token of which nothing is scored, for a process that has no sentence but must keep step."""
+def dummy_micro_batch(batch: Batch) -> Batch:
+    """Return one sentence of one token without labels to score, for a rank without data whose passes others await."""
     ids = batch.labels.new_zeros(1, 1)  # [1, 1]
     real = torch.ones_like(ids, dtype=torch.bool)
-    samples = batch.samples.new_zeros(1)
-    return Batch(Source(ids, real, ids), Target(ids, real, ids), ids, torch.zeros_like(real), samples)
+    sample_ids = batch.sample_ids.new_zeros(1)
+    return Batch(Source(ids, real, ids), Target(ids, real, ids), ids, torch.zeros_like(real), sample_ids)
 
 
-def _rows(batch: Batch, rows: slice) -> Batch:
+def _sentences(batch: Batch, rows: slice) -> Batch:
     source, target = batch.source, batch.target
     return Batch(
         source=Source(source.ids[rows], source.real[rows], source.pos[rows]),
         target=Target(target.ids[rows], target.real[rows], target.pos[rows]),
         labels=batch.labels[rows],
-        scored=batch.scored[rows],
-        samples=batch.samples[rows],
+        loss_mask=batch.loss_mask[rows],
+        sample_ids=batch.sample_ids[rows],
     )

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Rollback of a diverged training to its best checkpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.errors import DamagedError, TrainingError
+from mtkit.errors import ComputeError, DamagedError
 from mtkit.training.checkpoints.checkpoint import (
     checkpoint_path,
     list_checkpoints,
@@ -19,55 +19,57 @@ from mtkit.training.progress import Progress
 from mtkit.training.robustness.divergence import DivergenceConfig
 
 
-def go_back(
+def roll_back(
     learner: Learner,
     folder: Path,
     progress: Progress,
     config: DivergenceConfig,
     *,
-    is_regular: Callable[[int], bool],
+    is_checkpoint_due: Callable[[int], bool],
 ) -> tuple[Progress, Path]:
-    """Give the learner the weights and the optimiser of the best checkpoint; data and schedule go on.
+    """Restore weights and optimiser of the best checkpoint; data and schedule continue from the present update.
 
-    Without one that was validated and is whole, it is the newest regular one from before the loss rose: others are
-    there because somebody stopped the training, which must not change where it goes. Those after it are removed: what
-    was given up is no part of a later average, nor to be gone back to.
+    If no validated checkpoint is intact, the newest regular one from before the loss rose is restored. Irregular ones
+    are not considered: they exist because the training was interrupted, which must not change its course. Checkpoints
+    newer than the restored one are removed, so that neither an average nor a later rollback uses them.
 
     Args:
         learner: changed in place.
         folder: of the checkpoints, none of which is being written.
-        progress: at the update that is given up.
-        config: how often, and what becomes of the rate.
-        is_regular: whether an update has a checkpoint whatever happens.
+        progress: at the update where the training diverged.
+        config: limit of the number of rollbacks, and the learning rate after this one.
+        is_checkpoint_due: whether an update has a regular checkpoint.
 
     Returns:
-        How far training is now, and the checkpoint.
+        The progress after the rollback, and the restored checkpoint.
 
     Raises:
-        TrainingError: it has gone back often enough, or there is no checkpoint.
+        ComputeError: the number of rollbacks is exhausted, or there is no checkpoint.
         ReadWriteError: a checkpoint cannot be removed.
     """
-    course = progress.course
-    what, remedy = f"update {progress.update}: training has diverged", "lower training.optimiser.learning_rate"
-    if course.recoveries >= config.most:
-        raise TrainingError(f"{what}, having gone back {course.recoveries} times (on_divergence.most)\n{remedy}")
-    best = [update for update in progress.ranking.updates() if update < progress.update]
-    regular = [update for update in reversed(list_checkpoints(folder)) if is_regular(update)]
-    older = [update for update in regular if update <= progress.update - course.above]
-    chosen = _first_whole(folder, [*best, *older]) if learner.ranks.is_first else -1
-    update = int(learner.ranks.from_first([chosen])[0])
+    trend = progress.loss_trend
+    problem, hint = f"update {progress.update}: training has diverged", "lower training.optimiser.learning_rate"
+    if trend.recoveries >= config.max_recoveries:
+        raise ComputeError(f"{problem} after {trend.recoveries} rollbacks (on_divergence.max_recoveries)\n{hint}")
+    # one choice for all ranks: another rank could find a checkpoint damaged that this one finds intact
+    best = [update for update in progress.best_updates.updates() if update < progress.update]
+    regular = [update for update in reversed(list_checkpoints(folder)) if is_checkpoint_due(update)]
+    older = [update for update in regular if update <= progress.update - trend.updates_above]
+    chosen = _first_intact(folder, [*best, *older]) if learner.ranks.is_first else -1
+    update = int(learner.ranks.broadcast([chosen])[0])
     if update < 0:
-        raise TrainingError(f"{what}, and there is no checkpoint from before to go back to\n{remedy}")
+        raise ComputeError(f"{problem}, and there is no earlier checkpoint to return to\n{hint}")
     path = checkpoint_path(folder, update)
     learner.load(read_checkpoint(path).tensors)
-    for given_up in [there for there in list_checkpoints(folder) if there > update and learner.ranks.is_first]:
-        remove_checkpoint(checkpoint_path(folder, given_up))
-    ranking = progress.ranking.without(progress.update)  # that validation was not of these weights
-    return replace(progress, ranking=ranking, course=course.recovered(config), skipped_in_a_row=0), path
+    for newer in [each for each in list_checkpoints(folder) if each > update and learner.ranks.is_first]:
+        remove_checkpoint(checkpoint_path(folder, newer))
+    best_updates = progress.best_updates.without(progress.update)  # that validation was of other weights
+    trend = trend.after_rollback(config)
+    return replace(progress, best_updates=best_updates, loss_trend=trend, skipped_in_a_row=0), path
 
 
-def _first_whole(folder: Path, updates: Sequence[int]) -> int:
-    """The first of these updates whose checkpoint is there and undamaged; -1 if there is none."""
+def _first_intact(folder: Path, updates: Sequence[int]) -> int:
+    """Return the first of these updates whose checkpoint exists and is intact; -1 if there is none."""
     for update in updates:
         try:
             verify_checkpoint(checkpoint_path(folder, update))

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGUSR1 while training: finish the update, save, and end; a second Ctrl-C ends at once."""
+"""SIGINT, SIGTERM and SIGUSR1 during training: finish the update, save, and exit; a second Ctrl-C exits at once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from typing import Any, Self
 
 from mtkit.errors import Interrupted
 
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # SIGUSR1 is how clusters announce the end of a job
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # clusters announce the end of a job by SIGUSR1
 
 
 class Signals:
-    """Remembers the first signal while the `with` block lasts; `received` is its number or None.
+    """Records the first signal within the `with` block.
 
-    Nothing happens to the update in progress: whoever trains looks at `received` between two updates. Inside
-    `interruptible()` a signal raises `Interrupted` at once. A second SIGINT ends the process with 130 without any
-    clean-up, which a disk written to by renames can take. Outside the main thread no handler is installed.
+    The current update is not interrupted: the training loop checks `received` between two updates. Within
+    `interruptible()` a signal raises `Interrupted` at once. A second SIGINT ends the process with exit code 130 and
+    without clean-up, which is safe because files are written atomically. Outside the main thread no handler is
+    installed.
+
+    Attributes:
+        received: number of the signal, or None.
     """
 
     def __init__(self) -> None:
@@ -49,7 +53,7 @@ class Signals:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A block that a signal leaves at once with `Interrupted`: one that changes nothing which is saved."""
+        """Let a signal raise `Interrupted` at once within the block, which must not change saved state."""
         if self.received is not None:
             raise Interrupted(self.received)
         self._may_raise = True

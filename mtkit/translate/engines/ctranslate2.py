@@ -1,4 +1,4 @@
-"""CTranslate2 as an engine: it searches by itself, among the options that it has."""
+"""CTranslate2 engine: exported models and their search, run by CTranslate2, with the options that it has."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ import torch
 
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
-from mtkit.search.config import BeamConfig, SearchConfig
-from mtkit.search.interface import Hypothesis, Request, Symbols
-from mtkit.search.length_penalty import Average, LengthPenalty
-from mtkit.search.sampling import SamplingConfig
+from mtkit.inference.prepare import ComputeType
+from mtkit.search.config import SearchConfig
+from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.engines.interface import Find
+from mtkit.translate.engines.interface import SearchFn
 
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threads:
-    """How CTranslate2 shares work out.
+    """Parallelism of CTranslate2.
 
     Attributes:
-        workers: batches at a time.
-        each: threads of a batch; 0: its own choice.
-        batch_tokens: source pieces of a batch, into which it cuts what it is given; None: as many batches as workers.
+        inter_threads: number of batches translated in parallel.
+        intra_threads: threads of each batch; 0: CTranslate2 chooses.
+        batch_tokens: source tokens of a batch, into which CTranslate2 splits a request; None: `inter_threads` batches.
     """
 
-    workers: int = 1
-    each: int = 0
+    inter_threads: int = 1
+    intra_threads: int = 0
     batch_tokens: int | None = None
 
 
@@ -43,7 +42,7 @@ class CTranslate2Engine:
     """An exported model.
 
     Attributes:
-        compute_type: the numbers that it computes with, by CTranslate2's name.
+        compute_type: the number format of the computation, by CTranslate2's name.
         device: of requests, the CPU.
     """
 
@@ -54,201 +53,198 @@ class CTranslate2Engine:
 
         Raises:
             MissingExtraError: ctranslate2 is not installed.
-            UsageError: it cannot compute with these numbers here.
-            DataError: it cannot read the folder.
+            UsageError: CTranslate2 does not support the compute type on this machine.
+            DataError: CTranslate2 cannot read the folder.
         """
         try:
             import ctranslate2
         except ModuleNotFoundError as error:
             raise MissingExtraError("export", "ctranslate2") from error
-        wanted = TYPES[compute_type]
-        known = ctranslate2.get_supported_compute_types("cpu")
-        if wanted != "default" and wanted not in known:
-            raise UsageError(f"CTranslate2 does not compute with {wanted} here; it can: {', '.join(sorted(known))}")
+        name = TYPES[compute_type]
+        supported = ctranslate2.get_supported_compute_types("cpu")
+        if name != "default" and name not in supported:
+            names = ", ".join(sorted(supported))
+            raise UsageError(f"CTranslate2 does not support compute type {name} on this machine; choose from: {names}")
         try:
             self._translator = ctranslate2.Translator(
                 str(folder),
                 device="cpu",
-                compute_type=wanted,
-                inter_threads=threads.workers,
-                intra_threads=threads.each,
+                compute_type=name,
+                inter_threads=threads.inter_threads,
+                intra_threads=threads.intra_threads,
             )
         except RuntimeError as error:
             raise DataError(f"{folder}: CTranslate2 cannot read it: {error}") from error
         self.compute_type: str = self._translator.compute_type
         self.device = torch.device("cpu")
         self._threads = threads
-        self._names = [tokenizers.src.pieces(range(tokenizers.src.vocab.size))]
-        self._names.append(tokenizers.tgt.pieces(range(tokenizers.tgt.vocab.size)))
-        self._ids = {name: number for number, name in enumerate(self._names[1])}
+        self._src_tokens = tokenizers.src.ids_to_tokens(range(tokenizers.src.vocab.size))
+        self._tgt_tokens = tokenizers.tgt.ids_to_tokens(range(tokenizers.tgt.vocab.size))
+        self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
         self._eos, self._unk = tokenizers.src.vocab.eos, tokenizers.tgt.vocab.unk
 
-    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
+    def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
         """See Engine.
 
         Raises:
-            UsageError: names the key that CTranslate2 has no option for.
+            UsageError: names the key for whose value CTranslate2 has no option.
         """
-        if isinstance(search.method, SamplingConfig):
+        if search.method.seed is not None:
             import ctranslate2
 
             ctranslate2.set_random_seed(search.method.seed)
-        unknown = self._unk
         options = _options(search) | {
-            "disable_unk": unknown in symbols.banned,
-            "suppress_sequences": [[self._names[1][i]] for i in symbols.banned if i != unknown],
+            "disable_unk": self._unk in special_ids.banned,
+            "suppress_sequences": [[self._tgt_tokens[i]] for i in special_ids.banned if i != self._unk],
             "return_scores": True,
-            "return_attention": details,
+            "return_attention": with_scores,
             "max_input_length": 0,
         }
-        return _Finder(self, options, search.penalty(), details, search.candidates)
+        return _CTranslate2Search(self, options, search.penalty(), with_scores, search.num_returned)
 
-    def sources(self, source: Source) -> list[list[str]]:
-        """The pieces of each sentence by name, without the end of sentence, which the model adds itself."""
+    def source_tokens(self, source: Source) -> list[list[str]]:
+        """The tokens of each sentence without the end of sentence, which the model adds itself."""
         rows = [ids[real].tolist() for ids, real in zip(source.ids, source.real, strict=True)]
-        return [[self._names[0][i] for i in row if i != self._eos] for row in rows]
+        return [[self._src_tokens[i] for i in row if i != self._eos] for row in rows]
 
-    def ids(self, names: Sequence[str]) -> list[int]:
-        """Target pieces by name -> ids."""
-        return [self._ids[name] for name in names]
+    def target_ids(self, tokens: Sequence[str]) -> list[int]:
+        """The ids of target tokens."""
+        return [self._tgt_ids[token] for token in tokens]
 
     def translate(self, sources: Sequence[Sequence[str]], **options: Any) -> list[Any]:
-        """CTranslate2's results; the sentences are dealt to all workers.
+        """CTranslate2's results for some sentences, translated in parallel.
 
         Raises:
-            DataError: a sentence is longer than the positions that were exported.
+            DataError: a sentence is longer than the exported position table.
         """
-        size, kind = math.ceil(len(sources) / self._threads.workers), "examples"
+        size, kind = math.ceil(len(sources) / self._threads.inter_threads), "examples"
         if self._threads.batch_tokens is not None:
             size, kind = self._threads.batch_tokens, "tokens"
-        with _within_positions():
+        with _explain_position_errors():
             results: list[Any] = self._translator.translate_batch(
                 sources, max_batch_size=size, batch_type=kind, **options
             )
         return results
 
     def log_probs(self, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Of each target piece and, last, of the end of sentence."""
-        with _within_positions():
+        """Log-probability of each target token and, last, of the end of sentence."""
+        with _explain_position_errors():
             scores = self._translator.score_batch(sources, targets, max_input_length=0)
         return [list(score.log_probs) for score in scores]
 
 
 @contextmanager
-def _within_positions() -> Iterator[None]:
-    """Positions are tabulated in an exported model, and a sentence that goes beyond the table is an error."""
+def _explain_position_errors() -> Iterator[None]:
+    """Raise a DataError where a sentence exceeds the position table of an exported model."""
     try:
         yield
     except RuntimeError as error:
         if "position encodings" not in str(error):
             raise
         raise DataError(
-            f"a sentence is longer than the positions that were exported: {str(error).lower()}; lower "
-            "search.max_length, or use mtkit's own model"
+            f"a sentence is longer than the exported position table: {str(error).lower()}; lower search.max_length, or "
+            "use the model folder, not the exported model"
         ) from error
 
 
 @dataclass(frozen=True)
-class _Finder:
-    """One way of searching."""
+class _CTranslate2Search:
+    """A search with fixed options."""
 
     engine: CTranslate2Engine
     options: dict[str, Any]
     penalty: LengthPenalty
-    details: bool
+    with_scores: bool
     n_best: int
 
-    def __call__(self, request: Request) -> list[list[Hypothesis]]:
-        if request.columns is not None or request.constraints:
-            raise UsageError("CTranslate2 takes neither a shortlist nor constraints of ours; use the model folder")
-        sources = self.engine.sources(request.source)
-        longest, shortest = request.max_length.tolist(), request.min_length.tolist()
+    def __call__(self, request: SearchRequest) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each sentence, best first."""
+        if request.shortlist_ids is not None or request.constraints:
+            raise UsageError(
+                "CTranslate2 supports neither a shortlist nor constraints; use the model folder, not the exported model"
+            )
+        sources = self.engine.source_tokens(request.source)
+        max_lengths, min_lengths = request.max_length.tolist(), request.min_length.tolist()
         results: list[Any] = [None] * len(sources)
-        # limits are of a whole batch there: first the widest for all, then its own for who went beyond it
-        places = list(range(len(sources)))
-        self._run(sources, results, places, longest=max(longest, default=0), shortest=min(shortest, default=0))
-        for place, result in enumerate(results):
-            lengths = [len(pieces) for pieces in result.hypotheses]
-            if max(lengths) > longest[place] or min(lengths) < min(shortest[place], longest[place]):
-                self._run(sources, results, [place], longest=longest[place], shortest=shortest[place])
+        # CTranslate2 has one pair of limits for a batch: first the widest for all sentences, then a sentence's own for
+        # each whose result exceeds them.
+        everything = list(range(len(sources)))
+        self._run(sources, results, everything, max(max_lengths, default=0), min(min_lengths, default=0))
+        for i, result in enumerate(results):
+            lengths = [len(tokens) for tokens in result.hypotheses]
+            if max(lengths) > max_lengths[i] or min(lengths) < min(min_lengths[i], max_lengths[i]):
+                self._run(sources, results, [i], max_lengths[i], min_lengths[i])
         return [
-            self._hypotheses(source, result, most)
-            for source, result, most in zip(sources, results, longest, strict=True)
+            self._hypotheses(source, result, max_length)
+            for source, result, max_length in zip(sources, results, max_lengths, strict=True)
         ]
 
     def _run(
         self,
         sources: Sequence[Sequence[str]],
         results: list[Any],
-        places: Sequence[int],
-        *,
-        longest: int,
-        shortest: int,
+        indices: Sequence[int],
+        max_length: int,
+        min_length: int,
     ) -> None:
-        found = self.engine.translate(
-            [sources[place] for place in places],
-            max_decoding_length=longest + 1,  # it counts the end of sentence
-            min_decoding_length=min(longest, shortest),
+        """Translate the sentences with these indices and store their results."""
+        new = self.engine.translate(
+            [sources[i] for i in indices],
+            max_decoding_length=max_length + 1,  # CTranslate2 counts the end of sentence
+            min_decoding_length=min(max_length, min_length),
             **self.options,
         )
-        for place, result in zip(places, found, strict=True):
-            results[place] = result
+        for i, result in zip(indices, new, strict=True):
+            results[i] = result
 
-    def _hypotheses(self, source: Sequence[str], result: Any, longest: int) -> list[Hypothesis]:
-        targets = [pieces[:longest] for pieces in result.hypotheses]
-        each = [[math.nan] * (len(target) + 1) for target in targets]
-        if self.details:
-            each = self.engine.log_probs([source] * len(targets), targets)
-        found = []
-        for i, (target, log_probs) in enumerate(zip(targets, each, strict=True)):
-            total = math.fsum(log_probs)
-            score = self.penalty.score(torch.tensor(total), torch.tensor(len(log_probs)))
-            attention = torch.tensor(result.attention[i][: len(target)]) if self.details and target else None
-            found.append(
+    def _hypotheses(self, source: Sequence[str], result: Any, max_length: int) -> list[Hypothesis]:
+        """The hypotheses of a sentence, scored by CTranslate2 if log-probabilities are requested."""
+        targets = [tokens[:max_length] for tokens in result.hypotheses]
+        log_probs = [[math.nan] * (len(target) + 1) for target in targets]
+        if self.with_scores:
+            log_probs = self.engine.log_probs([source] * len(targets), targets)
+        hypotheses = []
+        for i, (target, token_log_probs) in enumerate(zip(targets, log_probs, strict=True)):
+            total = math.fsum(token_log_probs)
+            score = self.penalty.score(torch.tensor(total), torch.tensor(len(token_log_probs)))
+            attention = torch.tensor(result.attention[i][: len(target)]) if self.with_scores and target else None
+            hypotheses.append(
                 Hypothesis(
-                    tokens=self.engine.ids(target),
+                    tokens=self.engine.target_ids(target),
                     log_prob=total,
-                    score=float(score) if self.details else result.scores[i],
-                    piece_log_probs=log_probs,
-                    finished=len(target) < longest,
+                    score=float(score) if self.with_scores else result.scores[i],
+                    token_log_probs=token_log_probs,
+                    finished=len(target) < max_length,
                     attention=attention,
                 )
             )
-        return found[: self.n_best]
+        return hypotheses[: self.n_best]
 
 
 def _options(search: SearchConfig) -> dict[str, Any]:
-    """A search configuration in CTranslate2's words.
+    """Options of `translate_batch` for a search configuration.
 
     Raises:
-        UsageError: names the key that CTranslate2 has no option for.
+        UsageError: names the key for whose value CTranslate2 has no option.
     """
-    penalty, method = search.penalty(), search.method
-    refused = {
-        "search.length_penalty.kind": not isinstance(penalty, Average),
-        "search.coverage_penalty": search.coverage_penalty != 0,
-        "search.repetition_penalty": search.repetition_penalty != 1,
-        "search.method.kind": not isinstance(method, BeamConfig | SamplingConfig),
-        "search.method.epsilon": isinstance(method, SamplingConfig) and method.epsilon != 0,
+    length_penalty = search.penalty().ctranslate2_length_penalty
+    unsupported = {
+        "length_penalty.kind": length_penalty is None,
+        "coverage_penalty": search.coverage_penalty != 0,
+        "repetition_penalty": search.repetition_penalty != 1,
+        search.method.ctranslate2_unsupported_key: search.method.ctranslate2_unsupported_key is not None,
     }
-    for key in (key for key, is_refused in refused.items() if is_refused):
-        raise UsageError(f"{key}: CTranslate2 has no option for this value; leave it out, or use mtkit's own model")
+    for key, is_unsupported in unsupported.items():
+        if is_unsupported:
+            raise UsageError(
+                f"search.{key}: CTranslate2 has no option for this value; leave it out, or use the model folder, not "
+                "the exported model"
+            )
     options: dict[str, Any] = {
         "beam_size": search.beam_size,
-        "num_hypotheses": search.candidates,
+        "num_hypotheses": search.num_returned,
         "patience": search.patience,
-        "length_penalty": penalty.alpha if isinstance(penalty, Average) else 0.0,
+        "length_penalty": length_penalty,
         "no_repeat_ngram_size": search.no_repeat_ngram,
     }
-    return options | (_sampling(method) if isinstance(method, SamplingConfig) else {})
-
-
-def _sampling(method: SamplingConfig) -> dict[str, Any]:
-    """It draws with a generator of its own, so that a line's samples depend on its batch."""
-    return {
-        "beam_size": 1,
-        "num_hypotheses": method.samples,
-        "sampling_topk": method.top_k,
-        "sampling_topp": method.top_p,
-        "sampling_temperature": method.temperature,
-    }
+    return options | search.method.ctranslate2_options()

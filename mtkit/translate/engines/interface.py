@@ -1,4 +1,4 @@
-"""What finds the translations of a batch: our own search over our own models, or another program."""
+"""Engines: what translates a batch. An Engine is mtkit's search over mtkit's models, or another program."""
 
 from __future__ import annotations
 
@@ -8,43 +8,48 @@ from typing import Protocol
 
 import torch
 
-from mtkit.hardware import find_device, keep_memory
+from mtkit.hardware import parse_device, tune_malloc
+from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
-from mtkit.search.interface import Hypothesis, Request, Stepper, Symbols
-from mtkit.translate.compute_type import NAMES, ComputeType, prepare, resolve_compute_type
+from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds, Stepper
 
-Find = Callable[[Request], list[list[Hypothesis]]]  # the n best of each sentence
+SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence
 
 
 class Engine(Protocol):
-    """How a Translator sees what translates; the source of a request is a `Source` on `device`."""
+    """Interface of an engine; the source of a request is a `Source` on `device`."""
 
     @property
     def compute_type(self) -> str:
-        """The numbers that it computes with."""
+        """The number format of the computation, with `auto` resolved."""
 
     @property
     def device(self) -> torch.device:
-        """Where it wants its requests."""
+        """The device of the requests."""
 
-    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
-        """The search that a configuration describes; `details`: with log-probabilities and attention in any case.
+    def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
+        """The search that a configuration describes.
+
+        Args:
+            search: the configuration.
+            special_ids: ids with a meaning.
+            with_scores: compute log-probabilities and attention also where the search can do without.
 
         Raises:
-            UsageError: the engine cannot search in this way.
+            UsageError: the engine does not support this search.
         """
 
 
-class OwnEngine:
-    """Models of ours, one or an ensemble over the same vocabularies; none is changed.
+class TorchEngine:
+    """One mtkit model, or an ensemble over the same vocabularies. The models that are passed in are not changed.
 
     Attributes:
-        models: as they are used: on the device, of the compute type.
-        compute_type: what `auto` came to.
-        device: where they are.
-        stepper: what search sees.
+        models: the models prepared for inference, on the device and with the compute type.
+        compute_type: see Engine.
+        device: the device of models and requests.
+        stepper: the model or ensemble as search calls it.
     """
 
     def __init__(
@@ -53,20 +58,29 @@ class OwnEngine:
         *,
         compute_type: ComputeType = "auto",
         device: str = "cpu",
-        hypotheses: int | None = None,
+        beam_size: int | None = None,
+        rewrite: bool = True,
     ) -> None:
-        """Make copies of the models where they are not as wanted; `hypotheses` as `prepare`.
+        """Prepare the models for inference.
+
+        Args:
+            models: copied where necessary.
+            compute_type: see `resolve_compute_type`.
+            device: see `parse_device`.
+            beam_size: hypotheses of a sentence that search will follow; None: unknown.
+            rewrite: see `prepare_for_inference`.
 
         Raises:
-            UsageError: this machine has no such device or compute type.
+            UsageError: this machine lacks the device or the compute type.
         """
-        self.device = find_device(device)
-        keep_memory()
+        self.device = parse_device(device)
+        tune_malloc()
         dtype = resolve_compute_type(compute_type, self.device)
         self.compute_type = NAMES[dtype]
-        self.models = [prepare(model, dtype, self.device, hypotheses=hypotheses) for model in models]
+        prepare = partial(prepare_for_inference, dtype=dtype, device=self.device, beam_size=beam_size, rewrite=rewrite)
+        self.models = [prepare(model) for model in models]
         self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
 
-    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
+    def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
         """See Engine."""
-        return partial(search.build(symbols, with_log_probs=details, with_attention=details), self.stepper)
+        return partial(search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores), self.stepper)

@@ -1,4 +1,4 @@
-"""Exported encoder and decoder step, run by onnxruntime under our own search."""
+"""ONNX engine: exported encoder and decoder step, run by onnxruntime, with mtkit's search."""
 
 from __future__ import annotations
 
@@ -12,28 +12,24 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
+from mtkit.inference.prepare import ComputeType
 from mtkit.search.config import SearchConfig
-from mtkit.search.interface import Symbols
-from mtkit.translate.compute_type import ComputeType
-from mtkit.translate.engines.interface import Find
+from mtkit.search.interface import SpecialIds
+from mtkit.translate.engines.interface import SearchFn
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
-
-
 MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
-
-
 PAST = ("past_keys", "past_values")  # [L, B, W, G, T, K]
 
 
 @dataclass(frozen=True)
 class OnnxState:
-    """See State; `columns` are the shortlist, if there is one."""
+    """See DecoderState; `shortlist_ids` [C] or None."""
 
     memory: tuple[Tensor, Tensor]  # keys and values [L, B, G, S, K]
     real: Tensor  # [B, S]
     past: tuple[Tensor, Tensor]  # keys and values [L, B·W, G, T, K]
-    columns: Tensor | None
+    shortlist_ids: Tensor | None
 
     @property
     def num_sentences(self) -> int:
@@ -46,12 +42,12 @@ class OnnxState:
         return self.past[0].size(1)
 
     def select_rows(self, rows: Tensor) -> OnnxState:
-        """See State."""
+        """See DecoderState."""
         keys, values = (each.index_select(1, rows) for each in self.past)
         return replace(self, past=(keys, values))
 
     def keep_sentences(self, sentences: Tensor) -> OnnxState:
-        """See State."""
+        """See DecoderState."""
         width = self.num_rows // self.num_sentences
         rows = (sentences.unsqueeze(1) * width + torch.arange(width)).flatten()
         keys, values = (each.index_select(1, sentences) for each in self.memory)
@@ -59,32 +55,32 @@ class OnnxState:
 
 
 class OnnxStep(NamedTuple):
-    """See search.stepper.Step."""
+    """See search.interface.DecoderStep."""
 
     all_logits: Tensor
     state: OnnxState
     attention: Tensor | None
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
-        """See search.stepper.Step; onnxruntime has computed them."""
+        """See search.interface.DecoderStep; onnxruntime has computed them already."""
         return self.all_logits[rows]
 
-    def argmax(self, banned: Tensor) -> None:
-        """See search.stepper.Step."""
+    def fast_argmax(self, banned: Tensor) -> None:
+        """See search.interface.DecoderStep; not available."""
 
 
 class OnnxStepper:
     """See Stepper."""
 
     def __init__(self, encoder: Any, decoder: Any) -> None:
-        """Take two onnxruntime sessions."""
+        """Take the onnxruntime sessions of encoder and decoder step."""
         self._encoder, self._decoder = encoder, decoder
 
-    def start(self, source: Source, columns: Tensor | None = None) -> OnnxState:
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> OnnxState:
         """See Stepper."""
         keys, values = _run(self._encoder, {"ids": source.ids, "real": source.real})
         empty = keys.new_zeros(keys.size(0), keys.size(1), keys.size(2), 0, keys.size(4))  # [L, B, G, 0, K]
-        return OnnxState((keys, values), source.real, (empty, empty), columns)
+        return OnnxState((keys, values), source.real, (empty, empty), shortlist_ids)
 
     def step(self, token: Tensor, state: OnnxState) -> OnnxStep:
         """See Stepper."""
@@ -97,8 +93,8 @@ class OnnxStepper:
             **{name: torch.unflatten(each, 1, (sentences, width)) for name, each in zip(PAST, state.past, strict=True)},
         }
         logits, attention, keys, values = _run(self._decoder, inputs)
-        if state.columns is not None:
-            logits = logits.index_select(1, state.columns)
+        if state.shortlist_ids is not None:
+            logits = logits.index_select(1, state.shortlist_ids)
         return OnnxStep(logits, replace(state, past=(keys.flatten(1, 2), values.flatten(1, 2))), attention)
 
 
@@ -106,11 +102,11 @@ class OnnxEngine:
     """An exported model; see Engine."""
 
     def __init__(self, folder: Path, *, compute_type: ComputeType = "auto", threads: int = 0) -> None:
-        """Load the model; `threads` 0 is onnxruntime's own choice.
+        """Load the model; with `threads` 0 onnxruntime chooses their number.
 
         Raises:
             MissingExtraError: onnxruntime is not installed.
-            UsageError: other numbers than float32 are wanted.
+            UsageError: a compute type other than float32.
             DataError: the files cannot be read.
         """
         try:
@@ -122,7 +118,7 @@ class OnnxEngine:
             raise UsageError(f"compute type {compute_type}: a model exported to ONNX computes with float32")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # what fails is raised, and told in one sentence
+        options.log_severity_level = 4  # errors are raised, so that onnxruntime need not log them
         try:
             sessions = [
                 onnxruntime.InferenceSession(folder / name, options, providers=["CPUExecutionProvider"])
@@ -134,23 +130,23 @@ class OnnxEngine:
         self.compute_type = "float32"
         self.device = torch.device("cpu")
 
-    def finder(self, search: SearchConfig, symbols: Symbols, *, details: bool) -> Find:
-        """See Engine; every search of ours is there."""
-        return partial(search.build(symbols, with_log_probs=details, with_attention=details), self.stepper)
+    def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
+        """See Engine; every search is supported."""
+        return partial(search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores), self.stepper)
 
 
 def _run(session: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
-    """What a session gives; DataError if a sentence goes beyond learned positions, of which there is a table."""
+    """Run a session; DataError if a sentence exceeds the table of learned positions."""
     from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
-    known = {each.name for each in session.get_inputs()}  # what a model does not use is no input
+    names = {each.name for each in session.get_inputs()}  # the export drops inputs that a model does not use
     try:
-        found = session.run(None, {name: each.contiguous().numpy() for name, each in inputs.items() if name in known})
+        outputs = session.run(None, {name: each.contiguous().numpy() for name, each in inputs.items() if name in names})
     except InvalidArgument as error:
         if "invalid index" not in str(error):
             raise
         raise DataError(
-            "a sentence is longer than the positions that were exported; let search.split_long_lines be true, or lower "
+            "a sentence is longer than the exported position table; set search.split_long_lines to true, or lower "
             "search.max_length"
         ) from error
-    return [torch.from_numpy(each) for each in found]
+    return [torch.from_numpy(each) for each in outputs]

@@ -1,7 +1,7 @@
 from mtkit.cli.entry import execute
 from mtkit.training.checkpoints import listing as survey
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, remove_checkpoint, verify_checkpoint
-from tests.unit.training.toy_training import toy_config, toy_train
+from tests.toy.training import toy_config, toy_train
 
 
 def test_checkpoints_are_listed_and_damage_exits_65(tmp_path, capsys):
@@ -18,9 +18,7 @@ def test_checkpoints_are_listed_and_damage_exits_65(tmp_path, capsys):
     assert execute(["checkpoints", str(tmp_path / "nothing")]) == 66
 
 
-def test_what_is_no_checkpoint_is_named_and_one_that_a_training_removes_meanwhile_is_no_damage(
-    tmp_path, capsys, monkeypatch
-):
+def test_files_that_are_no_checkpoints_are_reported_and_concurrent_removal_is_no_damage(tmp_path, capsys, monkeypatch):
     toy_train(tmp_path, toy_config(max_updates=12, checkpoint_every=4))
     folder = tmp_path / "checkpoints"
     (checkpoint_path(folder, 12) / "dangling").symlink_to(tmp_path / "nowhere")
@@ -38,7 +36,7 @@ def test_what_is_no_checkpoint_is_named_and_one_that_a_training_removes_meanwhil
     assert "manifest.json is missing" in capsys.readouterr().out
 
 
-def test_a_finished_training_is_watched(tmp_path, capsys):
+def test_watch_replays_a_finished_training(tmp_path, capsys):
     toy_train(tmp_path, toy_config(max_updates=6))
     assert execute(["watch", str(tmp_path)]) == 0
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What is seen while a training runs."""
+"""Live and plain displays of training events."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mtkit.cli.display import LiveDisplay, clock, display
+from mtkit.cli.display import LiveDisplay, format_clock, open_display
 from mtkit.training.monitoring.log import PlainDisplay
 
 EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
     ("tokenizer", None, {"result": "unchanged, kept"}),
     ("begin", None, {"max_updates": 40, "precision": "bf16", "first_update": 1}),
-    ("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6, "seconds_left": 90.0, "rate": 1e-3}),
+    ("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6, "seconds_left": 90.0, "learning_rate": 1e-3}),
     (
         "validation",
         10,
@@ -26,8 +26,8 @@ EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
 ]
 
 
-def shown(count: int) -> str:
-    """The screen's raw stream after the first `count` events."""
+def screen_after(count: int) -> str:
+    """The raw terminal output of the first `count` events."""
     stream = io.StringIO()
     live = LiveDisplay(Console(file=stream, force_terminal=True, color_system=None, width=100))
     for name, update, fields in EVENTS[:count]:
@@ -51,26 +51,26 @@ def shown(count: int) -> str:
         (7, "update 40 of 40"),
     ],
 )
-def test_the_live_picture_says(count: int, text: str) -> None:
-    assert text in " ".join(shown(count).replace("\n", "\n ").split(" ")).replace("hyp  ", "hyp ")
+def test_live_display_shows(count: int, text: str) -> None:
+    assert text in " ".join(screen_after(count).replace("\n", "\n ").split(" ")).replace("hyp  ", "hyp ")
 
 
-def test_an_interrupted_training_gives_the_cursor_back() -> None:
-    assert shown(3).endswith("\x1b[?25h")
+def test_an_interrupted_training_leaves_the_cursor_visible() -> None:
+    assert screen_after(3).endswith("\x1b[?25h")
 
 
-def test_plain_lines_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    with display() as plain:
+def test_plain_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_display() as plain:
         assert isinstance(plain, PlainDisplay)
         plain.event("tokenizer", None, {"result": "unchanged, kept"})
         plain.event("train", 10, {"loss": 2.5, "tokens_per_second": 12345.6})
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == (
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (
         "",
         "tokenizer: unchanged, kept\nupdate 10 train loss=2.5 tokens_per_second=12346\n",
     )
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (9.6, "0:10"), (90, "1:30"), (3700, "1:01:40")])
-def test_clock(seconds: float, text: str) -> None:
-    assert clock(seconds) == text
+def test_format_clock(seconds: float, text: str) -> None:
+    assert format_clock(seconds) == text

@@ -1,4 +1,4 @@
-"""What a command prints of names that its user chose."""
+"""Tables on stdout with names chosen by the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mtkit.cli.printing import print_table
 
 
 @pytest.mark.parametrize("name", ["hyp[de].txt", "a[/b]", ":smile:", "long/" * 60])
-def test_a_name_in_a_table_is_whole(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_in_tables_are_neither_cut_nor_parsed_as_markup(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     table = Table()
     table.add_column("", no_wrap=True)
     table.add_column("BLEU")

@@ -1,4 +1,4 @@
-"""A corpus of short sentences and a tokenizer without sentencepiece: a piece for every word."""
+"""A corpus of short sentences, and a tokenizer without sentencepiece that has a token for every word."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ settings.load_profile("corpus")
 
 @dataclass
 class WordTokenizer:
-    """A word is a piece; sampling splits words into halves at random."""
+    """One token per word; sampling splits words into halves at random."""
 
     vocab: Vocab = field(default_factory=lambda: Vocab(size=1000, pad=0, unk=1, bos=2, eos=3))
 
     def normalise(self, line: str) -> str:
         return line.replace("▁", "_")
 
-    def piece(self, word: str) -> int:
+    def token(self, word: str) -> int:
         return 4 + int(hashlib.sha256(word.encode()).hexdigest(), 16) % (self.vocab.size - 4)
 
     def encode(self, lines: list[str], *, threads: int = 1) -> list[list[int]]:
-        return [[self.piece(word) for word in line.split()] for line in lines]
+        return [[self.token(word) for word in line.split()] for line in lines]
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        coin = random.Random(f"{line} {seed}")
+        rng = random.Random(f"{line} {seed}")
         halves = [
             half
             for word in line.split()
-            for half in ((word[:1], word[1:]) if coin.random() < alpha and len(word) > 1 else (word,))
+            for half in ((word[:1], word[1:]) if rng.random() < alpha and len(word) > 1 else (word,))
         ]
-        return [self.piece(half) for half in halves]
+        return [self.token(half) for half in halves]
 
 
 @dataclass
@@ -60,9 +60,9 @@ def write_lines(path: Path, lines: list[str]) -> Path:
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     return [
-        " ".join(chance.choice(["one", "two", "three", "four"]) for _ in range(chance.randint(1, 20))) + f" n{number}"
+        " ".join(rng.choice(["one", "two", "three", "four"]) for _ in range(rng.randint(1, 20))) + f" n{number}"
         for number in range(count)
     ]
 
@@ -74,7 +74,7 @@ def tokenizers():
 
 @pytest.fixture
 def make_store(tmp_path, tokenizers):
-    """make_store(count, seed): a store of that many pairs."""
+    """make_store(count, seed): a store of `count` pairs."""
 
     def make(count: int, seed: int = 0) -> Store:
         src = write_lines(tmp_path / f"{seed}.src", sentences(count, 2 * seed))
@@ -96,5 +96,5 @@ def corpora() -> Path:
     """The folder of real corpora: MTKIT_CORPORA, or ../shared/corpora."""
     folder = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora"))
     if not folder.is_dir():
-        pytest.skip(f"needs real corpora: {folder} is not there, set MTKIT_CORPORA")
+        pytest.skip(f"needs real corpora: {folder} does not exist, set MTKIT_CORPORA")
     return folder

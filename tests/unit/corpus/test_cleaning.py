@@ -6,8 +6,8 @@ from mtkit.corpus.cleaning import REASONS, CleaningConfig, CleaningReport
 
 
 def reasons(src, tgt, **bounds):
-    found = CleaningConfig(**bounds).reasons(np.array(src), np.array(tgt))
-    return [None if number < 0 else REASONS[number] for number in found]
+    numbers = CleaningConfig(**bounds).rejection_reasons(np.array(src), np.array(tgt))
+    return [None if number < 0 else REASONS[number] for number in numbers]
 
 
 def test_first_reason_counts():
@@ -16,8 +16,13 @@ def test_first_reason_counts():
     ]  # fmt: skip
 
 
-def test_ratio_is_not_asked_of_short_sentences():
-    assert reasons([1, 2, 20, 3], [20, 21, 1, 28], max_ratio=9, ratio_from=20) == [None, "ratio", None, "ratio"]
+def test_ratio_does_not_apply_to_short_sentences():
+    assert reasons([1, 2, 20, 3], [20, 21, 1, 28], max_ratio=9, min_length_for_ratio=20) == [
+        None,
+        "ratio",
+        None,
+        "ratio",
+    ]
     assert reasons([3], [27], max_ratio=9) == [None]
 
 
@@ -30,12 +35,12 @@ def test_report_counts_by_reason_with_line_numbers_over_blocks():
     assert report.examples == {"empty": [2, 4, 6, 7, 8], "too_long": [], "ratio": [5]}
     assert report.summary() == [
         "2 of 14 pairs kept",
-        "11 left out because a side is empty: line 2, 4, 6, 7, 8, ...",
-        "1 left out because one side is cleaning.max_ratio times longer than the other: line 5",
+        "11 dropped because one side is empty: line 2, 4, 6, 7, 8, ...",
+        "1 dropped because the length ratio exceeds cleaning.max_ratio: line 5",
     ]
 
 
-@pytest.mark.parametrize("bad", [{"max_length": 0}, {"max_ratio": 0.5}, {"ratio_from": -1}])
-def test_bounds_out_of_range_are_refused(bad):
+@pytest.mark.parametrize("bad", [{"max_length": 0}, {"max_ratio": 0.5}, {"min_length_for_ratio": -1}])
+def test_limits_out_of_range_are_rejected(bad):
     with pytest.raises(ValidationError):
         TypeAdapter(CleaningConfig).validate_python(bad)

@@ -10,7 +10,7 @@ from mtkit.corpus.store_writer import id_type
 from mtkit.errors import DamagedError, DataError, MissingInputError
 
 COLUMNS = [
-    f"{side}.{what}{part}" for side in ("src", "tgt") for what in ("ids", "text") for part in ("", ".offsets")
+    f"{side}.{content}{part}" for side in ("src", "tgt") for content in ("ids", "text") for part in ("", ".offsets")
 ] + ["line"]
 
 
@@ -19,15 +19,15 @@ def store(make_store):
     return make_store(12)
 
 
-def test_columns_give_back_what_was_written(store, tokenizers, tmp_path):
+def test_columns_round_trip(store, tokenizers, tmp_path):
     for side in ("src", "tgt"):
         lines = (tmp_path / f"0.{side}").read_text().split("\n")[:-1]
         assert [store.text(side, sample) for sample in range(len(store))] == lines
         assert [store.ids(side, sample).tolist() for sample in range(len(store))] == tokenizers.src.encode(lines)
         assert store.lengths(side).tolist() == [len(line.split()) for line in lines]
-        assert store.summary(side).longest == store.lengths(side).max()
-        assert store.summary(side).longest_line == store.lengths(side).argmax() + 1
-        assert store.summary(side).pieces == store.lengths(side).sum()
+        assert store.stats(side).max_length == store.lengths(side).max()
+        assert store.stats(side).max_length_line == store.lengths(side).argmax() + 1
+        assert store.stats(side).num_tokens == store.lengths(side).sum()
     assert [store.line(sample) for sample in range(3)] == [1, 2, 3]
     store.verify()
 
@@ -42,7 +42,7 @@ def test_ids_are_memory_mapped_in_the_smallest_type(store):
 def test_a_truncated_column_is_named(store, column):
     path = store.folder / f"{column}.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DataError, match=rf"{column}.bin: \d+ bytes, should be \d+; .*preprocess"):
+    with pytest.raises(DataError, match=rf"{column}.bin: \d+ bytes instead of \d+; .*preprocess"):
         Store(store.folder)
 
 
@@ -56,45 +56,46 @@ def test_a_flipped_bit_is_named_by_verify(store, column):
         Store(store.folder).verify()
 
 
-def test_a_missing_part_is_named(store, tmp_path):
+def test_missing_folder_or_column_file_is_named(store, tmp_path):
     with pytest.raises(MissingInputError, match="nowhere"):
         Store(tmp_path / "nowhere")
     (store.folder / "tgt.text.bin").unlink()
-    with pytest.raises(DamagedError, match=r"tgt\.text\.bin: 0 bytes, should be .*; mtkit preprocess makes it again"):
+    with pytest.raises(DamagedError, match=r"tgt\.text\.bin: 0 bytes instead of .*; rebuild it with mtkit preprocess"):
         Store(store.folder)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 1, "src": 3}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 2, "src": 3}'])
 def test_a_damaged_manifest_is_named(store, content):
     (store.folder / "manifest.json").write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json: damaged"):
         Store(store.folder)
 
 
-def test_a_manifest_that_lacks_a_column_is_named(store):
+def test_manifest_without_a_column_is_rejected(store):
     path = store.folder / "manifest.json"
     content = json.loads(path.read_text())
     del content["columns"]["line"]
     path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="has no column line"):
+    with pytest.raises(DataError, match="column line is missing"):
         Store(store.folder)
 
 
-def test_offsets_of_another_column_are_refused(store):
+def test_offsets_of_another_column_are_rejected(store):
     path = store.folder / "src.ids.offsets.bin"
     shutil.copy(store.folder / "src.text.offsets.bin", path)
-    with pytest.raises(DataError, match=r"src\.ids\.offsets\.bin: does not fit"):
+    with pytest.raises(DataError, match=r"src\.ids\.offsets\.bin: does not match"):
         Store(store.folder)
 
 
-def test_a_newer_format_is_refused(store):
+@pytest.mark.parametrize("version", [1, 99])
+def test_another_format_is_refused(store, version):
     path = store.folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    with pytest.raises(DataError, match="has format 99, this mtkit reads format 1"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
+    with pytest.raises(DataError, match=f"has format {version}, this mtkit reads format 2"):
         Store(store.folder)
 
 
-def test_blank_lines_survive_where_nothing_is_cleaned(tmp_path, tokenizers, write):
+def test_blank_lines_are_kept_without_cleaning(tmp_path, tokenizers, write):
     src, tgt = write(tmp_path / "a", ["", " "]), write(tmp_path / "b", ["", ""])
     binarise(src, tgt, tmp_path / "store", tokenizers, None)
     store = Store(tmp_path / "store")

@@ -4,19 +4,19 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.build.skip_init import META, Undrawn
+from mtkit.build.skip_init import META_DEVICE, SkipInit
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.dummy_batch import made_up_batch
+from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.describe import cost as cost_module
-from mtkit.describe.cost import measure
-from mtkit.describe.describe import Architecture, describe, find
-from mtkit.describe.parts import Part, part_of
-from mtkit.describe.table import merged, si
+from mtkit.describe.cost import count_cost
+from mtkit.describe.describe import Architecture, describe, load_architecture
+from mtkit.describe.module_tree import ModuleNode, module_tree
+from mtkit.describe.table import format_si, merge_aligned
 from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.attention.sliding_window import WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
-from mtkit.layers.feed_forward.mixture_of_experts import ExpertsConfig
+from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
 from mtkit.layers.positions.base import NoPositionConfig
 from mtkit.layers.positions.deberta import DeBERTaConfig
 from mtkit.layers.positions.learned import LearnedConfig
@@ -24,8 +24,7 @@ from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
-from mtkit.models.rnn.attention_config import AttentionRNNConfig
-from mtkit.models.rnn.seq2seq import LSTMConfig
+from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
@@ -48,57 +47,57 @@ CONFIGS = {
         decoder_positions=NoPositionConfig(),
     ),
     "decoder_only": DecoderOnlyConfig(**TINY, decoder_positions=RoPEConfig()),
-    "attention_rnn": AttentionRNNConfig(d_model=6, d_embedding=4, d_attention=5, decoder_layers=2, dropout=0.0),
-    "input_feeding": AttentionRNNConfig(d_model=6, d_embedding=4, d_attention=5, decoder="input_feeding", dropout=0.0),
-    "lstm": LSTMConfig(d_model=6, d_embedding=4, dropout=0.0),
+    "attention_rnn": AttentionRNNConfig(d_model=6, d_embed=4, d_attention=5, decoder_layers=2, dropout=0.0),
+    "input_feeding": AttentionRNNConfig(d_model=6, d_embed=4, d_attention=5, decoder="input_feeding", dropout=0.0),
+    "lstm": Seq2SeqRNNConfig(d_model=6, d_embed=4, dropout=0.0),
 }
 every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 
 
-def without_weights(config):
-    with Undrawn(META):
+def build_on_meta(config):
+    with SkipInit(META_DEVICE):
         return config.build(VOCAB, VOCAB)
 
 
 def batch(monkeypatch) -> Batch:
-    monkeypatch.setattr(cost_module, "BATCH", 3 * LENGTH)
+    monkeypatch.setattr(cost_module, "BATCH_TOKENS", 3 * LENGTH)
     vocab = Vocab(size=VOCAB, pad=0, unk=1, bos=2, eos=3)
-    return made_up_batch(max(1, cost_module.BATCH // LENGTH), LENGTH, vocab, vocab)
+    return dummy_batch(max(1, cost_module.BATCH_TOKENS // LENGTH), LENGTH, vocab, vocab)
 
 
 @every_config
-def test_operations_are_those_that_torch_counts_with_numbers(config, monkeypatch):
-    given, model = batch(monkeypatch), config.build(VOCAB, VOCAB)
-    found = measure(without_weights(config), VOCAB, VOCAB, length=LENGTH)
-    with FlopCounterMode(display=False) as counted, torch.no_grad():
-        model.eval().output(model.hidden(given.source, given.target))
-    assert sum(found.forward.values()) * 3 * LENGTH == pytest.approx(counted.get_total_flops())
-    with FlopCounterMode(display=False) as counted:
-        hidden = model.train().hidden(given.source, given.target).flatten(0, 1)
+def test_flops_equal_those_of_the_flop_counter_of_torch(config, monkeypatch):
+    examples, model = batch(monkeypatch), config.build(VOCAB, VOCAB)
+    cost = count_cost(build_on_meta(config), VOCAB, VOCAB, length=LENGTH)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval().output(model.decode_states(examples.source, examples.target))
+    assert sum(cost.forward.values()) * 3 * LENGTH == pytest.approx(counter.get_total_flops())
+    with FlopCounterMode(display=False) as counter:
+        hidden = model.train().decode_states(examples.source, examples.target).flatten(0, 1)
         label_smoothed_loss(
-            hidden, model.output.weight, model.output.bias, given.labels.flatten(), smoothing=0.1
+            hidden, model.output.weight, model.output.bias, examples.labels.flatten(), smoothing=0.1
         ).backward()
-    assert found.training * 3 * LENGTH == pytest.approx(counted.get_total_flops())
+    assert cost.training * 3 * LENGTH == pytest.approx(counter.get_total_flops())
 
 
 @every_config
-def test_what_is_kept_is_what_training_keeps_with_numbers(config, monkeypatch):
-    given, model = batch(monkeypatch), config.build(VOCAB, VOCAB).train()
-    found = measure(without_weights(config), VOCAB, VOCAB, length=LENGTH)
-    kept = {}
+def test_activations_equal_the_bytes_saved_by_a_real_training_pass(config, monkeypatch):
+    examples, model = batch(monkeypatch), config.build(VOCAB, VOCAB).train()
+    cost = count_cost(build_on_meta(config), VOCAB, VOCAB, length=LENGTH)
+    saved = {}
     with torch.autograd.graph.saved_tensors_hooks(
-        lambda x: kept.setdefault(x.untyped_storage().data_ptr(), x) is None or x, lambda x: x
+        lambda x: saved.setdefault(x.untyped_storage().data_ptr(), x) is None or x, lambda x: x
     ):
-        model.hidden(given.source, given.target)
+        model.decode_states(examples.source, examples.target)
     for p in model.parameters():
-        kept.pop(p.untyped_storage().data_ptr(), None)
-    size = sum(x.untyped_storage().nbytes() for x in kept.values())
-    assert sum(found.activations.values()) * 3 * LENGTH == pytest.approx(size, rel=0.02)
+        saved.pop(p.untyped_storage().data_ptr(), None)
+    size = sum(x.untyped_storage().nbytes() for x in saved.values())
+    assert sum(cost.activations.values()) * 3 * LENGTH == pytest.approx(size, rel=0.02)
 
 
-def test_bytes_of_decoding():
+def test_decoder_cache_and_encoder_memory_in_bytes():
     def decoding(config):
-        return measure(without_weights(config), VOCAB, VOCAB, length=LENGTH).decoding
+        return count_cost(build_on_meta(config), VOCAB, VOCAB, length=LENGTH).decoding
 
     cached = decoding(TransformerConfig(**TINY, decoder_layers=3, num_kv_heads=1))
     assert (cached.cache_per_token, cached.cache_fixed) == (3 * 2 * 4 * 4, 0)  # layers, key and value, head, bytes
@@ -113,48 +112,55 @@ def test_bytes_of_decoding():
 
 
 @every_config
-def test_parameters_are_those_of_the_model(config):
-    found = describe(Architecture("x", config, VOCAB, VOCAB), length=LENGTH)
-    assert found.model.parameters == sum(p.numel() for p in config.build(VOCAB, VOCAB).parameters())
-    assert found.model.flops == pytest.approx(sum(found.cost.forward.values()))
+def test_parameters_and_flops_of_the_tree_add_up(config):
+    description = describe(Architecture("x", config, VOCAB, VOCAB), length=LENGTH)
+    assert description.tree.parameters == sum(p.numel() for p in config.build(VOCAB, VOCAB).parameters())
+    assert description.tree.flops == pytest.approx(sum(description.cost.forward.values()))
 
-    def check(part: Part):
-        assert part.parameters / part.count >= sum(inner.parameters for inner in part.parts)
-        assert part.flops / part.count >= sum(inner.flops for inner in part.parts) * 0.999999  # rounding of sums
-        for inner in part.parts:
-            check(inner)
+    def check(node: ModuleNode):
+        assert node.parameters / node.count >= sum(child.parameters for child in node.children)
+        assert node.flops / node.count >= sum(child.flops for child in node.children) * 0.999999  # rounding of sums
+        for child in node.children:
+            check(child)
 
-    check(found.model)
+    check(description.tree)
 
 
-def test_experts_are_taken_to_be_evenly_busy():
+def test_tokens_are_assumed_to_be_distributed_uniformly_over_experts():
     dense = TransformerConfig(**TINY, encoder_layers=1, decoder_layers=1)
     experts = TransformerConfig(
-        **TINY, encoder_layers=1, decoder_layers=1, feed_forward=ExpertsConfig(every=1, num_experts=3, routing="top2")
+        **TINY,
+        encoder_layers=1,
+        decoder_layers=1,
+        feed_forward=MixtureOfExpertsConfig(moe_every=1, num_experts=3, routing="top2"),
     )
     one, other = (describe(Architecture("x", config, VOCAB, VOCAB), length=LENGTH) for config in (dense, experts))
     feed_forward, router = 2 * 2 * 8 * 12, 2 * 8 * 3
-    assert other.model.flops - one.model.flops == pytest.approx(2 * (feed_forward + router))  # in either layer
+    assert other.tree.flops - one.tree.flops == pytest.approx(2 * (feed_forward + router))  # in either layer
 
 
-def test_layers_that_are_alike_stand_once():
+def test_equal_layers_are_collapsed():
     config = TransformerConfig(**TINY, encoder_layers=3, decoder_layers=2)
-    model = without_weights(config)
-    tree = part_of(model, measure(model, VOCAB, VOCAB, length=LENGTH), "x")
-    stack = next(part for part in tree.parts if part.name == "encoder")
-    assert [(part.name, part.count, part.kind, part.key) for part in stack.parts] == [
+    model = build_on_meta(config)
+    tree = module_tree(model, count_cost(model, VOCAB, VOCAB, length=LENGTH), "x")
+    stack = next(node for node in tree.children if node.name == "encoder")
+    assert [(node.name, node.count, node.kind, node.key) for node in stack.children] == [
         ("0–2", 3, "EncoderLayer", "encoder.#0")
     ]
-    assert stack.parts[0].parameters == stack.parameters == 3 * sum(part.parameters for part in stack.parts[0].parts)
+    assert (
+        stack.children[0].parameters
+        == stack.parameters
+        == 3 * sum(node.parameters for node in stack.children[0].children)
+    )
 
 
-def test_rows_of_two_models_are_merged_in_order():
-    assert merged(["a", "b", "d"], ["a", "c", "d", "e"]) == ["a", "c", "b", "d", "e"]
-    assert merged([], ["x"]) == ["x"]
+def test_merge_aligned_keeps_the_order_of_both():
+    assert merge_aligned(["a", "b", "d"], ["a", "c", "d", "e"]) == ["a", "c", "b", "d", "e"]
+    assert merge_aligned([], ["x"]) == ["x"]
 
 
-def test_sizes_in_words():
-    assert [si(0, "B"), si(999.4, "B"), si(1536), si(2.25e6), si(1.29e9)] == [
+def test_format_si():
+    assert [format_si(0, "B"), format_si(999.4, "B"), format_si(1536), format_si(2.25e6), format_si(1.29e9)] == [
         "0 B",
         "999 B",
         "1.54 k",
@@ -163,7 +169,7 @@ def test_sizes_in_words():
     ]
 
 
-def test_the_command_prints_plain_text_and_marks_what_differs(capsys, tmp_path):
+def test_comparison_is_plain_text_and_marks_differences(capsys, tmp_path):
     figures = tmp_path / "figures.json"
     words = ["describe", "multi30k-transformer", "model.d_ff=128", "--compare", "multi30k-transformer"]
     assert entry.execute([*words, "--json", str(figures)]) == 0
@@ -174,10 +180,10 @@ def test_the_command_prints_plain_text_and_marks_what_differs(capsys, tmp_path):
     assert not any("query" in line for line in marked)
     one, other = json.loads(figures.read_text())
     assert one["parameters"] < other["parameters"]
-    assert one["parts"]["parameters"] == one["parameters"]
+    assert one["modules"]["parameters"] == one["parameters"]
 
 
-def test_what_cannot_be_described(capsys, tmp_path):
+def test_errors_of_the_describe_command(capsys, tmp_path):
     assert entry.execute(["describe", "multi30k-transfomer"]) == 66
     assert "multi30k-transformer" in capsys.readouterr().err
     assert entry.execute(["describe", str(tmp_path), "model.d_ff=512"]) == 2
@@ -185,6 +191,6 @@ def test_what_cannot_be_described(capsys, tmp_path):
     assert entry.execute(["describe", "multi30k-transformer", "tokenizer.shared=false"]) == 78
 
 
-def test_a_recipe_is_described_with_the_vocabulary_it_asks_for():
-    found = find("multi30k-lstm", ["tokenizer.vocab_size=500"])
-    assert (found.name, found.src_vocab, found.tgt_vocab) == ("multi30k-lstm", 500, 500)
+def test_vocabulary_sizes_of_a_recipe_are_the_requested_ones():
+    architecture = load_architecture("multi30k-lstm", ["tokenizer.vocab_size=500"])
+    assert (architecture.name, architecture.src_vocab, architecture.tgt_vocab) == ("multi30k-lstm", 500, 500)

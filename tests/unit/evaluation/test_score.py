@@ -38,17 +38,17 @@ def sacrebleu(*arguments):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_scores_are_those_of_the_sacrebleu_command(tmp_path):
+def test_scores_equal_those_of_the_sacrebleu_command(tmp_path):
     hyp, ref, second = write(tmp_path, "hyp", HYP), write(tmp_path, "ref", REF), write(tmp_path, "ref2", WORSE)
     for refs in ([ref], [ref, second]):
         (ours,) = score_files([hyp], refs).values()
-        for found in sacrebleu(*refs, "-i", hyp, "-m", "bleu", "chrf", "ter"):
-            name = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}[found["name"]]
-            assert ours.by_name()[name].value == pytest.approx(found["score"], abs=1e-9)
-            assert ours.by_name()[name].signature == found["signature"]
+        for theirs in sacrebleu(*refs, "-i", hyp, "-m", "bleu", "chrf", "ter"):
+            name = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}[theirs["name"]]
+            assert ours.by_name()[name].value == pytest.approx(theirs["score"], abs=1e-9)
+            assert ours.by_name()[name].signature == theirs["signature"]
 
 
-def test_moses_is_lower_cased_bleu_on_moses_tokens(tmp_path):
+def test_moses_is_bleu_on_lower_cased_moses_tokens(tmp_path):
     ours = score(HYP, [REF], ["moses"], tgt_lang="de")
     tokens = [moses.tokenize(lines, "de") for lines in (HYP, REF)]
     hyp, ref = write(tmp_path, "hyp", tokens[0]), write(tmp_path, "ref", tokens[1])
@@ -60,7 +60,7 @@ def test_moses_is_lower_cased_bleu_on_moses_tokens(tmp_path):
     assert list(ours.by_name()) == ["bleu_moses_lc"]
 
 
-def test_without_sacremoses(monkeypatch):
+def test_moses_without_sacremoses(monkeypatch):
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is not None
     monkeypatch.setattr(moses, "is_installed", lambda: False)
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is None
@@ -71,15 +71,15 @@ def test_without_sacremoses(monkeypatch):
 @pytest.mark.parametrize(
     ("lang", "expected"), [("de", "13a"), ("zh", "zh"), ("zh-CN", "zh"), ("ZH_tw", "zh"), ("ja", "char"), ("no", "13a")]
 )
-def test_words_are_cut_as_the_language_needs(lang, expected):
-    assert EvaluationConfig().segmentation(lang) == expected
+def test_sacrebleu_tokenizer_depends_on_the_language(lang, expected):
+    assert EvaluationConfig().sacrebleu_tokenizer(lang) == expected
     scores = score(["これは 本です 。"], [["これは本です。"]], ["bleu"], tgt_lang=lang)
     assert scores.bleu is not None
     assert f"tok:{expected}|" in scores.bleu.signature
-    assert EvaluationConfig(tokenize="intl").segmentation(lang) == "intl"
+    assert EvaluationConfig(tokenize="intl").sacrebleu_tokenizer(lang) == "intl"
 
 
-def test_the_report_has_the_promised_keys():
+def test_as_dict_has_the_documented_keys():
     report = score(HYP, [REF], ["ter", "moses", "bleu", "chrf"], tgt_lang="de").as_dict()
     assert list(report)[::2] == ["bleu", "bleu_moses_lc", "chrf", "ter"]
     assert list(report)[1::2] == [f"{name}_signature" for name in list(report)[::2]]
@@ -90,16 +90,16 @@ def test_the_report_has_the_promised_keys():
 @given(lines=st.lists(st.text(st.sampled_from("ab c.,\t\u2028ß"), max_size=12), min_size=1, max_size=4))
 def test_any_lines_can_be_scored(lines):
     scores = score(lines, [lines[::-1]], ["bleu", "chrf", "ter", "moses"])
-    assert all(found.value >= 0 for found in scores.by_name().values())
+    assert all(score.value >= 0 for score in scores.by_name().values())
 
 
-def test_unequal_files_are_refused_with_all_counts(tmp_path):
+def test_unequal_line_counts_are_rejected_with_all_counts(tmp_path):
     ref, good = write(tmp_path, "ref", REF), write(tmp_path, "good", HYP)
     short, long = write(tmp_path, "short", HYP[:1]), write(tmp_path, "long", HYP * 2)
     with pytest.raises(DataError) as caught:
         score_files([good, short, long], [ref])
     assert str(caught.value) == (
-        f"{ref} has 3 lines, but {short} has 1, {long} has 6; a translation has exactly one line for each"
+        f"{ref} has 3 lines, but {short} has 1, {long} has 6; a translation must have one line for each reference line"
     )
     with pytest.raises(DataError, match="2 translations but 3 reference lines"):
         score(HYP[:2], [REF])
@@ -107,7 +107,7 @@ def test_unequal_files_are_refused_with_all_counts(tmp_path):
         score(HYP, [REF, REF[:1]])
 
 
-def test_nothing_to_score(tmp_path):
+def test_empty_input_is_rejected(tmp_path):
     empty = write(tmp_path, "empty", [])
     with pytest.raises(DataError, match="empty: no lines"):
         score_files([empty], [empty])
@@ -122,8 +122,8 @@ def test_table_shows_every_system_and_signature(tmp_path):
     rows = score_files([write(tmp_path, "one", HYP), write(tmp_path, "two", REF)], [ref], ["bleu", "ter"])
     console = Console(width=120, file=io.StringIO())
     console.print(score_table(rows))
-    shown = console.file.getvalue()
-    assert "100.00" in shown
-    assert "one" in shown
-    assert "chrF2" not in shown
+    output = console.file.getvalue()
+    assert "100.00" in output
+    assert "one" in output
+    assert "chrF2" not in output
     assert [line.partition(":")[0] for line in signature_lines(rows)] == ["BLEU", "TER"]

@@ -1,4 +1,4 @@
-"""Paired bootstrap: sacreBLEU's, apart from systems that score the same."""
+"""Paired bootstrap against sacreBLEU's, except for systems with equal scores; repetition rate."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ def text(seed: int, count: int = 60) -> list[str]:
     return [" ".join(rng.choices(WORDS, k=rng.randint(4, 12))) for _ in range(count)]
 
 
-def spoilt(lines: list[str], share: float, seed: int) -> list[str]:
+def corrupted(lines: list[str], share: float, seed: int) -> list[str]:
     """Some words replaced by another."""
     rng = random.Random(seed)
     return [" ".join("x" if rng.random() < share else word for word in line.split()) for line in lines]
 
 
-def test_it_is_sacrebleus() -> None:
+def test_p_values_equal_sacrebleu() -> None:
     ref = text(1)
-    baseline, near, far = spoilt(ref, 0.2, 2), spoilt(ref, 0.21, 3), spoilt(ref, 0.5, 4)
-    found = paired_bootstrap(baseline, {"near": near, "far": far}, [ref], tokenize="13a", samples=200)
+    baseline, near, far = corrupted(ref, 0.2, 2), corrupted(ref, 0.21, 3), corrupted(ref, 0.5, 4)
+    result = paired_bootstrap(baseline, {"near": near, "far": far}, [ref], tokenize="13a", num_samples=200)
     named = [("baseline", baseline), ("near", near), ("far", far)]
     signatures, scores = PairedTest(named, {"BLEU": BLEU()}, [ref], test_type="bs", n_samples=200)()
-    assert list(found.p_values.values()) == [result.p_value for result in scores["BLEU"][1:]]
-    assert found.p_values["far"] < 0.05 < found.p_values["near"]
-    assert found.signature == str(signatures["BLEU"])
-    assert "|bs:200|" in found.signature
+    assert list(result.p_values.values()) == [each.p_value for each in scores["BLEU"][1:]]
+    assert result.p_values["far"] < 0.05 < result.p_values["near"]
+    assert result.signature == str(signatures["BLEU"])
+    assert "|bs:200|" in result.signature
 
 
-def test_equal_scores_differ_by_chance() -> None:
+def test_equal_scores_are_not_significant() -> None:
     ref = text(1, 10)
     wrong = ["x y z w"] * 10
-    found = paired_bootstrap(wrong, {"same": wrong, "as bad": ["q r s t"] * 10}, [ref], tokenize="13a", samples=10)
-    assert found.p_values == {"same": 1.0, "as bad": 1.0}
+    systems = {"same": wrong, "as bad": ["q r s t"] * 10}
+    result = paired_bootstrap(wrong, systems, [ref], tokenize="13a", num_samples=10)
+    assert result.p_values == {"same": 1.0, "as bad": 1.0}
 
 
 @pytest.mark.parametrize(

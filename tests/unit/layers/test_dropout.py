@@ -1,4 +1,4 @@
-"""Dropout from random bytes."""
+"""Dropout with masks from random bytes."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from mtkit.layers.dropout import Dropout, keep_mask
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
-def test_share_of_zeros_and_expectation(p):
+def test_dropout_rate_and_expectation(p):
     torch.manual_seed(1)
     x = torch.ones(400_000)
     y = Dropout(p).train()(x)
@@ -16,32 +16,32 @@ def test_share_of_zeros_and_expectation(p):
     assert abs(float(y.mean()) - 1) < 0.01
 
 
-def test_every_byte_of_the_words_is_uniform():
+def test_every_byte_of_the_random_words_is_uniform():
     torch.manual_seed(2)
-    kept = keep_mask(torch.Size([100_000, 8]), 128).float().mean(0)
-    assert kept.sub(0.5).abs().max() < 5 * 0.5 / 100_000**0.5
+    mask = keep_mask(torch.Size([100_000, 8]), 128).float().mean(0)
+    assert mask.sub(0.5).abs().max() < 5 * 0.5 / 100_000**0.5
 
 
-def test_does_nothing_in_evaluation_or_at_zero():
+def test_identity_in_evaluation_and_at_zero():
     x = torch.randn(5, 3)
     assert Dropout(0.4).eval()(x) is x
     assert Dropout(0.0).train()(x) is x
 
 
-def test_follows_torchs_seed():
+def test_masks_depend_on_torchs_seed():
     torch.manual_seed(3)
     first = Dropout(0.5).train()(torch.ones(3, 7))
     torch.manual_seed(3)
     assert torch.equal(first, Dropout(0.5).train()(torch.ones(3, 7)))
 
 
-def test_gradient_passes_where_the_value_did():
+def test_gradient_has_the_same_mask():
     x = torch.ones(1000, requires_grad=True)
     y = Dropout(0.25).train()(x)
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())
 
 
-def test_odd_probability_is_refused():
+def test_probability_outside_zero_to_one_is_rejected():
     with pytest.raises(ValueError, match=r"1\.5"):
         Dropout(1.5)

@@ -8,12 +8,12 @@ import pytest
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
 from mtkit.plot import attention as attention_module
-from mtkit.plot import picture as picture_module
+from mtkit.plot import figure as figure_module
 from mtkit.plot.attention import plot_attention
-from mtkit.plot.by_length import ByLength, Group, draw_by_length
-from mtkit.plot.curves import Curves, draw_curves, plot_curves, read_curves
+from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
+from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
 
-CURVES = Curves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
+CURVES = LearningCurves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
 
 
 def size(path):
@@ -31,21 +31,21 @@ def log_of(run, *records, end=""):
 
 RECORDS = [
     {"time": 1, "event": "begin", "update": None, "max_updates": 4},
-    {"time": 2, "event": "train", "update": 2, "loss": 6.5, "rate": 0.1},
+    {"time": 2, "event": "train", "update": 2, "loss": 6.5, "learning_rate": 0.1},
     {"time": 3, "event": "validation", "update": 2, "nll": 5.5, "bleu": None},
     {"time": 4, "event": "train", "update": 4, "loss": None},
     {"time": 5, "event": "validation", "update": 4, "nll": 4.5, "bleu": 12.0},
 ]
 
 
-def test_curves_are_what_the_log_says(tmp_path):
+def test_curves_are_read_from_the_log(tmp_path):
     run = log_of(tmp_path / "run", *RECORDS, end='{"event": "tra')
-    assert read_curves(run / "log.jsonl", "x") == Curves(
+    assert read_curves(run / "log.jsonl", "x") == LearningCurves(
         "x", loss=[(2, 6.5)], nll=[(2, 5.5), (4, 4.5)], bleu=[(4, 12.0)]
     )
 
 
-def test_a_line_that_ends_amidst_a_letter_and_one_without_numbers_are_passed_over(tmp_path):
+def test_torn_lines_and_lines_without_numbers_are_skipped(tmp_path):
     run = log_of(
         tmp_path / "run", *RECORDS, {"event": "train", "loss": 1.0}, {"event": "train", "update": 5, "loss": "x"}
     )
@@ -54,61 +54,61 @@ def test_a_line_that_ends_amidst_a_letter_and_one_without_numbers_are_passed_ove
     assert read_curves(run / "log.jsonl", "x").loss == [(2, 6.5)]
 
 
-def test_runs_share_a_picture(tmp_path):
+def test_curves_of_several_runs_in_one_figure(tmp_path):
     runs = [log_of(tmp_path / name, *RECORDS) for name in ("one", "two")]
     plot_curves(runs, tmp_path / "curves.png")
     assert size(tmp_path / "curves.png") == (1500, 630)
-    draw_curves([Curves("no bleu", loss=[(1, 1.0)])], tmp_path / "narrow.png")
+    draw_curves([LearningCurves("no bleu", loss=[(1, 1.0)])], tmp_path / "narrow.png")
     assert size(tmp_path / "narrow.png") == (900, 630)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "curves.png", "narrow.png"}
 
 
 def test_bleu_by_length_of_several_systems(tmp_path):
-    groups = [Group("1-10", 1200), Group("over 10", 30)]
-    systems = [ByLength("with", [20.0, 19.0], [0.5, 1.5]), ByLength("without", [20.0, 9.0], [0.0, 0.0])]
-    draw_by_length(groups, systems, tmp_path / "by_length.png")
+    groups = [LengthGroup("1-10", 1200), LengthGroup("over 10", 30)]
+    systems = [BleuByLength("with", [20.0, 19.0], [0.5, 1.5]), BleuByLength("without", [20.0, 9.0], [0.0, 0.0])]
+    draw_bleu_by_length(groups, systems, tmp_path / "by_length.png")
     assert size(tmp_path / "by_length.png") == (1050, 630)
 
 
-def test_equal_curves_are_equal_bytes(tmp_path):
+def test_equal_curves_give_identical_files(tmp_path):
     for name in ("a.png", "b.png"):
         draw_curves([CURVES], tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_logs_that_are_missing_or_empty(tmp_path):
+def test_missing_and_empty_logs(tmp_path):
     with pytest.raises(MissingInputError, match=r"log\.jsonl: no such file"):
         plot_curves([tmp_path], tmp_path / "curves.png")
     with pytest.raises(DataError, match="nothing to draw yet"):
         plot_curves([log_of(tmp_path / "run", RECORDS[0])], tmp_path / "curves.png")
 
 
-def test_attention_of_any_script_and_sign(tmp_path):
+def test_attention_map_with_any_script_and_symbol(tmp_path):
     src = ["▁漢字", "$x$", "\ue000", "</s>"]
     plot_attention(np.eye(2, 4), src, ["▁a_b^", "\\frac"], tmp_path / "map.png", title="50 % $")
     assert size(tmp_path / "map.png")[0] >= 600
 
 
-def test_a_long_sentence_has_smaller_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(attention_module, "_LARGEST", 5.0)
+def test_long_sentences_have_smaller_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr(attention_module, "_MAX_SIZE", 5.0)
     plot_attention(np.zeros((2, 30)), ["a"] * 30, ["b"] * 2, tmp_path / "map.png")
     assert size(tmp_path / "map.png") == (750, 450)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (0, 0)])
-def test_weights_must_fit_the_pieces(tmp_path, shape):
-    with pytest.raises(ValueError, match=r"do not fit 2 output and 3 source pieces"):
+def test_weights_must_match_the_tokens(tmp_path, shape):
+    with pytest.raises(ValueError, match=r"do not match 2 output and 3 source tokens"):
         plot_attention(np.zeros(shape), ["a"] * 3, ["b"] * 2, tmp_path / "map.png")
 
 
-def test_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(picture_module, "is_installed", lambda: False)
+def test_missing_matplotlib_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(figure_module, "is_installed", lambda: False)
     with pytest.raises(MissingExtraError, match=r"matplotlib: pip install 'mtkit\[plot\]'"):
         draw_curves([CURVES], tmp_path / "curves.png")
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(ReadWriteError, match=r"the folder .* is not there"):
+def test_missing_folder_is_named(tmp_path):
+    with pytest.raises(ReadWriteError, match=r"the folder .* does not exist"):
         draw_curves([CURVES], tmp_path / "no" / "curves.png")
 
 

@@ -1,4 +1,4 @@
-"""Recipes: every message that a user can cause, overrides, bases, paths, and saving."""
+"""Recipes: messages about invalid recipes, overrides, bases, paths, and saving."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.recipe.builtin import builtin_files
 from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe
-from mtkit.recipe.shipped import shipped
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 
 BASIC = """\
@@ -36,7 +36,7 @@ def basic(tmp_path: Path) -> Path:
 C = "command line: "
 
 
-def fault(path: Path, *overrides: str) -> str:
+def error(path: Path, *overrides: str) -> str:
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(path), overrides)
     return str(caught.value).replace(str(path), "FILE")
@@ -47,7 +47,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def test_languages_stay_text_and_paths_become_absolute(basic: Path) -> None:
+def test_language_codes_are_strings_and_paths_become_absolute(basic: Path) -> None:
     recipe = load_recipe(str(basic))
     root = basic.parent / "text"
     assert recipe.corpus.src_lang == "no"
@@ -75,19 +75,19 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("model.num_heads=0", C + "model.num_heads: 0: must be greater than 0"),
         ("model.dropout=1", C + "model.dropout: 1: must be less than 1"),
         ("model.dropout=true", C + "model.dropout: true is not a number"),
-        ("name=3", C + "name: 3 is not a text; write it in quotes"),
+        ("name=3", C + "name: 3 is not a string; write it in quotes"),
         ("name=a/b", C + "name: 'a/b': must be a name without / that begins with neither . nor a space"),
         ("tokenizer.shared=1", C + "tokenizer.shared: 1 is not true or false"),
         ("tokenizer.model_type=bqe", C + "tokenizer.model_type: 'bqe' is not bpe or unigram or word or char; did you"),
-        ("model=lstm", C + "model: 'lstm' is not a mapping with kind: transformer, decoder_only, lstm, attention_rnn;"),
-        ("model={}", C + "model.kind: missing; the kinds are transformer, decoder_only, lstm, attention_rnn"),
-        ("model.kind=lstn", C + "model.kind: no such kind: 'lstn'; did you mean lstm? (the kinds are transformer, "),
+        ("model=rnn", C + "model: 'rnn' is not a mapping with kind: transformer, decoder_only, rnn, attention_rnn;"),
+        ("model={}", C + "model.kind: missing; the kinds are transformer, decoder_only, rnn, attention_rnn"),
+        ("model.kind=rnm", C + "model.kind: no such kind: 'rnm'; did you mean rnn? (the kinds are transformer, "),
         ("training.schedule=3", C + "training.schedule: 3 is not a mapping with kind: inverse_sqrt, "),
         ("corpus.train=[]", C + "corpus.train: must have at least 1 item, not 0"),
         ("corpus.train.0=a", C + "corpus.train.0: 'a' is not a mapping of keys"),
         ("corpus.train.1.src=a", C + "corpus.train.1.tgt: missing; this key has no default"),
-        ("corpus.train.7.src=a", C + "corpus.train.7.src: 7 is not an item of this list of 1, whose first is number 0"),
-        ("corpus.train.x.src=a", C + "corpus.train.x.src: x is not an item of this list of 1, whose first is number 0"),
+        ("corpus.train.7.src=a", C + "corpus.train.7.src: 7 is not an index of this list of 1 items; indices start"),
+        ("corpus.train.x.src=a", C + "corpus.train.x.src: x is not an index of this list of 1 items; indices start"),
         ("corpus.test.a/b={src: x, tgt: y}", C + "corpus.test.a/b: must be a name of letters, digits, _ and"),
         ("evaluation.metrics=bleu", C + "evaluation.metrics: 'bleu' is not a list"),
         ("evaluation.metrics=[blue]", C + "evaluation.metrics.0: 'blue' is not bleu or chrf or ter or moses; did you"),
@@ -96,41 +96,28 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("training.seed=.inf", C + "training.seed: .inf is not a finite number"),
         ("model.num_heads=3", C + "model.num_heads: 3 does not divide d_model 256; change one or set head_dim"),
         ("tokenizer.shared=false", "FILE:9: model.tied_embeddings: all needs one vocabulary for both sides; set it to"),
-        ("training.patience=3", C + "training.patience: this needs a valid set to judge by; name one as corpus.valid,"),
-        ('training.init_from="a\\0b"', C + "training.init_from: 'a\\x00b' cannot be a path"),
+        ("training.patience=3", C + "training.patience: needs a validation set; set corpus.valid, or change this key"),
+        ('training.init_from="a\\0b"', C + "training.init_from: 'a\\x00b' is not a valid path"),
         ("corpus.train.0.weight=-1", C + "corpus.train.0.weight: -1: must be greater than 0"),
     ],
 )  # fmt: skip
 def test_messages(basic: Path, override: str, message: str) -> None:
-    found = fault(basic, override)
+    found = error(basic, override)
     assert found.startswith(message)
     assert "\n" not in found
 
 
-def test_coverage_needs_attention(basic: Path) -> None:
-    lstm = ["model={kind: lstm}"]
-    assert load_recipe(str(basic), lstm).search.coverage_penalty == 0
-    with pytest.raises(RecipeError, match=r"search.coverage_penalty: a model of kind lstm gives no attention"):
-        load_recipe(str(basic), [*lstm, "search.coverage_penalty=0.2"])
-
-
-def test_a_model_in_parts_has_all_its_layers(basic: Path) -> None:
-    assert load_recipe(str(basic), ["training.parallel=fsdp"]).training.parallel == "fsdp"
-    with pytest.raises(RecipeError, match=r"training.parallel: with fsdp .* model.layer_drop .* set that to 0, or"):
-        load_recipe(str(basic), ["training.parallel=fsdp", "model.layer_drop=0.1"])
-
-
-def test_messages_name_the_line(tmp_path: Path) -> None:
+def test_messages_begin_with_file_and_line(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", BASIC.replace("root: text", "rot: text"))
-    assert fault(path) == "FILE:3: corpus.rot: no such key; did you mean root?"
+    assert error(path) == "FILE:3: corpus.rot: no such key; did you mean root?"
 
 
-def test_all_faults_at_once_and_never_more_than_twelve_lines(tmp_path: Path) -> None:
+def test_all_errors_are_reported_in_at_most_twelve_lines(tmp_path: Path) -> None:
     many = "\n".join(f"key{number}: 1" for number in range(20))
-    path = written(tmp_path / "x.yaml", f"name: 3\nname: b\nmodel: {{kind: lstm, dropout: .inf}}\n{many}\n")
-    lines = fault(path).split("\n")
+    path = written(tmp_path / "x.yaml", f"name: 3\nname: b\nmodel: {{kind: rnn, dropout: .inf}}\n{many}\n")
+    lines = error(path).split("\n")
     assert lines[:3] == [
-        "FILE:2: name: this key is already in line 1",
+        "FILE:2: name: duplicate key; first defined in line 1",
         "FILE:3: .inf is not a finite number",
         "FILE:4: key0: no such key; known here: name, corpus, tokenizer, model, training, search, evaluation",
     ]
@@ -140,22 +127,22 @@ def test_all_faults_at_once_and_never_more_than_twelve_lines(tmp_path: Path) -> 
 
 def test_a_recipe_is_a_mapping(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", "- a\n")
-    assert fault(path).startswith("FILE:1: a recipe is a mapping with the keys name, corpus, ")
+    assert error(path).startswith("FILE:1: a recipe is a mapping with the keys name, corpus, ")
 
 
 def test_missing_keys_are_named(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", "name: a\n")
-    assert fault(path) == (
+    assert error(path) == (
         "FILE:1: corpus: missing; this key has no default\nFILE:1: model: missing; this key has no default"
     )
 
 
-def test_another_kind_starts_afresh(tmp_path: Path) -> None:
+def test_another_kind_discards_the_keys_of_the_old_one(tmp_path: Path) -> None:
     path = written(
         tmp_path / "x.yaml", BASIC.replace("kind: transformer", "kind: transformer, num_heads: 8, d_model: 64")
     )
-    recipe = load_recipe(str(path), ["model.num_layers=3", "model.kind=lstm"])
-    assert recipe.model.kind == "lstm"
+    recipe = load_recipe(str(path), ["model.num_layers=3", "model.kind=rnn"])
+    assert recipe.model.kind == "rnn"
     assert recipe.model.d_model != 64
     assert load_recipe(str(path), ["model.kind=transformer"]).model.d_model == 64
 
@@ -166,7 +153,7 @@ def test_a_key_of_the_default_kind_needs_no_kind(basic: Path) -> None:
     assert (found.kind, found.warmup) == (default.kind, 7)
 
 
-def test_a_number_or_a_mapping(basic: Path) -> None:
+def test_length_penalty_is_a_number_or_a_mapping(basic: Path) -> None:
     assert load_recipe(str(basic), ["search.length_penalty=0.6"]).search.length_penalty == 0.6
     gnmt = load_recipe(str(basic), ["search.length_penalty={kind: gnmt, alpha: 1}"]).search.length_penalty
     assert (
@@ -190,17 +177,17 @@ def test_base(basic: Path) -> None:
     assert recipe.corpus.valid.src == basic.parent / "text" / "v.no"  # relative to the root, which the base states
 
 
-def test_base_that_is_not_there_or_a_circle(tmp_path: Path) -> None:
+def test_missing_and_circular_bases(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", "name: a\nbase: y.yaml\n")
     with pytest.raises(MissingInputError, match=r"x.yaml:2: base: y.yaml: no such recipe"):
         load_recipe(str(path))
     written(tmp_path / "y.yaml", "base: x.yaml\n")
-    assert "y.yaml:1: base: these recipes stand on each other in a circle: x.yaml -> y.yaml -> x.yaml" in fault(path)
+    assert "y.yaml:1: base: circular: x.yaml -> y.yaml -> x.yaml" in error(path)
     written(path, "base: 3\n")
-    assert fault(path) == "FILE:1: base: 3 is not a path"
+    assert error(path) == "FILE:1: base: 3 is not a path"
 
 
-def test_a_recipe_that_is_not_there(tmp_path: Path, basic: Path) -> None:
+def test_missing_recipes_are_answered_with_similar_names(tmp_path: Path, basic: Path) -> None:
     with pytest.raises(MissingInputError) as caught:
         load_recipe("quikstart")
     assert str(caught.value).startswith(
@@ -208,28 +195,28 @@ def test_a_recipe_that_is_not_there(tmp_path: Path, basic: Path) -> None:
     )
     with pytest.raises(MissingInputError, match=r"did you mean .*basic.yaml\?"):
         load_recipe(str(basic.parent / "basik.yaml"))
-    with pytest.raises(MissingInputError, match="a folder, not a recipe; give the YAML file"):
+    with pytest.raises(MissingInputError, match="a folder, not a recipe; pass the YAML file"):
         load_recipe(str(tmp_path))
 
 
-def test_shipped_recipes_are_good() -> None:
-    assert {"quickstart", "multi30k-transformer", "wmt14-transformer-big"} <= shipped("recipe").keys()
-    for name in shipped("recipe"):
+def test_builtin_recipes_are_valid() -> None:
+    assert {"quickstart", "multi30k-transformer", "wmt14-transformer-big"} <= builtin_files("recipe").keys()
+    for name in builtin_files("recipe"):
         assert load_recipe(name).name == name
 
 
-def test_saving_and_reading_again_is_the_same(basic: Path, tmp_path: Path) -> None:
+def test_a_saved_recipe_is_read_unchanged(basic: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(basic), ["training.optimiser.eps=1e-9", "name='1e-4'", "corpus.tgt_lang='0o7'"])
     path = tmp_path / "saved.yaml"
     save_recipe(recipe, path)
     assert load_saved(path) == recipe
-    plainly = yaml.safe_load(path.read_text())  # also for programs that read YAML 1.1
+    plainly = yaml.safe_load(path.read_text())  # PyYAML reads YAML 1.1
     assert plainly["corpus"]["src_lang"] == "no"
     assert plainly["name"] == "1e-4"
     assert Path(plainly["corpus"]["train"][0]["src"]).is_absolute()
 
 
-def test_recipes_are_values(basic: Path) -> None:
+def test_recipes_are_immutable_and_comparable(basic: Path) -> None:
     recipe = load_recipe(str(basic))
     assert isinstance(recipe, Recipe)
     assert recipe == load_recipe(str(basic))
@@ -237,18 +224,20 @@ def test_recipes_are_values(basic: Path) -> None:
         recipe.name = "x"  # type: ignore[misc]
 
 
-def test_one_of_two_keys_keeps_the_default_of_the_other(basic: Path) -> None:
-    assert load_recipe(str(basic), ["search.max_length.b=7"]).search.max_length == MaxLength(a=2.0, b=7)
-    assert load_recipe(str(basic), ["search.min_length.b=7"]).search.min_length == LengthLimit(a=0.0, b=7)
+def test_a_mapping_keeps_the_defaults_of_omitted_keys(basic: Path) -> None:
+    assert load_recipe(str(basic), ["search.max_length.offset=7"]).search.max_length == MaxLength(factor=2.0, offset=7)
+    assert load_recipe(str(basic), ["search.min_length.offset=7"]).search.min_length == LengthLimit(
+        factor=0.0, offset=7
+    )
 
 
-def test_searches_are_overridden_with_and_without_their_name() -> None:
+def test_search_overrides_with_and_without_section() -> None:
     assert load_search(SearchConfig(), ["search.beam_size=2", "n_best=2"]) == SearchConfig(beam_size=2, n_best=2)
     assert load_search(SearchConfig(beam_size=3), []) == SearchConfig(beam_size=3)
     with pytest.raises(RecipeError, match=r"search.bem_size: no such key; did you mean beam_size"):
         load_search(SearchConfig(), ["bem_size=2"])
 
 
-def test_a_kind_that_is_no_word(basic: Path) -> None:
-    assert fault(basic, "model.kind=[a]").startswith(C + 'model.kind: no such kind: ["a"] (the kinds are ')
-    assert fault(basic, "model.kind=.nan") == C + "model.kind: .nan is not a finite number"
+def test_a_kind_that_is_not_a_string(basic: Path) -> None:
+    assert error(basic, "model.kind=[a]").startswith(C + 'model.kind: no such kind: ["a"] (the kinds are ')
+    assert error(basic, "model.kind=.nan") == C + "model.kind: .nan is not a finite number"

@@ -1,4 +1,4 @@
-"""YAML 1.2's core scalars, and nothing that a user could stumble over."""
+"""YAML reader: the scalars of YAML 1.2's core schema, line numbers, and messages about invalid files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ HERE = Path("/folder")
 
 
 def value(text: str) -> object:
-    faults: list[str] = []
-    found = read_yaml(f"key: {text}", "x.yaml", HERE, faults).plain()["key"]
-    assert not faults
-    return found
+    errors: list[str] = []
+    plain: object = read_yaml(f"key: {text}", "x.yaml", HERE, errors).to_plain()["key"]
+    assert not errors
+    return plain
 
 
 @pytest.mark.parametrize(
     "word", ["no", "yes", "on", "off", "y", "1:30", "2020-01-01", "1_000", "=", "<<", "0b1", "1e", "+"]
 )
-def test_words_stay_text(word: str) -> None:
+def test_words_are_strings(word: str) -> None:
     assert value(word) == word
 
 
@@ -40,54 +40,54 @@ def test_scalars_of_the_core_schema(text: str, expected: object) -> None:
     assert type(found) is type(expected)
 
 
-def test_keys_are_words_as_written() -> None:
-    assert read_yaml("2016: a\nno: b", "x.yaml", HERE, []).plain() == {"2016": "a", "no": "b"}
+def test_keys_are_strings_as_written() -> None:
+    assert read_yaml("2016: a\nno: b", "x.yaml", HERE, []).to_plain() == {"2016": "a", "no": "b"}
 
 
-def test_every_value_knows_its_line() -> None:
+def test_every_value_has_its_line() -> None:
     tree = read_yaml("a: 1\nb:\n  - x\n  - c: 2\n", "x.yaml", HERE, [])
-    assert tree.value["b"].value[1].value["c"].origin.place == "x.yaml:4"
+    assert tree.value["b"].value[1].value["c"].origin.location == "x.yaml:4"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\na: 2", "x.yaml:2: a: this key is already in line 1"),
+        ("a: 1\na: 2", "x.yaml:2: a: duplicate key; first defined in line 1"),
         ("a: .inf", "x.yaml:1: .inf is not a finite number"),
         ("a: .NaN", "x.yaml:1: .NaN is not a finite number"),
         ("a: 1e999", "x.yaml:1: 1e999 is not a finite number"),
         (
             "a: !!python/name:os.system",
-            "x.yaml:1: the tag tag:yaml.org,2002:python/name:os.system has no place in a recipe",
+            "x.yaml:1: the tag tag:yaml.org,2002:python/name:os.system is not allowed in a recipe",
         ),
-        ("a: !!int x", "x.yaml:1: 'x' is not what its tag says"),
-        ("[1, 2]: a", "x.yaml:1: a key must be a word"),
+        ("a: !!int x", "x.yaml:1: 'x' does not match its tag"),
+        ("[1, 2]: a", "x.yaml:1: a key must be a scalar"),
     ],
 )
-def test_faults_are_collected(text: str, message: str) -> None:
-    faults: list[str] = []
-    read_yaml(text, "x.yaml", HERE, faults)
-    assert faults == [message]
+def test_errors_are_collected(text: str, message: str) -> None:
+    errors: list[str] = []
+    read_yaml(text, "x.yaml", HERE, errors)
+    assert errors == [message]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "x.yaml: the file is empty"),
-        ("a: [", "x.yaml:1: not YAML: expected the node content, but found '<stream end>'"),
-        ("a: 1\n\tb: 2", "x.yaml:2: not YAML: found character '\\t' that cannot start any token"),
-        ("a: 1\n---\nb: 2", "x.yaml:2: not YAML: but found another document"),
-        ("a: &a [*a]", "x.yaml:1: an alias that holds itself, or more than 100,000 values"),
-        ("a: \x00", "x.yaml: not YAML: unacceptable character #x0000"),
+        ("a: [", "x.yaml:1: invalid YAML: expected the node content, but found '<stream end>'"),
+        ("a: 1\n\tb: 2", "x.yaml:2: invalid YAML: found character '\\t' that cannot start any token"),
+        ("a: 1\n---\nb: 2", "x.yaml:2: invalid YAML: but found another document"),
+        ("a: &a [*a]", "x.yaml:1: a recursive alias, or more than 100,000 values"),
+        ("a: \x00", "x.yaml: invalid YAML: unacceptable character #x0000"),
     ],
 )
-def test_what_is_not_yaml_is_refused(text: str, message: str) -> None:
+def test_invalid_yaml_is_refused(text: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         read_yaml(text, "x.yaml", HERE, [])
     assert str(caught.value).startswith(message)
 
 
-def test_aliases_that_grow_without_end() -> None:
+def test_exponential_aliases_are_refused() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
     with pytest.raises(RecipeError, match="more than 100,000 values"):
         read_yaml("\n".join(lines), "x.yaml", HERE, [])
@@ -107,10 +107,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_values_of_overrides() -> None:
-    faults: list[str] = []
-    assert read_value("{a: [1, no]}", "key", HERE, faults).plain() == {"a": [1, "no"]}
-    assert read_value("", "key", HERE, faults).plain() is None
-    read_value(".nan", "key", HERE, faults)
-    assert faults == ["command line: key: .nan is not a finite number"]
-    with pytest.raises(RecipeError, match="command line: key:1: not YAML"):
+    errors: list[str] = []
+    assert read_value("{a: [1, no]}", "key", HERE, errors).to_plain() == {"a": [1, "no"]}
+    assert read_value("", "key", HERE, errors).to_plain() is None
+    read_value(".nan", "key", HERE, errors)
+    assert errors == ["command line: key: .nan is not a finite number"]
+    with pytest.raises(RecipeError, match="command line: key:1: invalid YAML"):
         read_value("[", "key", HERE, [])

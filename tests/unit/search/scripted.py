@@ -1,24 +1,30 @@
-"""A model without a network: a random table of next pieces over whole histories, and all its sentences."""
+"""A Stepper without a network: a random table of next-token logits over whole histories, and all its sentences."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mtkit.search.interface import Symbols
+from mtkit.search.beam.beam import BeamSearch
+from mtkit.search.beam.selection import TopExtensions
+from mtkit.search.interface import SearchRequest, SpecialIds
+from mtkit.search.length_penalty import Average
+from mtkit.search.run import SearchParts
+from mtkit.search.single_path import SinglePathSearch, argmax
 
-EOS, BOS, PAD = 0, 1, 2  # the ordinary pieces follow
+EOS, BOS, PAD = 0, 1, 2  # the ordinary tokens follow
 
 
 @dataclass(frozen=True)
 class ScriptedState:
     sentences: Tensor  # [B] memory
     histories: Tensor  # [rows, t] cache, bos first
-    columns: Tensor | None
+    shortlist_ids: Tensor | None
 
     @property
     def num_sentences(self) -> int:
@@ -48,7 +54,7 @@ class ScriptedStep(NamedTuple):
     def logits(self, rows=slice(None)):
         return self.all_logits[rows]
 
-    def argmax(self, banned):
+    def fast_argmax(self, banned):
         return None
 
 
@@ -57,45 +63,65 @@ class ScriptedModel:
 
     def __init__(self, vocab: int = 6, seed: int = 0, scale: float = 2.0, source_length: int = 3) -> None:
         self.vocab, self.seed, self.scale, self.source_length = vocab, seed, scale, source_length
-        self.symbols = Symbols(size=vocab, bos=BOS, eos=EOS, banned=(BOS, PAD))
+        self.special_ids = SpecialIds(vocab_size=vocab, bos=BOS, eos=EOS, banned=(BOS, PAD))
         self.rows_stepped = 0
-        self._known: dict = {}
+        self._table: dict = {}
 
-    def start(self, source: Tensor, columns=None) -> ScriptedState:
-        return ScriptedState(source, torch.empty(source.numel(), 0, dtype=torch.int64), columns)
+    def start(self, source: Tensor, shortlist_ids=None) -> ScriptedState:
+        return ScriptedState(source, torch.empty(source.numel(), 0, dtype=torch.int64), shortlist_ids)
 
     def step(self, token: Tensor, state: ScriptedState) -> ScriptedStep:
         self.rows_stepped += token.numel()
         histories = torch.cat([state.histories, token.unsqueeze(1)], dim=1)
         width = histories.size(0) // state.num_sentences
-        both = [self._of(int(state.sentences[i // width]), tuple(h)) for i, h in enumerate(histories.tolist())]
+        both = [self.lookup(int(state.sentences[i // width]), tuple(h)) for i, h in enumerate(histories.tolist())]
         logits = torch.stack([logits for logits, _ in both])
-        if state.columns is not None:
-            logits = logits[:, state.columns]
+        if state.shortlist_ids is not None:
+            logits = logits[:, state.shortlist_ids]
         attention = torch.stack([a for _, a in both])
         return ScriptedStep(logits, replace(state, histories=histories), attention)
 
-    def _of(self, sentence: int, history: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    def lookup(self, sentence: int, history: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Logits [V] and attention [H, S] after a history, bos first."""
         key = (sentence, *history)
-        if key not in self._known:
+        if key not in self._table:
             g = torch.Generator().manual_seed(hash((self.seed, *key)) % 2**31)
             logits = torch.randn(self.vocab, generator=g) * self.scale
             attention = torch.randn(2, self.source_length, generator=g).mul(2).softmax(-1)
-            self._known[key] = logits, attention
-        return self._known[key]
+            self._table[key] = logits, attention
+        return self._table[key]
 
     def log_probs(self, sentence: int, tokens: tuple[int, ...]) -> list[float]:
         """Of each token and the end."""
-        found, history = [], (BOS,)
+        values, history = [], (BOS,)
         for token in (*tokens, EOS):
-            found.append(float(self._of(sentence, history)[0].double().log_softmax(-1)[token]))
+            values.append(float(self.lookup(sentence, history)[0].double().log_softmax(-1)[token]))
             history = (*history, token)
-        return found
+        return values
 
     def attention(self, sentence: int, tokens: tuple[int, ...]) -> Tensor:
         """[T + 1, S], mean of heads."""
-        return torch.stack([self._of(sentence, (BOS, *tokens[:t]))[1].mean(0) for t in range(len(tokens) + 1)])
+        return torch.stack([self.lookup(sentence, (BOS, *tokens[:t]))[1].mean(0) for t in range(len(tokens) + 1)])
 
     def all_sentences(self, max_length: int):
-        pieces = range(3, self.vocab)
-        return [s for n in range(max_length + 1) for s in itertools.product(pieces, repeat=n)]
+        tokens = range(3, self.vocab)
+        return [s for n in range(max_length + 1) for s in itertools.product(tokens, repeat=n)]
+
+
+def search_parts(model, **changes) -> SearchParts:
+    return SearchParts(**{"special_ids": model.special_ids, "length_penalty": Average(alpha=1.0), **changes})
+
+
+def beam(model, *, selector=None, **changes) -> BeamSearch:
+    """Beam search; exhaustive on small models unless changed."""
+    parts = search_parts(model, **{"beam_size": 100, "n_best": 5, "patience": math.inf, **changes})
+    return BeamSearch(parts, selector or TopExtensions())
+
+
+def single_path(model, *, choose=argmax, num_paths=1, **changes) -> SinglePathSearch:
+    return SinglePathSearch(search_parts(model, n_best=num_paths, **changes), choose, num_paths)
+
+
+def request(sentences, max_length: int, **changes) -> SearchRequest:
+    plain = SearchRequest.of(torch.tensor(sentences), torch.full((len(sentences),), max_length))
+    return SearchRequest(**{**vars(plain), **changes})

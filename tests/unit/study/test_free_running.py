@@ -1,4 +1,4 @@
-"""The loss without the truth to read, against a loop over sentences and pieces."""
+"""Free-running loss, against a loop over sentences and tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SRC = [[5, 6, 7], [8, 9], [4, 4, 10, 11, 5]]
 TGT = [[6, 5], [9, 8, 7, 4], [11]]
 
 
-def test_it_is_that_of_a_model_that_reads_what_it_says() -> None:
+def test_the_loss_is_that_of_a_decoder_that_reads_its_own_tokens() -> None:
     torch.manual_seed(3)
     config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
     model = config.build(VOCAB.size, VOCAB.size).eval()
@@ -34,7 +34,7 @@ def test_it_is_that_of_a_model_that_reads_what_it_says() -> None:
 
 class _Forced:
     def __call__(self, model, batch):
-        return model.hidden(batch.source, batch.target)[batch.scored]
+        return model.decode_states(batch.source, batch.target)[batch.loss_mask]
 
     def set_update(self, update):
         pass

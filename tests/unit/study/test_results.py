@@ -1,4 +1,4 @@
-"""The table of a study: means, spreads, tests, failures, in every form; and the mean learning curves."""
+"""Results of a study: means, standard deviations, significance, failures, in every form; mean learning curves."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.evaluation.significance import paired_bootstrap
-from mtkit.plot.by_length import ByLength, Group
-from mtkit.plot.curves import Curves
-from mtkit.study import length_plot as length_picture
-from mtkit.study.by_length import bleu_by_length, names
-from mtkit.study.curves import mean_curves
+from mtkit.plot.by_length import BleuByLength, LengthGroup
+from mtkit.plot.curves import LearningCurves
+from mtkit.study import report
+from mtkit.study.by_length import bleu_of_length_groups, group_names
 from mtkit.study.load import Study
-from mtkit.study.results import Results, collect
-from mtkit.study.run import report
-from mtkit.study.runs import State, runs_of
-from mtkit.study.table import as_csv, as_json, markdown, rows, study_table
-from tests.unit.study.made_up import finish, sentences, toy_corpus, toy_study, translated
+from mtkit.study.report import mean_curves
+from mtkit.study.results import StudyResults, as_csv, as_json, cell_rows, compare_runs, markdown, study_table
+from mtkit.study.run import report_study
+from mtkit.study.runs import RunState, runs_of
+from tests.toy.studies import finish, sentences, toy_corpus, toy_study, translated
 
 REF = translated(sentences(40, 2))
 PRE = {1: [line.replace("und", "oder") for line in REF], 2: [line.replace("große", "alte") for line in REF]}
@@ -32,9 +31,9 @@ POST = {1: [line.replace("der", "die") for line in PRE[1]], 2: PRE[2]}
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """pre has two finished runs, post one of seed 1 and one that failed, late has not begun."""
+    """pre has two finished runs, post one finished and one failed run, late has not started."""
     toy_corpus(tmp_path)
-    study = toy_study(tmp_path, "variants.late={model: {d_ff: 16}}", "by_length=[4, 8]")
+    study = toy_study(tmp_path, "variants.late={model: {d_ff: 16}}", "bleu_by_length=[4, 8]")
     for run in runs_of(study, tmp_path / "runs"):
         if run.variant == "pre":
             finish(run, PRE[run.seed], bleu=20.0 + run.seed, loss=2.0 * run.seed, speed=1000.0 * run.seed)
@@ -47,44 +46,44 @@ def study(tmp_path: Path) -> Study:
 
 
 @pytest.fixture
-def results(study: Study, tmp_path: Path) -> Results:
-    return collect(study, runs_of(study, tmp_path / "runs"))
+def results(study: Study, tmp_path: Path) -> StudyResults:
+    return compare_runs(study, runs_of(study, tmp_path / "runs"))
 
 
-def test_mean_and_spread_are_over_the_seeds(results: Results) -> None:
+def test_mean_and_standard_deviation_are_over_the_seeds(results: StudyResults) -> None:
     pre, post, late = results.rows
-    assert pre.figures["bleu"].values == [21.0, 22.0]
-    assert pre.figures["bleu"].deviation == statistics.stdev([21.0, 22.0])
-    assert pre.figures["loss"].values == [2.0, 4.0]  # at the best update, not at the last
-    assert pre.figures["lines_per_second"].mean == 10.0
-    assert post.figures["bleu"].deviation is None
-    assert (pre.parameters, late.parameters, late.figures) == (1234, None, {})
-    assert [row.count(State.finished) for row in results.rows] == [2, 1, 0]
+    assert pre.metrics["bleu"].values == [21.0, 22.0]
+    assert pre.metrics["bleu"].std == statistics.stdev([21.0, 22.0])
+    assert pre.metrics["loss"].values == [2.0, 4.0]  # at the best update, not at the last
+    assert pre.metrics["lines_per_second"].mean == 10.0
+    assert post.metrics["bleu"].std is None
+    assert (pre.parameters, late.parameters, late.metrics) == (1234, None, {})
+    assert [row.count(RunState.finished) for row in results.rows] == [2, 1, 0]
     assert results.failures() == ["post, seed 2: loss nan"]
 
 
-def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: Results) -> None:
+def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: StudyResults) -> None:
     expected = paired_bootstrap(PRE[1], {"post": POST[1]}, [REF], tokenize="13a")
     assert results.rows[1].p_values == {1: expected.p_values["post"]}
     assert results.rows[0].p_values == {}
     assert results.signature == expected.signature
 
 
-def test_bleu_of_short_and_long_sentences(results: Results) -> None:
+def test_bleu_of_short_and_long_sentences(results: StudyResults) -> None:
     srcs = sentences(40, 2)
-    assert names([4, 8]) == ["1-4", "5-8", "over 8"]
-    found = bleu_by_length(srcs, PRE[1], REF, [4, 8], tokenize="13a")
+    assert group_names([4, 8]) == ["1-4", "5-8", "over 8"]
+    found = bleu_of_length_groups(srcs, PRE[1], REF, [4, 8], tokenize="13a")
     chosen = [number for number, src in enumerate(srcs) if 5 <= len(src.split()) <= 8]
     of_these = BLEU().corpus_score([PRE[1][number] for number in chosen], [[REF[number] for number in chosen]])
     assert found["5-8"] == of_these.score
-    assert results.rows[0].figures["bleu 5-8"].values[0] == of_these.score
+    assert results.rows[0].metrics["bleu 5-8"].values[0] == of_these.score
     assert results.lines_by_length["5-8"] == len(chosen)
     assert sum(results.lines_by_length.values()) == len(srcs)
-    assert "over 8" not in bleu_by_length(["a b"], ["a"], ["a"], [4, 8], tokenize="13a")
+    assert "over 8" not in bleu_of_length_groups(["a b"], ["a"], ["a"], [4, 8], tokenize="13a")
 
 
-def test_the_table_in_every_form(results: Results) -> None:
-    cells = rows(results)
+def test_the_table_in_every_form(results: StudyResults) -> None:
+    cells = cell_rows(results)
     assert cells[0][:3] == ["pre", "1,234", "21.50 ± 0.71"]
     assert cells[0][-3:] == ["10", "baseline", "2"]
     assert cells[1][-1] == "1, 1 failed"
@@ -97,7 +96,7 @@ def test_the_table_in_every_form(results: Results) -> None:
     assert lines[-2] == "- failed: post, seed 2: loss nan"
     read = list(csv.DictReader(io.StringIO(as_csv(results))))
     assert float(read[0]["bleu mean"]) == 21.5
-    assert float(read[0]["bleu deviation"]) == statistics.stdev([21.0, 22.0])
+    assert float(read[0]["bleu std"]) == statistics.stdev([21.0, 22.0])
     assert (read[2]["bleu mean"], read[2]["finished"], read[1]["failed"]) == ("", "0", "1")
     assert read[1]["p seed 2"] == ""
     found = json.loads(json.dumps(as_json(results), allow_nan=False))
@@ -105,15 +104,15 @@ def test_the_table_in_every_form(results: Results) -> None:
     assert found["variants"]["post"]["runs"]["2"] == {"state": "failed", "reason": "loss nan\nat update 3"}
 
 
-def test_all_is_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
+def test_tables_and_plots_are_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    made = report(study, tmp_path / "runs")
+    made = report_study(study, tmp_path / "runs")
     assert [path.name for path in made.files] == [
         "results.md",
         "results.csv",
         "results.json",
         "curves.png",
-        "by_length.png",
+        "bleu_by_length.png",
     ]
     for picture in made.files[-2:]:
         assert picture.read_bytes()[:4] == b"\x89PNG"
@@ -121,32 +120,32 @@ def test_all_is_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "results.csv").read_text() == as_csv(made.results)
 
 
-def test_the_picture_by_length_has_the_means_and_spreads_of_the_table(
-    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_plot_by_length_has_the_values_of_the_table(
+    results: StudyResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[tuple[list[Group], list[ByLength], Path]] = []
-    monkeypatch.setattr(length_picture, "draw_by_length", lambda *given: drawn.append(given))
-    assert length_picture.draw(results, tmp_path)
+    drawn: list[tuple[list[LengthGroup], list[BleuByLength], Path]] = []
+    monkeypatch.setattr(report, "draw_bleu_by_length", lambda *given: drawn.append(given))
+    assert report.plot_bleu_by_length(results, tmp_path)
     ((groups, (pre, post), path),) = drawn
     assert path == tmp_path
     assert [group.name for group in groups] == ["1-4", "5-8", "over 8"]
-    figures = results.rows[0].figures
-    assert pre.bleu == [figures[f"bleu {group.name}"].mean for group in groups]
-    assert pre.deviation == [figures[f"bleu {group.name}"].deviation for group in groups]
-    assert (post.label, post.deviation) == ("post", [0.0, 0.0, 0.0])  # one run alone
+    metrics = results.rows[0].metrics
+    assert pre.bleu == [metrics[f"bleu {group.name}"].mean for group in groups]
+    assert pre.std == [metrics[f"bleu {group.name}"].std for group in groups]
+    assert (post.label, post.std) == ("post", [0.0, 0.0, 0.0])  # a single run
     nothing = replace(results, lines_by_length={})
-    assert not length_picture.draw(nothing, tmp_path)
+    assert not report.plot_bleu_by_length(nothing, tmp_path)
 
 
-def test_a_study_that_has_not_begun_has_a_table_too(tmp_path: Path) -> None:
+def test_a_study_without_runs_has_a_table(tmp_path: Path) -> None:
     toy_corpus(tmp_path)
-    made = report(toy_study(tmp_path), tmp_path / "runs")
+    made = report_study(toy_study(tmp_path), tmp_path / "runs")
     assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json"]
     assert made.results.signature == ""
 
 
 def test_the_mean_curve_has_the_updates_that_all_runs_have() -> None:
-    one = Curves("a", nll=[(2, 4.0), (4, 3.0), (6, 1.0)], bleu=[(2, 1.0)])
-    two = Curves("b", nll=[(2, 2.0), (4, 2.0)], bleu=[(2, 3.0)])
-    assert mean_curves("both", [one, two]) == Curves("both", nll=[(2, 3.0), (4, 2.5)], bleu=[(2, 2.0)])
-    assert mean_curves("none", []) == Curves("none")
+    one = LearningCurves("a", nll=[(2, 4.0), (4, 3.0), (6, 1.0)], bleu=[(2, 1.0)])
+    two = LearningCurves("b", nll=[(2, 2.0), (4, 2.0)], bleu=[(2, 3.0)])
+    assert mean_curves("both", [one, two]) == LearningCurves("both", nll=[(2, 3.0), (4, 2.5)], bleu=[(2, 2.0)])
+    assert mean_curves("none", []) == LearningCurves("none")

@@ -35,14 +35,14 @@ def write(tmp_path, content, name="text"):
         (b" a \n\t\n", [" a ", "\t"]),
     ],
 )
-def test_only_line_feeds_end_lines(tmp_path, content, expected):
+def test_only_line_feeds_end_a_line(tmp_path, content, expected):
     path = write(tmp_path, content)
     assert list(read_lines(path)) == expected
     assert count_lines(path) == len(expected)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7])
-def test_chunks_do_not_matter(tmp_path, monkeypatch, chunk):
+def test_chunk_size_changes_nothing(tmp_path, monkeypatch, chunk):
     text = "ä\r\n\nöü😀\nlast"
     path = write(tmp_path, b"\xef\xbb\xbf" + text.encode())
     monkeypatch.setattr(lines_module, "_CHUNK", chunk)
@@ -51,14 +51,14 @@ def test_chunks_do_not_matter(tmp_path, monkeypatch, chunk):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, lambda content: content])
-def test_compression_is_known_by_content(tmp_path, compress):
+def test_compression_is_detected_from_content(tmp_path, compress):
     path = write(tmp_path, compress(b"eins\nzwei\n"), "misleading.gz")
     assert list(read_lines(path)) == ["eins", "zwei"]
     assert count_lines(path) == 2
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_truncated_archive_is_bad_data(tmp_path, compress):
+def test_truncated_archive_is_a_data_error(tmp_path, compress):
     path = write(tmp_path, compress(bytes(range(10)) * 1000)[:-10])
     with pytest.raises(DataError, match="damaged or incomplete"):
         list(read_lines(path))
@@ -66,7 +66,7 @@ def test_truncated_archive_is_bad_data(tmp_path, compress):
         count_lines(path)
 
 
-def test_zstandard_without_its_package_names_the_remedy(tmp_path, monkeypatch):
+def test_zstandard_without_its_package_names_the_extra(tmp_path, monkeypatch):
     for name in ("compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"backports\.zstd: pip install 'mtkit\[zst\]'"):
@@ -83,7 +83,7 @@ def test_zstandard_with_its_package(tmp_path):
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 1 << 20])
-def test_invalid_byte_is_named_after_the_good_lines(tmp_path, monkeypatch, chunk):
+def test_invalid_byte_is_reported_after_the_valid_lines(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(lines_module, "_CHUNK", chunk)
     path = write(tmp_path, b"gut\n\xc3\xa4\nso \xe4 nicht\nmehr\n")
     lines = read_lines(path)
@@ -93,7 +93,7 @@ def test_invalid_byte_is_named_after_the_good_lines(tmp_path, monkeypatch, chunk
     assert str(caught.value).startswith(f"{path}:3: byte 4 of the line (0xe4) is not UTF-8")
 
 
-def test_utf16_gets_its_own_remedy(tmp_path):
+def test_utf16_gets_its_own_hint(tmp_path):
     with pytest.raises(DataError, match=r":1: byte 1 .*utf-16"):
         list(read_lines(write(tmp_path, "text\n".encode("utf-16"))))
 
@@ -110,7 +110,7 @@ def test_missing_file_and_folder(tmp_path):
         count_lines(tmp_path)
 
 
-def test_a_pipe_can_be_read_and_not_counted(tmp_path):
+def test_a_pipe_can_be_read_but_not_counted(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(MissingInputError, match="pipe: a pipe or device, and this is read more than once"):
@@ -121,7 +121,7 @@ def test_a_pipe_can_be_read_and_not_counted(tmp_path):
     writer.join()
 
 
-def test_a_pipe_gives_each_line_as_it_comes():
+def test_a_pipe_yields_each_line_as_it_arrives():
     class Pipe(io.RawIOBase):
         asked = 0
 

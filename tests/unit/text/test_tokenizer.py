@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingInputError
-from mtkit.text.special_tokens import MASK, RESERVED, SEPARATOR, span, spare, tag
+from mtkit.text.special_tokens import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
 
@@ -55,7 +55,7 @@ def largest(folder, kind, **settings):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("line", ODD)
-def test_odd_lines_come_back(with_bytes, kind, line):
+def test_odd_lines_round_trip(with_bytes, kind, line):
     tokenizer = with_bytes[kind]
     assert tokenizer.decode(tokenizer.encode([line])) == [line]
 
@@ -71,24 +71,24 @@ any_line = st.text(
 
 @settings(max_examples=150, deadline=None)
 @given(lines=st.lists(any_line, max_size=5))
-def test_every_line_comes_back_with_byte_fallback(with_bytes, lines):
+def test_every_line_round_trips_with_byte_fallback(with_bytes, lines):
     for tokenizer in with_bytes.values():
         assert tokenizer.decode(tokenizer.encode(lines)) == lines
 
 
 @settings(max_examples=100, deadline=None)
 @given(line=any_line)
-def test_spellings_joined_are_the_spelling_of_the_text(with_bytes, line):
+def test_concatenated_token_bytes_are_the_text_bytes(with_bytes, line):
     for tokenizer in with_bytes.values():
-        spellings = tokenizer.spellings()
-        joined = b"".join(spellings[piece] for piece in tokenizer.encode([line])[0])
-        assert joined.removeprefix("\u2581".encode()) == tokenizer.spelling(line)
-    assert {spellings[piece] for piece in tokenizer.control_ids()} == {b""}
+        surfaces = tokenizer.token_bytes()
+        joined = b"".join(surfaces[token] for token in tokenizer.encode([line])[0])
+        assert joined.removeprefix("\u2581".encode()) == tokenizer.text_bytes(line)
+    assert {surfaces[token] for token in tokenizer.special_ids()} == {b""}
 
 
 @settings(max_examples=100, deadline=None)
 @given(line=st.text(st.sampled_from(sorted(set("".join(TEXT)))), max_size=40))
-def test_known_characters_come_back_without_byte_fallback(without_bytes, line):
+def test_known_characters_round_trip_without_byte_fallback(without_bytes, line):
     assert without_bytes.decode(without_bytes.encode([line])) == [line]
     assert without_bytes.decode([without_bytes.sample(line, seed=3, alpha=0.3)]) == [line]
 
@@ -98,7 +98,7 @@ def without_bytes(folder):
     return learn(folder, TEXT, vocab_size=220)
 
 
-def test_unknown_characters_are_lost_and_shown(without_bytes):
+def test_unknown_characters_decode_to_the_unk_surface(without_bytes):
     ids = without_bytes.encode(["a 語 b"])
     assert without_bytes.vocab.unk in ids[0]
     assert without_bytes.decode(ids) == ["a \u2047 b"]
@@ -114,10 +114,10 @@ def test_space_mark_and_lone_surrogates_are_replaced(without_bytes):
 
 @settings(max_examples=50, deadline=None)
 @given(ids=st.lists(st.integers(0, 219), max_size=20))
-def test_decoding_never_fails_and_drops_controls(without_bytes, ids):
-    control = set(without_bytes.control_ids())
-    kept = [piece for piece in ids if piece not in control]
-    assert without_bytes.decode([ids]) == without_bytes.decode([kept])
+def test_decoding_never_fails_and_drops_special_tokens(without_bytes, ids):
+    special = set(without_bytes.special_ids())
+    text_ids = [token for token in ids if token not in special]
+    assert without_bytes.decode([ids]) == without_bytes.decode([text_ids])
 
 
 @settings(max_examples=100, deadline=None)
@@ -130,18 +130,18 @@ def test_decoding_bytes_never_fails(with_bytes, data):
         text.encode()
 
 
-def test_control_pieces_are_reserved_and_unreachable(without_bytes):
+def test_special_tokens_are_reserved_and_unreachable(without_bytes):
     vocab = without_bytes.vocab
     assert (vocab.pad, vocab.unk, vocab.bos, vocab.eos, vocab.size) == (0, 1, 2, 3, 220)
-    named = [without_bytes.piece_id(piece) for piece in RESERVED]
-    assert len(set(named)) == len(RESERVED) == 98
-    assert without_bytes.control_ids() == sorted([vocab.pad, vocab.bos, vocab.eos, *named])
-    text = " ".join(["<s>", "</s>", "<pad>", *RESERVED])
+    named = [without_bytes.token_to_id(token) for token in SPECIAL_TOKENS]
+    assert len(set(named)) == len(SPECIAL_TOKENS) == 98
+    assert without_bytes.special_ids() == sorted([vocab.pad, vocab.bos, vocab.eos, *named])
+    text = " ".join(["<s>", "</s>", "<pad>", *SPECIAL_TOKENS])
     for ids in (without_bytes.encode([text])[0], without_bytes.sample(text, seed=1, alpha=0.1)):
-        assert not set(ids) & set(without_bytes.control_ids())
-    assert {SEPARATOR, MASK, tag(31), span(0), spare(31)} <= set(RESERVED)
+        assert not set(ids) & set(without_bytes.special_ids())
+    assert {SEPARATOR, MASK, tag_token(31), sentinel_token(0), reserved_token(31)} <= set(SPECIAL_TOKENS)
     with pytest.raises(KeyError):
-        without_bytes.piece_id("<nothing>")
+        without_bytes.token_to_id("<nothing>")
 
 
 def test_threads_and_batches_change_nothing(without_bytes):
@@ -152,7 +152,7 @@ def test_threads_and_batches_change_nothing(without_bytes):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_sampling_is_a_function_of_line_and_seed(with_bytes, kind):
+def test_sample_is_a_function_of_line_and_seed(with_bytes, kind):
     tokenizer = with_bytes[kind]
     line = TEXT[1]
     expected = {seed: tokenizer.sample(line, seed=seed, alpha=0.2) for seed in range(40)}
@@ -175,20 +175,20 @@ def test_sampling_is_a_function_of_line_and_seed(with_bytes, kind):
         assert tokenizer.sample(line, seed=seed, alpha=0.2) == tokenizer.sample(line, seed=seed, alpha=0.2)
 
 
-def test_normalisation_composes_before_learning_and_segmenting(folder):
+def test_normalisation_applies_in_training_and_encoding(folder):
     tokenizer = learn(folder, TEXT, vocab_size=220, normalisation="nfc")
     decomposed = "A\u0308pfel"
     assert tokenizer.encode([decomposed]) == tokenizer.encode(["Äpfel"])
     assert tokenizer.normalise(decomposed) == "Äpfel"
 
 
-def test_sampling_needs_a_model_with_choices():
-    with pytest.raises(ValueError, match=r"^sampling: a char model"):
-        TokenizerConfig(model_type="char", sampling=0.1)
+def test_subword_regularization_needs_bpe_or_unigram():
+    with pytest.raises(ValueError, match=r"^subword_regularization: a char model"):
+        TokenizerConfig(model_type="char", subword_regularization=0.1)
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_pair_is_saved_and_loaded(tmp_path, shared):
+def test_pair_round_trips_through_disk(tmp_path, shared):
     (tmp_path / "a").write_text("\n".join(TEXT))
     (tmp_path / "b").write_text("\n".join(TEXT).upper())
     folder, copy = tmp_path / "tokenizer", tmp_path / "copy"
@@ -213,8 +213,8 @@ def test_damaged_files_are_named(tmp_path, without_bytes):
         Tokenizer.load(tmp_path / "spm.model")
     TokenizerPair(without_bytes, without_bytes, TokenizerConfig()).save(tmp_path)
     content = (tmp_path / "tokenizer.json").read_text()
-    (tmp_path / "tokenizer.json").write_text(content.replace('"format": 1', '"format": 2'))
-    with pytest.raises(DataError, match="has format 2; this mtkit reads format 1"):
+    (tmp_path / "tokenizer.json").write_text(content.replace('"format": 2', '"format": 3'))
+    with pytest.raises(DataError, match="has format 3; this mtkit reads format 2"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "tokenizer.json").write_text(content[:-9])
     with pytest.raises(DataError, match=r"tokenizer\.json: damaged"):

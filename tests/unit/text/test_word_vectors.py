@@ -1,4 +1,4 @@
-"""Word vectors found for pieces: which word serves which piece, and every way in which a file can be wrong."""
+"""Word vectors matched to tokens, and every error of a vector file."""
 
 import gzip
 from dataclasses import dataclass, field
@@ -8,62 +8,62 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.text.vocab import Vocab
-from mtkit.text.word_vectors import read_piece_vectors
+from mtkit.text.word_vectors import read_token_vectors
 
-PIECES = ["<pad>", "<unk>", "<s>", "</s>", "▁Haus", "▁haus", "haus", "ung", ".", "3", "▁Der", "▁", "▁nie"]
+TOKENS = ["<pad>", "<unk>", "<s>", "</s>", "▁Haus", "▁haus", "haus", "ung", ".", "3", "▁Der", "▁", "▁nie"]
 
 
 @dataclass
-class Pieces:
-    """A tokenizer, as far as it is looked at."""
+class TokenList:
+    """The part of a tokenizer that the matcher uses."""
 
-    vocab: Vocab = field(default_factory=lambda: Vocab(size=len(PIECES), pad=0, unk=1, bos=2, eos=3))
+    vocab: Vocab = field(default_factory=lambda: Vocab(size=len(TOKENS), pad=0, unk=1, bos=2, eos=3))
 
-    def pieces(self, ids):
-        return [PIECES[piece] for piece in ids]
+    def ids_to_tokens(self, ids):
+        return [TOKENS[token] for token in ids]
 
-    def control_ids(self):
+    def special_ids(self):
         return [0, 2, 3]
 
 
-def written(folder, text):
+def write(folder, text):
     path = folder / "vectors.vec"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def found_in(path, dim=2):
-    found = read_piece_vectors(path, Pieces(), dim)
-    assert found.values.dtype == np.float32
-    named = {PIECES[piece]: value.tolist() for piece, value in zip(found.ids, found.values, strict=True)}
-    return named, found
+def read_named(path, dim=2):
+    vectors = read_token_vectors(path, TokenList(), dim)
+    assert vectors.values.dtype == np.float32
+    named = {TOKENS[token]: value.tolist() for token, value in zip(vectors.ids, vectors.values, strict=True)}
+    return named, vectors
 
 
 WORDS = "der 1 1\n. 2 2\nhaus 3 3\n3 4 4\nHaus 5 5\nung 6 6\nHaus 7 7\nund\u00a0so 8 8\n"
 
 
 @pytest.mark.parametrize("header", ["", "8 2\n"])
-def test_words_serve_the_pieces_that_begin_them(tmp_path, header):
-    named, found = found_in(written(tmp_path, header + WORDS))
+def test_word_vectors_match_tokens_that_start_a_word(tmp_path, header):
+    named, vectors = read_named(write(tmp_path, header + WORDS))
     expected = {"▁Haus": 5.0, "▁haus": 3.0, ".": 2.0, "3": 4.0, "▁Der": 1.0}  # the inner "haus" and "ung" have none
-    assert named == {piece: [value, value] for piece, value in expected.items()}
-    assert (found.pieces, found.words) == (9, 8)
+    assert named == {token: [value, value] for token, value in expected.items()}
+    assert (vectors.num_tokens, vectors.num_words) == (9, 8)
 
 
-def test_a_file_of_pieces_is_matched_piece_by_piece(tmp_path):
-    named, _ = found_in(written(tmp_path, "haus 1 0\n▁haus 2 0\nung 3 0\nder 4 0\n"))
+def test_subword_vectors_match_token_by_token(tmp_path):
+    named, _ = read_named(write(tmp_path, "haus 1 0\n▁haus 2 0\nung 3 0\nder 4 0\n"))
     assert named == {"haus": [1, 0], "▁haus": [2, 0], "ung": [3, 0]}
 
 
-def test_compressed_and_with_spaces_at_line_ends(tmp_path):
+def test_compressed_file_with_trailing_spaces(tmp_path):
     path = tmp_path / "vectors.vec.gz"
     path.write_bytes(gzip.compress(b"1 2\nhaus 0.5 -1e-2 \n"))
-    named, _ = found_in(path)
+    named, _ = read_named(path)
     assert named == {"▁haus": pytest.approx([0.5, -0.01]), "▁Haus": pytest.approx([0.5, -0.01])}
 
 
-def test_entries_with_spaces_in_them_are_no_words(tmp_path):
-    named, _ = found_in(written(tmp_path, "haus 1 1\n. . . 2 2\n"))
+def test_entries_that_contain_spaces_are_skipped(tmp_path):
+    named, _ = read_named(write(tmp_path, "haus 1 1\n. . . 2 2\n"))
     assert named == {"▁haus": [1, 1], "▁Haus": [1, 1]}
 
 
@@ -72,19 +72,19 @@ def test_entries_with_spaces_in_them_are_no_words(tmp_path):
     [
         (
             "9 3\nhaus 1 1 1\n",
-            ":1: its vectors have 3 numbers, the embeddings of this model 2; make the model's as wide",
+            ":1: the vectors have 3 numbers, the embeddings of this model 2; set model.d_model",
         ),
-        ("und 1 1 1 1\n", ":1: its vectors have 4 numbers, the embeddings of this model 2"),
+        ("und 1 1 1 1\n", ":1: the vectors have 4 numbers, the embeddings of this model 2"),
         ("", ":1: not a file of word vectors"),
-        ("und 1 1\nhaus 1\n", ":2: 1 numbers follow the word, where the file has 2; is it damaged?"),
-        ("und 1 1\nhaus 1 2 3\n", ":2: 3 numbers follow the word, where the file has 2"),
+        ("und 1 1\nhaus 1\n", ":2: 1 numbers follow the word instead of 2; the file may be damaged"),
+        ("und 1 1\nhaus 1 2 3\n", ":2: 3 numbers follow the word instead of 2"),
         ("2 2\nund 1 1\nhaus 1 x\n", ":3: not a vector of numbers: could not convert"),
-        ("haus 1 nan\n", ":1: a number of this vector is not finite"),
-        ("und 1 1\nso 1 1\n", ": none of its 2 words is a piece of the vocabulary; is it of another language?"),
+        ("haus 1 nan\n", ":1: the vector has a number that is not finite"),
+        ("und 1 1\nso 1 1\n", ": none of its 2 words is a token of the vocabulary; check the language of the file"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, text, message):
-    path = written(tmp_path, text)
+def test_error_names_the_line(tmp_path, text, message):
+    path = write(tmp_path, text)
     with pytest.raises(DataError) as caught:
-        read_piece_vectors(path, Pieces(), 2)
+        read_token_vectors(path, TokenList(), 2)
     assert str(caught.value).startswith(f"{path}{message}")

@@ -9,16 +9,16 @@ from mtkit.models.interface import Losses
 from mtkit.training.learner import build_learner
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.optimisers.torch_optimisers import SGDConfig
-from mtkit.training.seeding import derive, seed_everything
-from tests.unit.training.toy_training import TeacherForced, ToyModel, toy_batch, toy_config
+from mtkit.training.seeding import derive_seed, seed_everything
+from tests.toy.training import TeacherForced, ToyModel, toy_batch, toy_config
 
 
 class Float64CrossEntropy:
     """The plain form, in the type of the weights."""
 
     def __call__(self, model, batch):
-        logits = model.output(model.hidden(batch.source, batch.target)[batch.scored])
-        target = batch.labels[batch.scored]
+        logits = model.output(model.decode_states(batch.source, batch.target)[batch.loss_mask])
+        target = batch.labels[batch.loss_mask]
         loss = F.cross_entropy(logits, target, reduction="sum", label_smoothing=0.1)
         return Losses(loss, target.numel())
 
@@ -26,13 +26,13 @@ class Float64CrossEntropy:
         pass
 
 
-def join(a: Batch, b: Batch) -> Batch:
+def concatenate(a: Batch, b: Batch) -> Batch:
     def sides(make, one, two):
         return make(*(torch.cat([getattr(one, n), getattr(two, n)]) for n in ("ids", "real", "pos")))
 
     source, target = sides(Source, a.source, b.source), sides(Target, a.target, b.target)
-    joined = [torch.cat([getattr(a, n), getattr(b, n)]) for n in ("labels", "scored", "samples")]
-    return Batch(source, target, *joined)
+    others = [torch.cat([getattr(a, n), getattr(b, n)]) for n in ("labels", "loss_mask", "sample_ids")]
+    return Batch(source, target, *others)
 
 
 def learner_of(objective, **keys):
@@ -42,26 +42,26 @@ def learner_of(objective, **keys):
 
 
 def one_update(learner, batches):
-    learner.begin(1)
+    learner.start_update(1)
     tokens = learner.scored_tokens(batches)
     for losses in learner.losses(batches, 1):
         learner.backward(losses.sum / tokens)
-    norm = learner.clip()
+    norm = learner.reduce_and_clip_gradients()
     learner.step(1)
     return norm
 
 
-def test_accumulation_equals_one_big_batch_in_float64():
+def test_gradient_accumulation_equals_one_large_batch_in_float64():
     a, b = toy_batch(1, 3), toy_batch(2, 7)
     apart, together = learner_of(Float64CrossEntropy()), learner_of(Float64CrossEntropy())
-    nobody = toy_batch(1, 0)
-    one_update(apart, [a, nobody, b])
-    one_update(together, [join(a, b)])
+    empty = toy_batch(1, 0)
+    one_update(apart, [a, empty, b])
+    one_update(together, [concatenate(a, b)])
     for x, y in zip(apart.model.parameters(), together.model.parameters(), strict=True):
         torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-14)
 
 
-def test_clip_bounds_the_norm_of_the_whole_gradient():
+def test_clipping_limits_the_norm_of_the_whole_gradient():
     learner = learner_of(Float64CrossEntropy(), clip_norm=1e-3)
     before = one_update(learner, [toy_batch(1, 3)])
     after = math.sqrt(sum(float(p.grad.square().sum()) for p in learner.model.parameters()))
@@ -69,36 +69,37 @@ def test_clip_bounds_the_norm_of_the_whole_gradient():
     assert after == pytest.approx(1e-3)
 
 
-def test_cross_entropy_is_torchs():
+def test_cross_entropy_equals_torchs():
     model, batch = ToyModel(0.0), toy_batch(1, 5)
     ours = CrossEntropy(TeacherForced(), 0.1)(model, batch)
     torch_own = Float64CrossEntropy()(model, batch)
     torch.testing.assert_close(ours.sum, torch_own.sum)
-    assert ours.tokens == torch_own.tokens == int(batch.scored.sum())
+    assert ours.tokens == torch_own.tokens == int(batch.loss_mask.sum())
 
 
-def test_objective_tells_its_decoder_input_the_update():
-    heard = []
+def test_the_decoder_input_receives_the_update():
+    updates = []
 
-    class Listening(TeacherForced):
+    class RecordingInput(TeacherForced):
         def set_update(self, update):
-            heard.append(update)
+            updates.append(update)
 
-    learner_of(CrossEntropy(Listening(), 0.0)).begin(17)
-    assert heard == [17]
+    learner_of(CrossEntropy(RecordingInput(), 0.0)).start_update(17)
+    assert updates == [17]
 
 
-def test_rate_follows_the_schedule():
+def test_the_learning_rate_follows_the_schedule_and_the_factor_of_rollbacks():
     learner = learner_of(Float64CrossEntropy())
-    assert learner.begin(100) == pytest.approx(0.1 * 100 / 400)
+    assert learner.start_update(100) == pytest.approx(0.1 * 100 / 400)
+    assert learner.start_update(100, 0.5) == pytest.approx(0.5 * 0.1 * 100 / 400)
 
 
-def test_every_micro_batch_has_its_own_seed_and_only_that():
-    def draw():
+def test_random_numbers_depend_on_the_seed_of_the_micro_batch_only():
+    def sample():
         seed_everything(1, 2, 3)
         return torch.rand(3).tolist()
 
-    first = draw()
+    first = sample()
     torch.rand(7)
-    assert draw() == first
-    assert len({derive(*numbers) for numbers in [(1, 2, 3), (1, 2, 4), (1, 3, 2), (12, 3), (1, 23)]}) == 5
+    assert sample() == first
+    assert len({derive_seed(*numbers) for numbers in [(1, 2, 3), (1, 2, 4), (1, 3, 2), (12, 3), (1, 23)]}) == 5

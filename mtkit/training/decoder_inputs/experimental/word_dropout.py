@@ -1,4 +1,4 @@
-"""Teacher forcing with holes: some of the words that the decoder reads are unknown."""
+"""Word dropout on the decoder input: some tokens are replaced by unk."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import TargetPieces
-from mtkit.training.decoder_inputs.target_tokens import Places, states
+from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 
 
 class WordDropout:
-    """Each piece that the decoder reads is `unk` with a probability, its first one excepted.
+    """Each token of the decoder input except a sentence's first is replaced by `unk` with probability `rate`.
 
-    Bowman et al. 2016, sec. 3.1, https://arxiv.org/abs/1511.06349. A model that is not being trained reads the truth.
+    Bowman et al. 2016, sec. 3.1, https://arxiv.org/abs/1511.06349. In eval mode the decoder reads the truth.
 
     Args:
         rate: the probability.
-        unk: the id to read.
+        unk: id of the unknown token.
     """
 
     def __init__(self, rate: float, unk: int) -> None:
@@ -30,24 +30,24 @@ class WordDropout:
         self.unk = unk
 
     def set_update(self, update: int) -> None:
-        """Nothing changes in the course of training."""
+        """Do nothing: the rate is the same at every update."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
         if not model.training:
-            return states(model, batch, batch.target)
-        places = Places.of(batch.target)
-        places = places.select(torch.rand(places.column.shape, device=places.column.device) < self.rate)
-        return states(model, batch, places.read(batch.target, torch.full_like(places.column, self.unk)))
+            return scored_states(model, batch, batch.target)
+        tokens = TargetTokens.of(batch.target)
+        tokens = tokens.select(torch.rand(tokens.column.shape, device=tokens.column.device) < self.rate)
+        return scored_states(model, batch, tokens.replace_in(batch.target, torch.full_like(tokens.column, self.unk)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordDropoutConfig:
-    """The decoder does not see some of the pieces before (see WordDropout)."""
+class WordDropoutConfig(DecoderInputTraits):
+    """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
 
     kind: Literal["word_dropout"] = "word_dropout"
-    rate: Annotated[float, Field(ge=0, le=1)] = 0.1  # of the pieces
+    rate: Annotated[float, Field(ge=0, le=1)] = 0.1  # probability for each token
 
-    def build(self, pieces: TargetPieces) -> WordDropout:
+    def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
         """The decoder input."""
-        return WordDropout(self.rate, pieces.unk)
+        return WordDropout(self.rate, vocab_ids.unk)

@@ -1,0 +1,79 @@
+"""`mtkit bench`: speed, latency, memory and BLEU of translation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import ComputeType, JsonFile, Model, NoRewrite, forbid_json_over_input
+
+
+class Peer(StrEnum):
+    """Engines to compare with."""
+
+    ctranslate2 = "ctranslate2"
+
+
+def bench(
+    model: Model,
+    file: Annotated[Path, typer.Argument(metavar="INPUT", help="Source text.")],
+    ref: Annotated[Path | None, typer.Option("--ref", metavar="FILE", help="Reference translation, for BLEU.")] = None,
+    compute_types: Annotated[
+        list[ComputeType] | None, typer.Option("--compute-type", help="Compute precision (repeatable).")
+    ] = None,
+    beam_sizes: Annotated[
+        list[int] | None, typer.Option("--beam-size", min=1, help="Beam size (repeatable; default: 1 and 5).")
+    ] = None,
+    batch_tokens: Annotated[
+        list[int] | None, typer.Option("--batch-tokens", min=1, help="Batch size in tokens (repeatable).")
+    ] = None,
+    workers: Annotated[
+        list[int] | None, typer.Option("--workers", min=1, help="Number of worker processes (repeatable).")
+    ] = None,
+    threads: Annotated[
+        int, typer.Option("--threads", min=0, help="CPU threads of all workers together; 0: one per core.")
+    ] = 0,
+    shortlist: Annotated[bool, typer.Option("--shortlist", help="Measure both with and without a shortlist.")] = False,
+    no_rewrite: NoRewrite = False,
+    peer: Annotated[Peer | None, typer.Option("--peer", help="Also measure this engine with the same model.")] = None,
+    lines: Annotated[int, typer.Option("--lines", min=1, help="Translate at most this many lines.")] = 1000,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Number of repetitions; the fastest one counts.")] = 1,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure translation speed, memory and BLEU.
+
+    Every combination of the given settings is measured, each in a process of its own.
+    """
+    import sys
+
+    from mtkit.bench.grid import BenchGrid
+    from mtkit.bench.measure import bench as measure
+    from mtkit.bench.measure import read_input
+    from mtkit.bench.table import bench_table, unsupported_settings
+    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.export.ctranslate2 import export_ctranslate2
+    from mtkit.io.files import write_json
+
+    forbid_json_over_input(json_file, [file, ref], "bench")
+    src, refs = read_input(file, ref, lines)
+    grid = BenchGrid(
+        compute_types=[each.value for each in compute_types or [ComputeType.auto]],
+        beam_sizes=beam_sizes or [1, 5],
+        batch_tokens=batch_tokens or [None],
+        workers=workers or [1],
+        shortlist=[False, True] if shortlist else [False],
+        peer=None if peer is None else "ctranslate2",
+        threads=threads,
+        rewrite=not no_rewrite,
+    )
+    results = []
+    for result in measure(model, src, grid, export=export_ctranslate2, ref=refs, repeat=repeat):
+        results.append(result)
+        sys.stderr.write(f"measured {len(results)} of {len(list(grid.settings()))} settings\n")
+    print_table(bench_table(results))
+    print_lines(unsupported_settings(results))
+    if json_file is not None:
+        write_json(json_file, [result.as_dict() for result in results])

@@ -1,0 +1,41 @@
+"""`mtkit describe`: the architecture of a model and its cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import JsonFile, Overrides, forbid_json_over_input
+
+
+def describe(
+    model: Annotated[str, typer.Argument(metavar="RECIPE|MODEL", help="Recipe, model folder or run folder.")],
+    overrides: Overrides = None,
+    compare: Annotated[
+        str | None, typer.Option("--compare", metavar="OTHER", help="Compare with this recipe or model.")
+    ] = None,
+    length: Annotated[
+        int, typer.Option("--length", min=1, help="Sentence length in tokens per side, including the end of sentence.")
+    ] = 30,
+    json_file: JsonFile = None,
+) -> None:
+    """Show a model's modules, parameters, FLOPs and memory.
+
+    Needs neither a corpus nor trained weights; figures are per token.
+    """
+    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.describe import describe as library
+    from mtkit.describe.table import comparison_table, legend, module_table, summary_table
+    from mtkit.io.files import write_json
+
+    forbid_json_over_input(json_file, [Path(name) for name in (model, compare) if name is not None], "describe")
+    names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]
+    described = [library.describe(library.load_architecture(name, changes), length=length) for name, changes in names]
+    print_table(comparison_table(*described) if compare is not None else module_table(described[0]))
+    print_lines([""])
+    print_table(summary_table(*described))
+    print_lines(["", *legend(length)])
+    if json_file is not None:
+        write_json(json_file, [each.as_dict() for each in described] if compare is not None else described[0].as_dict())

@@ -1,0 +1,42 @@
+"""`mtkit export`: convert a model for another inference engine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import Model
+
+
+class ExportTarget(StrEnum):
+    """Inference engines."""
+
+    ctranslate2 = "ctranslate2"
+    onnx = "onnx"
+
+
+def export(
+    model: Model,
+    to: Annotated[ExportTarget, typer.Option("--to", help="Engine to export to.")],
+    output: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder to write.")],
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Source text for comparing the translations of both engines."),
+    ] = None,
+) -> None:
+    """Export a model to CTranslate2 or ONNX.
+
+    100 lines are translated with both engines and must be equal. `mtkit translate DIR` runs the exported model.
+    """
+    import sys
+
+    from mtkit.cli.printing import print_lines
+    from mtkit.export.ctranslate2 import export_ctranslate2
+    from mtkit.export.onnx import export_onnx
+
+    write = {ExportTarget.ctranslate2: export_ctranslate2, ExportTarget.onnx: export_onnx}[to]
+    sys.stderr.write(write(model, output, check_file=check) + "\n")
+    print_lines([str(output)])

@@ -1,0 +1,45 @@
+"""`mtkit plot`: learning curves, attention maps and position encodings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def plot(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Run folders; with --attention or --positions one MODEL or RECIPE."),
+    ],
+    output: Annotated[Path, typer.Option("-o", metavar="FILE", help="PNG file to write.")] = Path("plot.png"),
+    attention: Annotated[
+        str | None,
+        typer.Option("--attention", metavar="SENTENCE", help="Translate this sentence and draw its attention map."),
+    ] = None,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Draw the position encodings of a RECIPE (untrained) or of a MODEL.")
+    ] = False,
+) -> None:
+    """Draw learning curves, attention or position encodings."""
+    from mtkit.cli.printing import print_lines
+    from mtkit.errors import UsageError
+
+    if positions:
+        from mtkit.describe.positions import plot_positions
+
+        if len(runs) != 1 or attention is not None:
+            raise UsageError("plot: --positions takes one RECIPE or MODEL and excludes --attention")
+        plot_positions(str(runs[0]), output)
+    elif attention is None:
+        from mtkit.plot.curves import plot_curves
+
+        plot_curves(runs, output)
+    elif len(runs) == 1:
+        from mtkit.pipeline.plots import plot_sentence_attention
+
+        plot_sentence_attention(runs[0], attention, output)
+    else:
+        raise UsageError("plot: --attention takes one MODEL or run folder")
+    print_lines([str(output)])

@@ -1,0 +1,32 @@
+"""`mtkit run`: all stages of a recipe."""
+
+from __future__ import annotations
+
+from mtkit.cli.options import DryRun, Fresh, Overrides, Recipe, RunDir
+
+
+def run(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    run_dir: RunDir = None,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Run all stages of a recipe, from raw text to scores.
+
+    The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
+    unchanged are skipped and reported.
+    """
+    from mtkit.cli.display import open_display
+    from mtkit.cli.printing import print_lines
+    from mtkit.pipeline import stages
+    from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.recipe.recipe import load_recipe
+
+    loaded = load_recipe(recipe, overrides or [])
+    if dry_run:
+        print_lines([dry_run_report(loaded)])
+        return
+    with open_display() as display:
+        report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)
+    print_lines(report.lines)

@@ -1,0 +1,53 @@
+"""`mtkit score`: log-probabilities of given translations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Device, Ensemble, Model, NoRewrite, Threads
+
+
+def score(
+    model: Model,
+    src: Annotated[Path, typer.Option("--src", metavar="FILE", help="Source text.")],
+    ref: Annotated[
+        Path | None, typer.Option("--ref", metavar="FILE", help="Translation to score, line by line.")
+    ] = None,
+    hyps: Annotated[
+        Path | None,
+        typer.Option("--hyps", metavar="FILE", help="Output of translate --jsonl to score with the same tokens."),
+    ] = None,
+    ensemble: Ensemble = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Write a JSON object per line, with the score of each token.")
+    ] = False,
+    batch_tokens: BatchTokens = None,
+    compute_type: ComputeTypeOption = ComputeType.auto,
+    no_rewrite: NoRewrite = False,
+    device: Device = None,
+    threads: Threads = None,
+) -> None:
+    """Compute the log-probability of given translations.
+
+    One line for each translation: the sum over its tokens and the end of sentence, in nats.
+    """
+    from mtkit.build.translator import load_scorer
+    from mtkit.cli.printing import print_lines
+    from mtkit.errors import UsageError
+    from mtkit.translate.score import read_pairs
+
+    if (ref is None) == (hyps is None):
+        raise UsageError("score: give either --ref FILE or --hyps FILE")
+    pairs = read_pairs(src, ref=ref, hyps=hyps)
+    score_pairs = load_scorer(
+        [model, *(ensemble or [])],
+        compute_type=compute_type.value,
+        device=device,
+        threads=threads,
+        batch_tokens=batch_tokens,
+        rewrite=not no_rewrite,
+    )
+    print_lines(score.json() if jsonl else f"{score.log_prob:.6f}" for score in score_pairs(pairs))

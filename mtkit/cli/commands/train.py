@@ -1,0 +1,31 @@
+"""`mtkit train`: train a model, or resume an interrupted training."""
+
+from __future__ import annotations
+
+from mtkit.cli.options import DryRun, Fresh, Overrides, Recipe, RunDir
+
+
+def train(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    run_dir: RunDir = None,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Train a model, or resume an interrupted training.
+
+    Tokenizer and corpus are prepared first if they are missing.
+    """
+    from mtkit.cli.display import open_display
+    from mtkit.cli.printing import print_lines
+    from mtkit.pipeline import stages
+    from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.recipe.recipe import load_recipe
+
+    loaded = load_recipe(recipe, overrides or [])
+    if dry_run:
+        print_lines([dry_run_report(loaded)])
+        return
+    with open_display() as display:
+        report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)
+    print_lines(report.lines)

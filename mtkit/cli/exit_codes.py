@@ -1,0 +1,74 @@
+"""Exceptions into exit codes and error messages.
+
+| exit code | meaning | exit code | meaning |
+|---|---|---|---|
+| 0 | success | 70 | training failed, or out of memory |
+| 1 | a bug in mtkit; `--debug` shows the traceback | 74 | read or write error |
+| 2 | wrong usage | 75 | run folder locked by another process |
+| 65 | invalid data | 78 | invalid or changed recipe |
+| 66 | input not found | 130, 143 | interrupted (SIGINT, SIGTERM); the state is saved |
+| 69 | optional dependency not installed | 141 | output pipe closed (SIGPIPE) |
+
+Each code except 0, 1, 130 and 143 is the `exit_code` of a class in `mtkit.errors`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import textwrap
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from mtkit.cli import memory
+from mtkit.cli.usage import ClickUsageError, explain_usage_error
+from mtkit.errors import ComputeError, Interrupted, MtkitError, ReadWriteError, UsageError
+
+MAX_MESSAGE_LINES = 12
+
+# caused by the user, the machine or another program; any other exception is a bug in mtkit (see is_bug)
+EXPECTED_ERRORS = (MtkitError, ClickUsageError, KeyboardInterrupt, OSError, MemoryError, RuntimeError)
+
+
+def is_bug(error: BaseException) -> bool:
+    """Whether one of EXPECTED_ERRORS is a bug in mtkit after all: a RuntimeError with another reason than memory."""
+    return isinstance(error, RuntimeError) and not memory.is_oom(error)
+
+
+def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
+    """Convert an expected error into the `MtkitError` with its exit code and message.
+
+    Args:
+        error: one of EXPECTED_ERRORS that is no bug.
+        command: the name of the command, which decides what to advise when memory runs out.
+    """
+    match error:
+        case MtkitError():
+            return error
+        case ClickUsageError():
+            return UsageError(explain_usage_error(error))
+        case KeyboardInterrupt():
+            return Interrupted(signal.SIGINT, "interrupted")
+        case OSError():
+            reason = (error.strerror or str(error)).lower()
+            place = "reading or writing failed" if error.filename is None else error.filename
+            return ReadWriteError(f"{place}: {reason}")
+    return ComputeError(memory.explain_oom(error, command))
+
+
+def print_error(error: MtkitError) -> None:
+    """Print the message to stderr, shortened to `MAX_MESSAGE_LINES` lines."""
+    lines = f"mtkit: error: {error}".split("\n")
+    if len(lines) > MAX_MESSAGE_LINES:
+        lines = [*lines[: MAX_MESSAGE_LINES - 1], f"... and {len(lines) - MAX_MESSAGE_LINES + 1} more lines"]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def report_internal_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Exception hook for bugs in mtkit: print one sentence instead of the traceback."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "mtkit" in Path(frame.filename).parts]
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    reason = textwrap.shorten(str(error), 300) or "no message"
+    print(f"mtkit: error: internal error (a bug in mtkit): {kind.__name__}: {reason}{place}", file=sys.stderr)
+    print("run the same command with --debug and report its output", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""Standard streams: UTF-8 in every locale, closed descriptors, and a reader that has closed our stdout."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+
+def prepare_streams() -> None:
+    """Make text UTF-8 with `\\n` in every locale, and bytes that are not UTF-8 printable in error messages."""
+    _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def flush_stdout() -> None:
+    """Flush the output that precedes an error; if that fails too, only the first error is reported."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stdout()
+
+
+def discard_stdout() -> None:
+    """Redirect stdout to /dev/null, so that Python's own flush at exit cannot fail."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+def _open_closed_streams() -> None:
+    """Replace streams that the caller closed: reading stdin and writing stdout then fail, stderr is discarded.
+
+    A free descriptor 0, 1 or 2 would otherwise be given to the next file that is opened, and messages would be
+    written into that file.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_open_devnull_as(0, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(_open_devnull_as(1, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_open_devnull_as(2, os.O_WRONLY), "w")
+
+
+def _open_devnull_as(descriptor: int, mode: int) -> int:
+    devnull = os.open(os.devnull, mode)
+    if devnull != descriptor:
+        os.dup2(devnull, descriptor)
+        os.close(devnull)
+    return descriptor

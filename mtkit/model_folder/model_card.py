@@ -1,0 +1,63 @@
+"""Model card: the README.md of a model folder, with usage, training data limits and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mtkit import __version__
+from mtkit.model_folder.folder import ModelMetadata
+
+
+def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parameters: int) -> str:
+    """Return the model card in Markdown.
+
+    Args:
+        metadata: of the model.
+        report: content of report.json; `train` and `test` may be missing.
+        num_parameters: number of weights.
+    """
+    src, tgt = metadata.src_lang, metadata.tgt_lang
+    tokenizer = metadata.tokenizer
+    sharing = "shared by both languages" if tokenizer.shared else "for each language"
+    long_lines = "split" if metadata.search.split_long_lines else "translated in one piece"
+    lines = [
+        f"# Translation from {src} to {tgt}",
+        "",
+        f"A `{metadata.model.kind}` model with {num_parameters:,} parameters, trained with mtkit {__version__}.",
+        "",
+        "```",
+        "mtkit translate FOLDER input.txt -o output.txt",
+        "```",
+        "",
+        "The input is raw text with one sentence per line; the output has exactly one line for each.",
+        "",
+        f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
+        f"normalisation {tokenizer.normalisation}.",
+        f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}.",
+        *_training(report),
+        *_scores(report),
+        "",
+        "The model was trained on a limited domain and translates other domains worse. Its output can contain errors "
+        "of any kind, also in names and numbers; have it checked before relying on it.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _training(report: Mapping[str, Any]) -> list[str]:
+    if "train" not in report:
+        return []
+    train = report["train"]
+    return [f"- Training: {train['updates']:,} updates in {train['precision']}."]
+
+
+def _scores(report: Mapping[str, Any]) -> list[str]:
+    if not report.get("test"):
+        return []
+    lines = ["", "| test set | BLEU | chrF2 | TER |", "|---|---|---|---|"]
+    signatures: list[str] = []
+    for name, scores in report["test"].items():
+        cells = [f"{scores[metric]:.1f}" if metric in scores else "" for metric in ("bleu", "chrf", "ter")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        signatures += [value for key, value in scores.items() if key.endswith("_signature")]
+    return [*lines, "", "sacreBLEU: " + ", ".join(f"`{s}`" for s in dict.fromkeys(signatures))]

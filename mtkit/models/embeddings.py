@@ -1,0 +1,59 @@
+"""Token embeddings of both sides and the output projection, tied or not."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from mtkit.layers.projections import embedding, linear
+
+TieMode = Literal["all", "target", "none"]  # all: source, target and output share one matrix; target: the last two
+
+
+class TiedEmbeddings(NamedTuple):
+    """Matrices with one row per token [V, D]. Two or three of them are the same tensor if they are tied."""
+
+    src: nn.Embedding
+    tgt: nn.Embedding
+    output: nn.Linear
+
+
+def build_embeddings(src_vocab: int, tgt_vocab: int, dim: int, *, tied: TieMode, bias: bool) -> TiedEmbeddings:
+    """Build embeddings and output projection of width `dim`. Press & Wolf 2017, https://arxiv.org/abs/1608.05859
+
+    Args:
+        src_vocab: size of the source vocabulary.
+        tgt_vocab: size of the target vocabulary.
+        dim: D.
+        tied: matrices that share their weights.
+        bias: give the output projection a bias.
+
+    Raises:
+        ValueError: `tied` is "all" and the vocabularies differ.
+    """
+    if tied == "all" and src_vocab != tgt_vocab:
+        raise ValueError(
+            f"tied_embeddings: all needs a shared vocabulary, but the source has {src_vocab} tokens and the target "
+            f"{tgt_vocab}; set tied_embeddings: target or tokenizer.shared: true"
+        )
+    tgt = embedding(tgt_vocab, dim)
+    src = tgt if tied == "all" else embedding(src_vocab, dim)
+    output = linear(dim, tgt_vocab, bias=bias)
+    if tied != "none":
+        output.weight = tgt.weight
+    return TiedEmbeddings(src, tgt, output)
+
+
+class ScaledEmbedding(nn.Module):
+    """Token embeddings of a recurrent model: scaled by sqrt(D) to unit variance, then dropout; no positions."""
+
+    def __init__(self, table: nn.Embedding, dropout: nn.Module) -> None:
+        super().__init__()
+        self.table = table
+        self.dropout = dropout
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids [...] -> [..., D]."""
+        return self.dropout(self.table(ids) * math.sqrt(self.table.embedding_dim))  # type: ignore[no-any-return]

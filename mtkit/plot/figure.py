@@ -1,0 +1,84 @@
+"""Figures: matplotlib without its global state, fonts for many scripts, atomic writes.
+
+Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when this package is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtkit.errors import MissingExtraError
+from mtkit.io.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# distinguishable with colour blindness: Okabe and Ito 2008, without black and yellow
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+TEXT_COLOUR = "#333333"
+_LINE_STYLES = ("-", "--", ":", "-.")  # the next style is used once all colours are
+_MAX_LARGE_LEGEND = 6  # lines for which a legend has its usual font size
+_DOTS_PER_INCH = 150
+# fallbacks, if installed, after matplotlib's own font, which lacks Chinese, Japanese, Korean and Indic scripts
+_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Sans Arabic", "Hiragino Sans")
+
+
+def is_installed() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and style of a line; lines are numbered from 0."""
+    return {
+        "color": _COLOURS[number % len(_COLOURS)],
+        "linestyle": _LINE_STYLES[number // len(_COLOURS) % len(_LINE_STYLES)],
+    }
+
+
+def legend_font_size(num_lines: int) -> float:
+    """Font size in points of a legend with this number of lines."""
+    return 9.0 if num_lines <= _MAX_LARGE_LEGEND else 6.5
+
+
+@contextmanager
+def figure_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
+    """Yield an empty figure of `width` × `height` inches and write it to `path` as PNG when the block ends.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    if not is_installed():
+        raise MissingExtraError("plot", "matplotlib")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    installed_fonts = set(fontManager.get_font_names())
+    settings: Any = {
+        "font.family": ["DejaVu Sans", *(font for font in _FONTS if font in installed_fonts)],
+        "text.color": TEXT_COLOUR,
+        "text.parse_math": False,  # tokens may contain a dollar sign
+        "axes.edgecolor": TEXT_COLOUR,
+        "axes.labelcolor": TEXT_COLOUR,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": TEXT_COLOUR,
+        "ytick.color": TEXT_COLOUR,
+    }
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        # characters that no font has are drawn as boxes, without a warning for each
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(
+            figsize=(width, height), dpi=_DOTS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
+        )
+        yield figure
+        with write_atomically(path) as temporary:
+            figure.savefig(temporary, format="png")

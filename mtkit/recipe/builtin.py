@@ -1,0 +1,43 @@
+"""Built-in recipes and studies, and the lookup of a YAML file by path or by built-in name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+from pathlib import Path
+from typing import Literal
+
+from mtkit.errors import MissingInputError
+
+Kind = Literal["recipe", "study"]
+_FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies"}
+
+
+def builtin_files(kind: Kind) -> dict[str, Path]:
+    """Built-in YAML files of a kind, by name."""
+    package = Path(str(importlib.resources.files("mtkit")))
+    installed, checkout = package / _FOLDERS[kind], package.parent / _FOLDERS[kind]
+    folder = installed if installed.is_dir() else checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def resolve_recipe_path(kind: Kind, name_or_path: str) -> Path:
+    """Find a YAML file by its path or by the name of a built-in one.
+
+    Raises:
+        MissingInputError: no such file; the message lists similar names and the built-in files.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    builtin = builtin_files(kind)
+    if name_or_path in builtin:
+        return builtin[name_or_path]
+    if path.is_dir():
+        raise MissingInputError(f"{path}: a folder, not a {kind}; pass the YAML file")
+    siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    match = difflib.get_close_matches(name_or_path, siblings, n=1) or difflib.get_close_matches(path.stem, builtin, n=1)
+    hint = f"; did you mean {match[0]}?" if match else ""
+    raise MissingInputError(
+        f"{name_or_path}: no such {kind}{hint}\na {kind} is a file or one of: {', '.join(builtin) or 'none built in'}"
+    )

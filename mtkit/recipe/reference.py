@@ -1,0 +1,280 @@
+"""Reference of recipe keys, read from the dataclasses: type, range, default, and the reason beside each field.
+
+`mtkit keys` prints it; docs/recipe-keys.md is its Markdown form.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import io
+import re
+import textwrap
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from mtkit.recipe.key_paths import dataclass_members, default_of
+from mtkit.recipe.type_hints import field_types, kind_of, strip_annotated, unwrap_hint
+
+MAX_DEPTH = 8  # of nested mappings
+WIDTH = 110  # characters of a line of text
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """One key of a mapping; all fields are text for people."""
+
+    name: str
+    type: str
+    default: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class KeyGroup:
+    """Keys of one dataclass.
+
+    Attributes:
+        paths: of the mappings that it describes; an empty path is the whole recipe.
+        kind: value of `kind:` that selects it; None if it has no kind.
+        summary: first paragraph of its docstring.
+    """
+
+    paths: list[str]
+    kind: str | None
+    summary: str
+    keys: Sequence[KeyInfo]
+
+    @property
+    def heading(self) -> str:
+        """Paths and kind, such as `training.optimiser, kind: adam`."""
+        return ", ".join([*self.paths, *([f"kind: {self.kind}"] if self.kind else [])])
+
+
+def key_groups(root: Any) -> list[KeyGroup]:
+    """Groups of all keys of a configuration, depth first; a dataclass that several keys share is listed once."""
+    groups: dict[Any, KeyGroup] = {}
+    for cls, path in _walk(root, "", 0):
+        if cls not in groups:
+            groups[cls] = KeyGroup([], kind_of(cls), summary_of(cls), _keys(cls))
+        if path not in groups[cls].paths:
+            groups[cls].paths.append(path)
+    return list(groups.values())
+
+
+def _walk(cls: Any, path: str, depth: int) -> Iterator[tuple[Any, str]]:
+    """All dataclasses with the paths where they occur; list items are called N, keys of the user's choice NAME."""
+    yield cls, path
+    for name, hint in field_types(cls).items() if depth < MAX_DEPTH else ():
+        inner = f"{path}.{name}" if path else name
+        for member, suffix in _dataclasses_in(hint):
+            yield from _walk(member, inner + suffix, depth + 1)
+
+
+def _dataclasses_in(hint: Any) -> Iterator[tuple[Any, str]]:
+    """Dataclasses in a type hint, and what follows the key in their path."""
+    for member in map(strip_annotated, unwrap_hint(hint).members):
+        arguments = get_args(member)
+        if member in dataclass_members(member) and field_types(member):
+            yield member, ""
+        elif get_origin(member) is dict:
+            yield from ((inner, f".NAME{suffix}") for inner, suffix in _dataclasses_in(arguments[1]))
+        elif get_origin(member) in (list, Sequence):
+            yield from ((inner, f".N{suffix}") for inner, suffix in _dataclasses_in(arguments[0]))
+
+
+def summary_of(cls: Any) -> str:
+    """First paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+
+
+def _keys(cls: Any) -> list[KeyInfo]:
+    comments = field_comments(cls)
+    keys = []
+    for field in dataclasses.fields(cls):
+        if field.init and field.name != "kind":
+            hint, default = field_types(cls)[field.name], default_of(field)
+            reason = comments.get(field.name) or _reason_of_mapping(hint, default)
+            reason = re.sub(r"\bNone\b", "null", reason)  # comments speak of Python, recipes are YAML
+            keys.append(KeyInfo(field.name, describe_hint(hint), format_default(default), reason))
+    return keys
+
+
+def _reason_of_mapping(hint: Any, default: Any) -> str:
+    """Summary of the dataclass that a key without a comment holds: the default, or the only one; otherwise empty."""
+    classes = [cls for cls, _ in _dataclasses_in(hint)]
+    if dataclasses.is_dataclass(default):
+        return summary_of(type(default))
+    return summary_of(classes[0]) if len(classes) == 1 else " / ".join(filter(None, map(summary_of, classes)))
+
+
+@cache
+def field_comments(cls: Any) -> dict[str, str]:
+    """Comments on the lines of each field and on whole lines directly above it; a base class's where there is none."""
+    comments: dict[str, str] = {}
+    for base in reversed([base for base in cls.__mro__ if "__dataclass_fields__" in vars(base)]):
+        lines, _ = inspect.getsourcelines(base)
+        comments |= _comments_in(textwrap.dedent("".join(lines)))
+    return comments
+
+
+def _comments_in(source: str) -> dict[str, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    by_line = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
+    whole_lines = {number for number, token in by_line.items() if not token.line[: token.start[1]].strip()}
+    body = ast.parse(source).body[0]
+    comments = {}
+    for node in body.body if isinstance(body, ast.ClassDef) else ():
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        first = node.lineno
+        while first - 1 in whole_lines:
+            first -= 1
+        numbers = [number for number in range(first, (node.end_lineno or node.lineno) + 1) if number in by_line]
+        if numbers:
+            comments[node.target.id] = " ".join(by_line[number].string.lstrip("# ") for number in numbers)
+    return comments
+
+
+def describe_hint(hint: Any) -> str:
+    """Type and range of a key in words, such as `integer > 0 or auto`."""
+    members, limits = unwrap_hint(hint)
+    kinds = [str(kind_of(strip_annotated(m))) for m in members if kind_of(strip_annotated(m)) is not None]
+    words = [_describe_member(member, limits) for member in members if kind_of(strip_annotated(member)) is None]
+    if kinds:
+        words.insert(0, f"mapping with kind: {', '.join(kinds)}")
+    return " or ".join(dict.fromkeys(words))
+
+
+def _describe_member(member: Any, limits: Sequence[Any]) -> str:
+    bare, own_limits = unwrap_hint(member)
+    kind, arguments = bare[0], get_args(bare[0])
+    names = {int: "integer", float: "number", str: "string", bool: "true or false", Path: "path", type(None): "null"}
+    limits = [*own_limits, *limits]
+    if get_origin(kind) is Literal:
+        return " or ".join(str(word) for word in arguments)
+    if get_origin(kind) in (list, Sequence):
+        return f"list of {describe_hint(arguments[0])}{_describe_length(limits)}"
+    if get_origin(kind) is tuple:
+        return f"list of {len(arguments)}: {', '.join(map(describe_hint, arguments))}"
+    if get_origin(kind) is dict:
+        return f"mapping from names to {describe_hint(arguments[1])}"
+    if kind in (int, float, str):
+        return names[kind] + _describe_range(limits)
+    return names.get(kind, "mapping")
+
+
+def _describe_range(limits: Sequence[Any]) -> str:
+    """` in [0, 1)`, ` > 0`; a pattern is described by its field's description."""
+    fields = [limit for limit in limits if isinstance(limit, FieldInfo)]
+    description = next((field.description for field in fields if field.description), None)
+    if description:
+        return f": {description}"
+    low = high = ""
+    for constraint in (constraint for field in fields for constraint in field.metadata):
+        match constraint:
+            case annotated_types.Ge(ge=bound):
+                low = f"[{_format_bound(bound)}"
+            case annotated_types.Gt(gt=bound):
+                low = f"({_format_bound(bound)}"
+            case annotated_types.Le(le=bound):
+                high = f"{_format_bound(bound)}]"
+            case annotated_types.Lt(lt=bound):
+                high = f"{_format_bound(bound)})"
+    if low and high:
+        return f" in {low}, {high}"
+    if low:
+        return f" {'>=' if low[0] == '[' else '>'} {low[1:]}"
+    return f" {'<=' if high[-1] == ']' else '<'} {high[:-1]}" if high else ""
+
+
+def _describe_length(limits: Sequence[Any]) -> str:
+    constraints = [constraint for limit in limits if isinstance(limit, FieldInfo) for constraint in limit.metadata]
+    minimum = [constraint.min_length for constraint in constraints if isinstance(constraint, annotated_types.MinLen)]
+    return f", at least {minimum[0]}" if minimum else ""
+
+
+def _format_bound(bound: Any) -> str:
+    if isinstance(bound, int) and bound > 2**31 and bound == 2 ** (bound.bit_length() - 1):
+        return f"2^{bound.bit_length() - 1}"
+    return str(bound)
+
+
+def format_default(value: Any) -> str:
+    """Default of a key as a recipe states it; `required` if there is none."""
+    if value is dataclasses.MISSING:
+        return "required"
+    if dataclasses.is_dataclass(value):
+        kind = kind_of(type(value))
+        return f"{{kind: {kind}}}" if kind else "its defaults"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(format_default, value))}]"
+    if isinstance(value, dict):
+        return "{}"
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def select(groups: Sequence[KeyGroup], prefix: str) -> list[KeyGroup]:
+    """Groups below a path, and the key at the path itself; each group keeps the matching path only."""
+    selected = []
+    for group in groups:
+        for path in group.paths:
+            keys = [key for key in group.keys if _is_below(f"{path}.{key.name}".lstrip("."), prefix)]
+            if keys or (not group.keys and _is_below(path, prefix)):
+                selected.append(dataclasses.replace(group, paths=[path], keys=keys))
+                break
+    return selected
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return not prefix or path == prefix or path.startswith(f"{prefix}.")
+
+
+def as_text(groups: Sequence[KeyGroup]) -> Iterator[str]:
+    """Lines for the terminal: full paths, types, defaults and reasons."""
+    for group in groups:
+        heading = f"{group.heading}: {group.summary}" if group.heading else group.summary
+        yield from ["", *textwrap.wrap(heading, WIDTH)]
+        for key in group.keys:
+            path = f"{group.paths[0]}.{key.name}".lstrip(".")
+            entry = f"{path}: {key.type}; default: {key.default}. {key.reason}"
+            yield from textwrap.wrap(
+                entry, WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
+            )
+
+
+def as_markdown(groups: Sequence[KeyGroup]) -> str:
+    """Text of docs/recipe-keys.md: a table for each group."""
+    lines = [
+        "# Recipe keys",
+        "",
+        "Every key of a recipe with its type and range, its default, and the reason. This file is the output of",
+        "`mtkit keys --markdown`; `mtkit keys PREFIX` lists a part. Each `kind` of a mapping has its own keys.",
+    ]
+    for group in groups:
+        title = ", ".join(f"`{path}`" for path in group.paths if path) or "Sections"
+        kind = f", `kind: {group.kind}`" if group.kind else ""
+        level = "##" if "." not in group.paths[0] else "###"
+        lines += ["", f"{level} {title}{kind}", "", group.summary]
+        if group.keys:
+            lines += ["", "| key | type | default | reason |", "|---|---|---|---|"]
+        lines += [
+            f"| `{key.name}` | {_cell(key.type)} | {_cell(f'`{key.default}`')} | {_cell(key.reason)} |"
+            for key in group.keys
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("<", "&lt;")

@@ -1,0 +1,132 @@
+"""Conditions across the sections of a recipe: a table of rules over the capabilities of its parts.
+
+A new kind states its capabilities (see ModelConfig, ObjectiveTraits) and needs no change here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mtkit.corpus.config import MonolingualFile
+
+if TYPE_CHECKING:
+    from mtkit.recipe.recipe import Recipe
+
+NEEDS_VALID = "needs a validation set; set corpus.valid, or change this key"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition that every recipe meets.
+
+    Attributes:
+        key: path of the key that the error points to.
+        is_broken: whether a recipe violates the rule.
+        message: problem and remedy; a format string over the sections of the recipe.
+    """
+
+    key: str
+    is_broken: Callable[[Recipe], bool]
+    message: str
+
+
+def _is_encoder_only_noise(recipe: Recipe) -> bool:
+    return recipe.corpus.noise is not None and recipe.corpus.noise.trains_encoder_only
+
+
+RULES = (
+    Rule(
+        "model.tied_embeddings",
+        lambda r: r.model.tied_embeddings == "all" and not r.tokenizer.shared,
+        "all needs one vocabulary for both sides; set it to target, or set tokenizer.shared to true",
+    ),
+    Rule(
+        "search.coverage_penalty",
+        lambda r: r.search.coverage_penalty > 0 and not r.model.has_attention,
+        "needs attention over the source; model.kind {model.kind} has none. Set it to 0",
+    ),
+    Rule(
+        "training.compile",
+        lambda r: r.training.compile and r.model.has_data_dependent_steps,
+        "this {model.kind} model runs a data-dependent number of steps (recurrent layers and mixtures of experts do), "
+        "and torch would recompile it for every new number; set it to false",
+    ),
+    Rule(
+        "training.parallel",
+        lambda r: r.training.parallel == "fsdp" and r.model.skips_layers,
+        "FSDP requires every process to run the same layers, but model.layerdrop skips random ones per process; set "
+        "model.layerdrop to 0, or parallel to ddp",
+    ),
+    Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.trains_encoder_only != _is_encoder_only_noise(r),
+        "masked_lm and corpus.noise.kind mlm need each other; set both or neither",
+    ),
+    Rule(
+        "model.kind",
+        lambda r: r.training.objective.trains_encoder_only and not r.model.has_encoder,
+        "training.objective.kind {training.objective.kind} needs a model with an encoder; {model.kind} has none. Use "
+        "kind: transformer, or another corpus.noise.kind",
+    ),
+    Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.predicts_source and not r.model.predicts_source,
+        "{training.objective.kind} predicts each source token from the preceding ones; it needs model.kind "
+        "decoder_only with source_visibility: causal. Otherwise use cross_entropy",
+    ),
+    Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.predicts_source and r.model.tied_embeddings != "all",
+        "{training.objective.kind} needs model.tied_embeddings: all (one output projection for both sides)",
+    ),
+    Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.predicts_source and r.training.decoder_input.kind != "teacher_forcing",
+        "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
+    ),
+    Rule(
+        "tokenizer.shared",
+        lambda r: r.corpus.noise is not None and not r.tokenizer.shared,
+        "monolingual text is both source and target, which needs one vocabulary; set it to true",
+    ),
+    Rule(
+        "training.validation.metric",
+        lambda r: isinstance(r.corpus.valid, MonolingualFile) and r.training.validation.metric == "bleu",
+        "monolingual text has no translations to score; set it to nll",
+    ),
+    Rule("training.patience", lambda r: r.training.patience is not None and r.corpus.valid is None, NEEDS_VALID),
+    Rule(
+        "training.checkpoint_average.which",
+        lambda r: (
+            r.corpus.valid is None
+            and r.training.checkpoint_average is not None
+            and r.training.checkpoint_average.which == "best"
+        ),
+        NEEDS_VALID,
+    ),
+    Rule(
+        "training.schedule.kind",
+        lambda r: r.corpus.valid is None and r.training.schedule.kind == "plateau",
+        NEEDS_VALID,
+    ),
+)
+
+
+def broken_rules(recipe: Recipe) -> Iterator[str]:
+    """Check a recipe; yields "key: message" for each rule that it violates."""
+    for rule in RULES:
+        if rule.is_broken(recipe):
+            yield f"{rule.key}: {rule.message.format(**vars(recipe))}"
+    yield from _max_lengths_too_short(recipe)
+
+
+def _max_lengths_too_short(recipe: Recipe) -> Iterator[str]:
+    needed = recipe.corpus.cleaning.max_length + 1  # with the end of sentence
+    for key, max_length in recipe.model.max_lengths().items():
+        if max_length < needed:
+            yield (
+                f"model.{key}: there are {max_length} positions, and training sentences may have {needed} tokens, end "
+                "of sentence included; raise it, or lower corpus.cleaning.max_length"
+            )

@@ -1,0 +1,79 @@
+"""Suggestions in error messages about unknown keys and kinds."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mtkit.recipe.key_paths import has_path, key_paths
+from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
+
+MAX_SUGGESTIONS = 3  # paths in one message
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """End of a message about an unknown word: "; did you mean x?", or the known words."""
+    match = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {match[0]}?" if match else f"; known here: {', '.join(known)}"
+
+
+def suggest_kind(word: str, known: Sequence[str]) -> str:
+    """End of a message about an unknown kind or choice: "; did you mean x?", or nothing."""
+    synonym = KIND_SYNONYMS.get(_normalised(word), ())
+    match = [kind for kind in synonym if kind in known] or difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {match[0]}?" if match else ""
+
+
+def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence[str], other_kinds: str) -> str:
+    """End of a message about an unknown key: the key that is meant, or the known ones.
+
+    A synonym of another toolkit comes first, then a key of another kind, a key that belongs elsewhere, a misspelt key.
+
+    Args:
+        path: of the unknown key.
+        root: the dataclass of the whole configuration.
+        values: what the configuration states.
+        known: keys of the mapping that the unknown key stands in.
+        other_kinds: kinds of that mapping that have the key; empty if none has.
+    """
+    name = path.rpartition(".")[2]
+    synonym = synonym_of(path, root, values)
+    if synonym:
+        return f"; did you mean {synonym}"
+    if other_kinds:
+        return f"; it is a key of kind {other_kinds}"
+    in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
+    elsewhere = () if in_list else key_paths(root).get(name, ())
+    misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
+    if 0 < len(misplaced) <= MAX_SUGGESTIONS:
+        return f"; did you mean {' or '.join(misplaced)}?"
+    return suggest(name, known)
+
+
+def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
+    """Key or keys of mtkit that another toolkit's key stands for, with a note; empty if the key is not in the table.
+
+    Args:
+        path: of the other toolkit's key; only its last component is looked up.
+        root: the dataclass of the whole configuration.
+        values: what the configuration states, to prefer keys of the kinds that it selects; None: no preference.
+    """
+    synonym = KEY_SYNONYMS.get(_normalised(path.rpartition(".")[2]))
+    if synonym is None:
+        return ""
+    targets = [target for target in synonym.targets if target != path and has_path(root, target)]
+    selected = [target for target in targets if has_path(root, target, values)]
+    targets = (selected or targets)[:MAX_SUGGESTIONS]
+    note = f" ({synonym.note})" if synonym.note else ""
+    return f"{' or '.join(targets)}?{note}" if targets else ""
+
+
+def _nearest(path: str, candidates: Sequence[str]) -> Sequence[str]:
+    """Candidates in the same section as `path` if there are any, otherwise all."""
+    section = path.partition(".")[0]
+    return [each for each in candidates if each.partition(".")[0] == section] or candidates
+
+
+def _normalised(word: str) -> str:
+    return word.lower().replace("-", "_")

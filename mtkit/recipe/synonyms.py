@@ -1,0 +1,268 @@
+"""Synonyms of recipe keys and kinds: the words of other toolkits, and mtkit's own former words.
+
+Sources: JoeyNMT, OpenNMT-py, fairseq, Sockeye, Marian, Hugging Face Transformers, PyTorch. The table answers unknown
+keys in error messages. It gives no key a second name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Synonym(NamedTuple):
+    """Keys of mtkit that another word stands for.
+
+    Attributes:
+        targets: full paths; several where one word sets several keys, or where the path depends on the kind.
+        note: difference in units or meaning; empty if there is none.
+    """
+
+    targets: tuple[str, ...]
+    note: str
+
+
+_PEAK = "the peak, after warm-up"
+_BATCH = "sentences × longest side of a micro-batch, padding included"
+_UPDATES = "in updates; the log reports the updates of an epoch"
+_WARMUP = "in updates"
+_TIED = "all: source, target and output embeddings; target: the last two; none"
+_LENGTH = "factor · source length + offset, in tokens"
+_LAYERS = "encoder and decoder have a key each"
+
+# (words, targets, note)
+_TABLE = (
+    # sections
+    ("data dataset", "corpus", ""),
+    ("testing decoding inference generation translation", "search", ""),
+    ("src_vocab tgt_vocab", "tokenizer.vocab_size", "the vocabulary is learned from the corpus"),
+    ("encoder decoder", "model", "their keys stand directly in model, such as model.encoder_layers"),
+    # corpus
+    ("source_lang source_language src_language", "corpus.src_lang", ""),
+    ("target_lang target_language tgt_language trg_lang", "corpus.tgt_lang", ""),
+    ("train_sets trainpref train_data train_src train_tgt", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
+    ("dev validation_data valid_sets validpref valid_data validation_source", "corpus.valid", "{src: FILE, tgt: FILE}"),
+    ("testpref test_data test_sets", "corpus.test", "{NAME: {src: FILE, tgt: FILE}}"),
+    (
+        "max_sent_length max_seq_len max_seq_length max_source_positions max_target_positions src_seq_length",
+        "corpus.cleaning.max_length",
+        "in tokens",
+    ),
+    ("filter_max_ratio length_ratio", "corpus.cleaning.max_ratio", ""),
+    # tokenizer
+    ("bpe_size num_merges bpe_num_merges num_symbols vocabulary_size voc_limit", "tokenizer.vocab_size",
+     "tokens, reserved ones included, not merges"),
+    ("src_vocab_size tgt_vocab_size dim_vocabs", "tokenizer.vocab_size",
+     "of the shared vocabulary, or of each with shared: false"),
+    ("share_vocab shared_vocab joined_dictionary joint_vocab share_vocabulary", "tokenizer.shared", ""),
+    ("level bpe_type tokenizer_type subword_type", "tokenizer.model_type", "bpe, unigram, word or char"),
+    ("bpe_dropout sampling subword_alpha subword_nbest sampling_alpha", "tokenizer.subword_regularization",
+     "BPE-dropout's p, or unigram's alpha"),
+    ("lowercase do_lower_case normalization nfkc", "tokenizer.normalisation", ""),
+    # model
+    ("type arch architecture model_type encoder_type decoder_type model_task", "model.kind", ""),
+    ("hidden_dim hidden_size dim_model model_dim rnn_size dim_rnn", "model.d_model", ""),
+    ("embedding_dim encoder_embed_dim decoder_embed_dim", "model.d_model", "embeddings are as wide as the model"),
+    ("word_vec_size emb_size embed_dim dim_emb d_embedding", "model.d_embed model.d_model", ""),
+    ("ff_size ffn_dim feed_forward_size transformer_ff intermediate_size dim_feedforward", "model.d_ff", ""),
+    ("encoder_ffn_embed_dim decoder_ffn_embed_dim transformer_dim_ffn", "model.d_ff", ""),
+    ("num_layers", "model.encoder_layers model.decoder_layers", _LAYERS),
+    ("n_layers layers num_hidden_layers", "model.encoder_layers model.decoder_layers model.num_layers", _LAYERS),
+    ("enc_layers num_encoder_layers enc_depth", "model.encoder_layers model.num_layers", ""),
+    ("dec_layers num_decoder_layers dec_depth", "model.decoder_layers model.num_layers", ""),
+    ("heads nhead num_attention_heads attention_heads transformer_heads n_heads n_head", "model.num_heads", ""),
+    ("encoder_attention_heads decoder_attention_heads encoder_heads decoder_heads", "model.num_heads",
+     "the same for encoder and decoder"),
+    ("num_key_value_heads n_kv_heads num_kv", "model.num_kv_heads", ""),
+    ("d_kv dim_head d_head", "model.head_dim", ""),
+    ("dropout_rate hidden_dropout_prob dropout_prob transformer_dropout hidden_dropout", "model.dropout", ""),
+    ("attn_dropout attention_probs_dropout_prob attention_dropout_prob transformer_dropout_attention",
+     "model.attention_dropout", ""),
+    ("relu_dropout ffn_dropout activation_fn_dropout transformer_dropout_ffn", "model.activation_dropout", ""),
+    ("activation_fn hidden_act activation_function ff_activation", "model.feed_forward.activation", ""),
+    ("share_all_embeddings share_embeddings tie_embeddings tie_word_embeddings tied_softmax", "model.tied_embeddings",
+     _TIED),
+    ("share_decoder_embeddings share_decoder_input_output_embed weight_tying tied_embeddings_all",
+     "model.tied_embeddings", _TIED),
+    ("layer_norm normalize_before encoder_normalize_before decoder_normalize_before layer_norm_type norm_type",
+     "model.residual.kind", "pre_norm or post_norm"),
+    ("norm", "model.residual", "kind: pre_norm, post_norm, sandwich or deepnorm; the type of norm is residual.norm"),
+    ("norm_layer normalization_layer", "model.residual.norm", "kind: layer or rms"),
+    ("position_encoding pos_enc positional_encoding position_embedding_type pos_type position_encoding_type",
+     "model.encoder_positions model.decoder_positions", ""),
+    ("max_relative_positions max_relative_position", "model.encoder_positions.max_distance", "kind: shaw"),
+    ("rope_theta rotary_base", "model.decoder_positions.base", "kind: rope"),
+    ("query_key_norm qk_layernorm", "model.qk_norm", ""),
+    ("layer_drop encoder_layerdrop decoder_layerdrop stochastic_depth drop_path", "model.layerdrop", ""),
+    ("sublayers parallel_residual", "model.parallel_sublayers", ""),
+    ("bidirectional brnn", "model.bidirectional_layers", "number of bidirectional layers, from the lowest"),
+    ("rnn_type enc_cell dec_cell cell_type", "model.cell model.encoder_cell model.decoder_cell", ""),
+    ("input_feed input_feeding", "model.decoder", "decoder: input_feeding"),
+    ("global_attention attention_type", "model.attention", ""),
+    ("joint", "model.connection", ""),
+    ("dropout_masks variational_dropout", "model.dropout_kind", "per_step or variational"),
+    ("num_local_experts n_experts", "model.feed_forward.num_experts", "kind: moe"),
+    # training: length and schedule
+    ("epochs max_epoch max_epochs num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_updates",
+     _UPDATES),
+    ("max_steps train_steps total_steps num_steps after_batches", "training.max_updates", "in updates"),
+    ("optim optimizer", "training.optimiser", ""),
+    ("lr learn_rate initial_learning_rate base_lr max_lr", "training.optimiser.learning_rate", _PEAK),
+    ("betas adam_betas optimizer_params", "training.optimiser.beta1 training.optimiser.beta2", ""),
+    ("adam_beta1", "training.optimiser.beta1", ""),
+    ("adam_beta2", "training.optimiser.beta2", ""),
+    ("epsilon adam_eps adam_epsilon", "training.optimiser.eps", ""),
+    ("wd l2 l2_penalty decay_weight", "training.optimiser.weight_decay", "of adamw, lion, muon and adafactor"),
+    ("scheduler scheduling lr_scheduler lr_scheduler_type decay_method learning_rate_scheduler_type",
+     "training.schedule.kind", ""),
+    ("warmup_steps warmup_updates learning_rate_warmup lr_warmup num_warmup_steps noam_warmup",
+     "training.schedule.warmup", _WARMUP),
+    ("warmup_ratio warmup_fraction", "training.schedule.warmup", _WARMUP),
+    ("min_lr learning_rate_min lr_min stop_min_lr end_learning_rate", "training.schedule.final",
+     "as a fraction of the learning rate"),
+    ("decrease_factor lr_shrink learning_rate_reduce_factor lr_decay_factor", "training.schedule.shrink",
+     "kind: plateau"),
+    # training: batches and memory
+    ("max_tokens batch_size tokens_per_batch mini_batch_words per_device_train_batch_size mini_batch",
+     "training.batch_tokens", _BATCH),
+    ("update_freq accum_count gradient_accumulation_steps batch_multiplier optimizer_delay accumulation_steps",
+     "training.micro_batches", "per update, over all processes"),
+    ("fp16 bf16 amp half use_fp16 mixed_precision use_amp dtype compute_dtype", "training.precision",
+     "auto, float32, bf16 or fp16"),
+    ("gradient_checkpointing checkpoint_activations", "training.activation_checkpointing", ""),
+    ("torch_compile compile_model", "training.compile", ""),
+    ("fsdp ddp_backend distributed_strategy", "training.parallel", "ddp or fsdp"),
+    ("random_seed manual_seed seeds", "training.seed", ""),
+    # training: loss and gradient
+    ("smoothing label_smoothing_factor smoothing_factor label_smooth", "training.label_smoothing", ""),
+    ("criterion loss loss_type", "training.objective.kind", ""),
+    ("clip_grad_norm max_grad_norm gradient_clipping clip_gradients gradient_clipping_threshold grad_clip",
+     "training.clip_norm", "norm of the whole gradient"),
+    ("clip gradient_clip_val clip_grad_val", "training.clip_norm", "norm of the whole gradient, not a value"),
+    ("scheduled_sampling_decay teacher_forcing", "training.decoder_input.teacher_forcing_ratio", ""),
+    # training: validation and checkpoints
+    ("eval_steps valid_steps validation_freq validate_interval_updates validate_interval valid_freq eval_interval",
+     "training.validate_every", "in updates"),
+    ("save_steps save_checkpoint_steps save_interval_updates save_freq checkpoint_interval checkpoint_freq",
+     "training.checkpoint_every", "in updates"),
+    ("logging_freq log_interval report_every disp_freq logging_steps", "training.log_every", "in updates"),
+    ("early_stopping early_stopping_patience max_num_checkpoint_not_improved stop_patience",
+     "training.patience", "in validations without improvement"),
+    ("early_stopping_metric eval_metric best_checkpoint_metric valid_metrics metric_for_best_model optimized_metric",
+     "training.validation.metric", "nll or bleu"),
+    ("keep_best_ckpts keep_best_checkpoints", "training.keep.best", ""),
+    ("keep_last_ckpts keep_checkpoint keep_last_epochs save_total_limit", "training.keep.last", ""),
+    ("average_checkpoints last_checkpoints num_checkpoints avg_checkpoints", "training.checkpoint_average", ""),
+    ("average", "training.checkpoint_average", ""),
+    ("moving_average exponential_smoothing average_decay ema_decay", "training.ema.decay training.ema", ""),
+    ("load_model train_from restore_file finetune_from_model pretrained_model init_model", "training.init_from", ""),
+    ("pretrained_embeddings pre_word_vecs embeddings_file load_path", "training.word_vectors", ""),
+    ("freeze_encoder freeze_embeddings fixed_param_names", "training.freeze", "a list of parts, such as [encoder]"),
+    ("log_parts", "training.log_gradient_norms", ""),
+    ("time_limit max_time stop_time_hours max_seconds", "training.max_hours", "in hours"),
+    # search
+    ("beam beam_width num_beams beams", "search.beam_size", ""),
+    ("nbest num_return_sequences n_best_size", "search.n_best", ""),
+    ("lenpen length_penalty_alpha beam_alpha alpha len_penalty length_norm normalize normalization_alpha",
+     "search.length_penalty", "a number divides by length^number; {kind: gnmt, alpha: A} is Wu et al.'s"),
+    ("max_len_a max_length_factor max_output_ratio max_length_ratio", "search.max_length.factor", _LENGTH),
+    ("max_len_b", "search.max_length.offset", _LENGTH),
+    ("max_output_length max_new_tokens max_decoding_length max_decode_length", "search.max_length.max", "in tokens"),
+    ("min_len min_output_length min_decoding_length min_new_tokens", "search.min_length.offset", _LENGTH),
+    ("no_repeat_ngram_size block_ngram_repeat ngram_block", "search.no_repeat_ngram", ""),
+    ("repeat_penalty", "search.repetition_penalty", ""),
+    ("beta coverage", "search.coverage_penalty", ""),
+    ("random_sampling_topk sampling_topk do_sample sample", "search.method.kind", "kind: sampling"),
+    ("topk k", "search.method.top_k", "kind: sampling"),
+    ("topp p nucleus_size sampling_topp", "search.method.top_p", "kind: sampling"),
+    ("random_sampling_temp sampling_temperature", "search.method.temperature", "kind: sampling"),
+    ("samples", "search.method.num_samples training.objective.num_samples", "kind: sampling, or minimum_risk"),
+    ("num_beam_groups beam_groups diverse_beam_groups", "search.method.groups", "kind: diverse"),
+    ("diversity_penalty diversity_rate strength", "search.method.diversity_strength", "kind: diverse"),
+    ("unk_penalty replace_unk", "search.allow_unknown", "false: <unk> is never generated"),
+    # evaluation
+    ("eval_metrics scorers", "evaluation.metrics", ""),
+    ("sacrebleu_cfg eval_bleu_detok tokenizer_name", "evaluation.tokenize", "of sacreBLEU"),
+    # mtkit's own former words
+    ("most limit", "search.max_length.max", "in tokens"),
+    ("infill", "corpus.noise.infilling_rate", ""),
+    ("mean_span", "corpus.noise.mean_span_length", ""),
+    ("density", "corpus.noise.noise_density", ""),
+    ("mixtures", "model.encoder_attention.projected_length", ""),
+    ("half_split", "model.encoder_positions.rotate_half model.decoder_positions.rotate_half", ""),
+    ("stretch", "model.encoder_positions.interpolation_factor model.decoder_positions.interpolation_factor", ""),
+    ("coin", "training.decoder_input.per", "token or sentence"),
+    ("choice", "training.decoder_input.sampler", ""),
+    ("passes", "training.decoder_input.num_passes", ""),
+    # keys of a study
+    ("budget", "common", ""),
+    ("begin_from", "init_from_variant", ""),
+    ("by_length", "bleu_by_length", ""),
+)  # fmt: skip
+
+KEY_SYNONYMS = {
+    word: Synonym(tuple(targets.split()), note) for words, targets, note in _TABLE for word in words.split()
+}
+
+# word -> kinds or choices that it may stand for; the first that the key takes is suggested
+KIND_SYNONYMS = {
+    "lstm": ("rnn",),
+    "gru": ("rnn",),
+    "seq2seq": ("rnn",),
+    "recurrent": ("rnn",),
+    "bahdanau": ("attention_rnn",),
+    "luong": ("attention_rnn",),
+    "gpt": ("decoder_only",),
+    "prefix_lm": ("decoder_only",),
+    "experts": ("moe",),
+    "mixture_of_experts": ("moe",),
+    "switch_transformer": ("moe",),
+    "swiglu": ("gated",),
+    "geglu": ("gated",),
+    "glu": ("gated",),
+    "swish": ("silu",),
+    "rotary": ("rope",),
+    "relative": ("shaw",),
+    "sin": ("sinusoidal",),
+    "sine": ("sinusoidal",),
+    "pre": ("pre_norm",),
+    "prenorm": ("pre_norm",),
+    "post": ("post_norm",),
+    "postnorm": ("post_norm",),
+    "deep": ("deepnorm",),
+    "rmsnorm": ("rms",),
+    "layernorm": ("layer",),
+    "normed_lstm": ("layer_norm_lstm",),
+    "normed_gru": ("layer_norm_gru",),
+    "fresh": ("per_step",),
+    "masks": ("mlm",),
+    "mask": ("mlm",),
+    "spans": ("span_corruption",),
+    "t5": ("span_corruption",),
+    "source_and_target": ("joint_lm",),
+    "masked_language_model": ("masked_lm",),
+    "mlm": ("masked_lm",),
+    "crossentropy": ("cross_entropy",),
+    "label_smoothed_cross_entropy": ("cross_entropy",),
+    "xent": ("cross_entropy",),
+    "mrt": ("minimum_risk",),
+    "rdrop": ("r_drop",),
+    "noam": ("inverse_sqrt",),
+    "rsqrt": ("inverse_sqrt",),
+    "invsqrt": ("inverse_sqrt",),
+    "polynomial": ("linear",),
+    "polynomial_decay": ("linear",),
+    "reduce_lr_on_plateau": ("plateau",),
+    "wsd": ("warmup_stable_decay",),
+    "greedy": ("beam", "argmax"),
+    "random": ("sampling",),
+    "nucleus": ("sampling",),
+    "wu": ("gnmt",),
+    "fp32": ("float32",),
+    "float": ("float32",),
+    "bfloat16": ("bf16",),
+    "float16": ("fp16",),
+    "half": ("fp16",),
+    "perplexity": ("nll",),
+    "ppl": ("nll",),
+    "loss": ("nll",),
+}

@@ -1,0 +1,157 @@
+"""Set-up that all search methods share: length limits, shortlist, constraints, batch compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from mtkit.search.beam.coverage import Coverage
+from mtkit.search.constraints.constraint import Constraint, Prefixes
+from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, ShortlistMap, SpecialIds, Stepper
+from mtkit.search.length_penalty import LengthPenalty
+
+COMPACT_FRACTION = 32  # a batch is compacted when 1 in 32 sentences is finished: removing them costs time in each layer
+
+Search = Callable[[Stepper, SearchRequest], list[list[Hypothesis]]]  # the n best hypotheses of each sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchParts:
+    """The settings of a search in the form of objects, the same for every method.
+
+    Attributes:
+        special_ids: ids with a meaning.
+        length_penalty: scores the finished hypotheses.
+        beam_size: hypotheses of each sentence that beam search follows.
+        n_best: hypotheses returned for each sentence.
+        patience: see BeamSearch.
+        constraints: applied to the log-probabilities of the next token, in this order.
+        coverage: added to the scores of beam search, or None.
+        with_log_probs: False allows greedy search to skip a pass over the logits; log-probabilities are then NaN.
+        with_attention: return the attention of the hypotheses.
+    """
+
+    special_ids: SpecialIds
+    length_penalty: LengthPenalty
+    beam_size: int = 1
+    n_best: int = 1
+    patience: float = 1.0
+    constraints: tuple[Constraint, ...] = ()
+    coverage: Coverage | None = None
+    with_log_probs: bool = True
+    with_attention: bool = False
+
+
+class SearchMethod(Protocol):
+    """A search method as a recipe describes it."""
+
+    @property
+    def num_hypotheses_key(self) -> str:
+        """The key below `search` that sets the number of hypotheses followed."""
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of a random method; None for a deterministic one."""
+
+    @property
+    def ctranslate2_unsupported_key(self) -> str | None:
+        """The key below `search` for whose value CTranslate2 has no option; None if CTranslate2 can run the method."""
+
+    def num_hypotheses(self, beam_size: int) -> int:
+        """Hypotheses of a sentence that are in the batch at once."""
+
+    def check(self, beam_size: int) -> None:
+        """Raise ValueError if the method does not work with this beam size."""
+
+    def build(self, parts: SearchParts) -> Search:
+        """The search."""
+
+    def ctranslate2_options(self) -> dict[str, Any]:
+        """Options of `ctranslate2.Translator.translate_batch` that differ from those of beam search."""
+
+
+class SearchRun:
+    """One search of one request; base class of the methods' runs.
+
+    A sentence has `per_sentence` items: beams (diverse groups) or independent paths. Length limits are per item.
+
+    Attributes:
+        constraints: those of the search and of the request.
+        max_length: [items] maximum number of tokens, the end of sentence not counted.
+        min_length: [items] minimum number of tokens.
+        logits_columns: columns of the model's logits.
+        columns: columns of the logits after `constrain`: the whole vocabulary, since constraints work on ids.
+        unconstrained_lengths: lengths at which no length limit applies to any sentence, so that no step checks them.
+    """
+
+    def __init__(self, parts: SearchParts, stepper: Stepper, request: SearchRequest, *, per_sentence: int) -> None:
+        self.parts = parts
+        self.stepper = stepper
+        self.request = request
+        self.per_sentence = per_sentence
+        self.constraints = (*parts.constraints, *request.constraints)
+        self.max_length = request.max_length.repeat_interleave(per_sentence)  # [items]
+        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(per_sentence)
+        self.device = self.max_length.device
+        self.logits_columns = ShortlistMap(parts.special_ids, request.shortlist_ids, self.device)
+        self.columns = ShortlistMap(parts.special_ids, None, self.device) if self.constraints else self.logits_columns
+        self.unconstrained_lengths = range(int(self.min_length.max()), int(self.max_length.min()))
+
+    @property
+    def num_items(self) -> int:
+        """Beams or paths of all sentences."""
+        return self.max_length.numel()
+
+    def start(self) -> DecoderState:
+        """Encode the sentences; the state has one row for each item."""
+        state: DecoderState = self.stepper.start(self.request.source, self.request.shortlist_ids)
+        if self.per_sentence > 1:
+            rows = torch.arange(state.num_rows, device=self.device).repeat_interleave(self.per_sentence)
+            state = state.select_rows(rows)
+        return state
+
+    def items_of(self, sentences: Tensor) -> Tensor:
+        """Indices [B'·per_sentence] of the items of the sentences [B']."""
+        return (
+            sentences.unsqueeze(1) * self.per_sentence + torch.arange(self.per_sentence, device=self.device)
+        ).flatten()
+
+    def constrain(self, logits: Tensor, normaliser: Tensor, prefixes: Prefixes) -> tuple[Tensor, Tensor]:
+        """Log-probabilities over the whole vocabulary, without and with constraints.
+
+        Args:
+            logits: [rows, V or C].
+            normaliser: [rows], log sum exp of the logits.
+            prefixes: the hypotheses that the logits extend.
+
+        Returns:
+            The model's log-probabilities and the constrained ones, both [rows, V]; possibly the same tensor.
+        """
+        log_prob = self.logits_columns.to_full_vocab(
+            logits.float() - normaliser.unsqueeze(1), self.parts.special_ids.vocab_size
+        )
+        constrained = log_prob
+        for constraint in self.constraints:
+            constrained = constraint(prefixes, constrained)
+        return log_prob, constrained
+
+
+def compaction_order(finished: Tensor) -> Tensor | None:
+    """Sentences that stay in the batch when those that are `finished` [B] are removed.
+
+    The last sentences fill the gaps, so that the others keep their position and few have to be copied.
+
+    Returns:
+        Indices of the sentences that stay, in their new order [B']; None if too few are finished to be worth it.
+    """
+    if int(finished.sum()) * COMPACT_FRACTION < finished.numel():
+        return None
+    stay = (~finished).nonzero().squeeze(1)  # [B']
+    order = torch.arange(stay.numel(), device=finished.device)
+    gaps = finished[: stay.numel()].nonzero().squeeze(1)
+    order[gaps] = stay[stay.numel() - gaps.numel() :]
+    return order

@@ -1,0 +1,88 @@
+"""Toy study without training: a small corpus, and run folders with the files of finished runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mtkit.recipe.recipe import save_recipe
+from mtkit.study.load import Study, read_study
+from mtkit.study.runs import StudyRun
+
+RECIPE = """\
+name: toy
+corpus:
+  src_lang: en
+  tgt_lang: de
+  train: [{src: train.en, tgt: train.de}]
+  valid: {src: valid.en, tgt: valid.de}
+  test:
+    toy: {src: test.en, tgt: test.de}
+    other: {src: valid.en, tgt: valid.de}
+tokenizer: {model_type: word, vocab_size: 112}
+model: {kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}
+training:
+  max_updates: 4
+  validate_every: 2
+  checkpoint_every: 2
+  batch_tokens: 128
+  precision: float32
+  schedule: {kind: constant}
+  validation: {sentences: 2}
+search: {beam_size: 1, max_length: {factor: 1.0, offset: 4}}
+evaluation: {metrics: [bleu]}
+"""
+STUDY = """\
+name: norms
+base: toy.yaml
+variants:
+  pre: {}
+  post: {model: {residual: {kind: post_norm}}}
+seeds: [1, 2]
+"""
+WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    words = list(WORDS)
+    return [" ".join(words[(seed + 3 * n + n * k) % len(words)] for k in range(2 + n % 9)) for n in range(count)]
+
+
+def translated(lines: list[str]) -> list[str]:
+    return [" ".join(WORDS[word] for word in line.split()) for line in lines]
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def toy_corpus(folder: Path) -> None:
+    """Write the texts, toy.yaml and study.yaml."""
+    for name, count, seed in (("train", 60, 0), ("valid", 6, 1), ("test", 40, 2)):
+        lines = sentences(count, seed)
+        write(folder / f"{name}.en", lines)
+        write(folder / f"{name}.de", translated(lines))
+    (folder / "toy.yaml").write_text(RECIPE)
+    (folder / "study.yaml").write_text(STUDY)
+
+
+def toy_study(folder: Path, *overrides: str) -> Study:
+    return read_study(str(folder / "study.yaml"), overrides)
+
+
+def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: float = 1000.0) -> None:
+    """Write the files of a finished run that a study reads."""
+    folder = run.folder
+    for path in (folder.model, folder.hyps(run.test).parent):
+        path.mkdir(parents=True, exist_ok=True)
+    save_recipe(run.recipe, folder.recipe)
+    folder.write_version()
+    write(folder.hyps(run.test), hyps)
+    train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "best_update": 2}
+    folder.report.write_text(json.dumps({"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}}))
+    events = [
+        {"event": "begin", "update": 0, "parameters": 1234},
+        {"event": "validation", "update": 2, "nll": loss, "bleu": bleu},
+        {"event": "validation", "update": 4, "nll": loss + 1, "bleu": bleu},
+    ]
+    folder.log.write_text("".join(json.dumps({"time": 0.0, **event}) + "\n" for event in events))

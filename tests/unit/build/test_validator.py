@@ -1,0 +1,123 @@
+"""Validator: its nll against torch's cross-entropy, and the decoded subset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.build.validator import DecodedSubset, TranslationValidator, evenly_spaced
+from mtkit.corpus.binarise import binarise
+from mtkit.corpus.order.collate import collate
+from mtkit.corpus.store import Store
+from mtkit.models.interface import TranslationModel
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.monitoring.validation import Validation
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.precision import Precision
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Store, TokenizerPair, TranslationModel]:
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {'so ' * (number % 5)}{number}\n" for number in range(23)))
+    train_pair([text], [text], tmp_path, TokenizerConfig(vocab_size=125))
+    tokenizers = TokenizerPair.load(tmp_path)
+    binarise(text, text, tmp_path / "store", tokenizers, None)
+    torch.manual_seed(0)
+    size = tokenizers.src.vocab.size
+    return Store(tmp_path / "store"), tokenizers, Seq2SeqRNNConfig(d_model=8, d_embed=8).build(size, size).eval()
+
+
+def shout(model: TranslationModel, lines: Sequence[str]) -> list[str]:
+    return [line.upper() for line in lines]
+
+
+def same(hyps: Sequence[str], refs: Sequence[str]) -> float:
+    return float(sum(hyp == ref.upper() for hyp, ref in zip(hyps, refs, strict=True)))
+
+
+def validate(validator: TranslationValidator, model: TranslationModel, world_size: int = 1) -> Validation:
+    """Validate with several ranks in one process, one rank after another; shards do not communicate."""
+    return validator.merge_shards(
+        [validator.validate_shard(model, 1, ProcessGroup(rank, world_size)) for rank in range(world_size)]
+    )
+
+
+def validator(store: Store, subset: DecodedSubset, batch_tokens: int = 40) -> TranslationValidator:
+    precision = Precision(name="float32", device="cpu", dtype=None)
+    return TranslationValidator(
+        store,
+        subset,
+        translate=shout,
+        bleu=same,
+        batch_tokens=batch_tokens,
+        precision=precision,
+        objective=CrossEntropy(TeacherForcing(), 0.0),
+    )
+
+
+def test_nll_is_cross_entropy_per_token(parts: tuple[Store, TokenizerPair, TranslationModel]) -> None:
+    store, tokenizers, model = parts
+    total, tokens = 0.0, 0
+    for sample in range(len(store)):
+        src, tgt = store.ids("src", sample).tolist(), store.ids("tgt", sample).tolist()
+        batch = collate([src], [tgt], [sample], tokenizers.src.vocab, tokenizers.tgt.vocab)
+        with torch.no_grad():
+            logits = model.output(model.decode_states(batch.source, batch.target))[0]
+            total += float(F.cross_entropy(logits, batch.labels[0], reduction="sum"))
+        tokens += len(tgt) + 1
+    for batch_tokens in (1, 40, 1000):
+        result = validate(validator(store, DecodedSubset.from_store(store, 0), batch_tokens), model)
+        assert result.nll == pytest.approx(total / tokens, rel=1e-5)
+        assert (result.bleu, result.sample) == (None, None)
+
+
+def test_a_fixed_subset_is_decoded(parts: tuple[Store, TokenizerPair, TranslationModel]) -> None:
+    store, _, model = parts
+    subset = DecodedSubset.from_store(store, 4)
+    assert subset == DecodedSubset.from_store(store, 4)
+    assert subset.ref == subset.src == [store.text("src", sample) for sample in (0, 7, 15, 22)]
+    result = validate(validator(store, subset), model)
+    assert result.bleu == 4.0
+    example = subset.src[subset.example_index]
+    assert result.sample == (example, example.upper(), example)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 99])
+def test_the_result_does_not_depend_on_the_number_of_processes(
+    parts: tuple[Store, TokenizerPair, TranslationModel], world_size: int
+) -> None:
+    store, _, model = parts
+    whole = validator(store, DecodedSubset.from_store(store, 7))
+    assert validate(whole, model, world_size) == validate(whole, model)
+
+
+def test_validation_changes_neither_weights_nor_random_state(
+    parts: tuple[Store, TokenizerPair, TranslationModel],
+) -> None:
+    store, _, model = parts
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = torch.get_rng_state()
+    validate(validator(store, DecodedSubset.from_store(store, 4)), model)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in before.items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("count", "max_chosen", "expected"), [(5, 2, [0, 4]), (3, 9, [0, 1, 2]), (4, 0, []), (1, 1, [0])]
+)
+def test_evenly_spaced(count: int, max_chosen: int, expected: list[int]) -> None:
+    assert evenly_spaced(count, max_chosen) == expected
+
+
+def test_evenly_spaced_numbers_are_distinct() -> None:
+    assert all(len(evenly_spaced(count, most)) == min(count, most) for count in range(1, 60) for most in range(1, 60))

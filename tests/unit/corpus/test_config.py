@@ -1,0 +1,33 @@
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from mtkit.corpus.config import CorpusConfig
+
+BASE = {"src_lang": "en", "tgt_lang": "no", "train": [{"src": "a", "tgt": "b"}]}
+
+
+def read(**changes):
+    return TypeAdapter(CorpusConfig).validate_python(BASE | changes)
+
+
+def test_defaults():
+    config = read()
+    assert config.valid is None
+    assert config.test == {}
+    assert config.cleaning.max_length == 256
+
+
+def test_weights_for_all_or_none():
+    files = {"src": "a", "tgt": "b"}
+    assert [part.weight for part in read(train=[files | {"weight": 2}, files | {"weight": 1}]).train] == [2, 1]
+    with pytest.raises(ValidationError, match=r"train\.1\.weight: missing"):
+        read(train=[files | {"weight": 2}, files])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"train": []}, {"test": {"../up": {"src": "a", "tgt": "b"}}}, {"train": [{"src": "a", "tgt": "b", "weight": 0}]}],
+)
+def test_invalid_values_are_rejected(bad):
+    with pytest.raises(ValidationError):
+        read(**bad)

@@ -1,0 +1,49 @@
+"""Allow lists of the exporters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pytest
+
+from mtkit.errors import UsageError
+from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
+from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.models.transformer.config import TransformerConfig
+
+both_targets = pytest.mark.parametrize("supported", [CTRANSLATE2, ONNX], ids=lambda supported: supported.target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyPositionConfig:
+    """A new kind, which no exporter knows."""
+
+    kind: str = "toy"
+
+
+@both_targets
+def test_listed_keys_are_keys_of_the_configuration(supported: SupportedModels) -> None:
+    keys = {field.name for field in fields(TransformerConfig)}
+    assert supported.any_value <= keys
+    assert set(supported.kinds) <= keys - supported.any_value
+
+
+@both_targets
+def test_defaults_are_supported(supported: SupportedModels) -> None:
+    config = TransformerConfig(d_model=8, num_heads=2)
+    assert supported.check(config) is config
+
+
+@both_targets
+def test_a_new_kind_is_refused_until_it_is_listed(supported: SupportedModels) -> None:
+    config = TransformerConfig(d_model=8, num_heads=2, encoder_positions=SinusoidalConfig())
+    object.__setattr__(config, "encoder_positions", ToyPositionConfig())
+    with pytest.raises(UsageError, match=r"model\.encoder_positions\.kind: toy: not supported by \w+ export"):
+        supported.check(config)
+
+
+def test_an_unlisted_key_must_have_its_default() -> None:
+    config = TransformerConfig(d_model=8, num_heads=2)
+    supported = SupportedModels("Toy", CTRANSLATE2.any_value - {"d_model"}, CTRANSLATE2.kinds)
+    with pytest.raises(UsageError, match=r"^model\.d_model: 8: not supported by Toy export$"):
+        supported.check(config)

@@ -1,0 +1,106 @@
+"""Changes of a recipe that a training can continue with, and others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.pipeline.reconcile import Changes, compare_recipes
+from mtkit.recipe.recipe import Recipe, load_recipe
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "name: x\nmodel: {kind: rnn}\n"
+        "corpus: {src_lang: en, tgt_lang: de, train: [{src: a, tgt: b}], valid: {src: c, tgt: d}}\n"
+    )
+    return path
+
+
+def compared(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> Changes:
+    old: Recipe = load_recipe(str(path), before)
+    return compare_recipes(old, load_recipe(str(path), [*before, *overrides]))
+
+
+def fatal_changes(path: Path, *overrides: str, before: tuple[str, ...] = ()) -> list[str]:
+    return compared(path, *overrides, before=before).fatal
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "name=y",
+        "search.beam_size=1",
+        "search.length_penalty={kind: gnmt, alpha: 1}",
+        "evaluation.metrics=[ter]",
+        "training.validate_every=7",
+        "training.patience=3",
+        "training.max_hours=1",
+        "training.activation_checkpointing=true",
+        "training.on_divergence={max_recoveries: 1}",
+        "training.checkpoint_average={count: 3}",
+        "corpus.test={t: {src: x, tgt: y}}",
+        "corpus.valid=null",
+        "corpus.root=/elsewhere",
+        "corpus.train.0.src=moved",
+    ],
+)
+def test_harmless_changes(path: Path, override: str) -> None:
+    assert fatal_changes(path, override) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("training.seed=2", ["training.seed: 1, now 2"]),
+        ("training.clip_norm=null", ["training.clip_norm: 1.0, now null"]),
+        ("training.max_updates=1", ["training.max_updates: 4000, now 1"]),  # the linear schedule ends there
+        ("training.schedule.kind=cosine", ['training.schedule.kind: "linear", now "cosine"']),
+        ("model.kind=transformer", ['model.kind: "rnn", now "transformer"']),
+        ("corpus.src_lang=fr", ['corpus.src_lang: "en", now "fr"']),
+        ("corpus.cleaning.max_length=9", ["corpus.cleaning.max_length: 256, now 9"]),
+        ("corpus.train.0.weight=2", ["corpus.train.0.weight: null, now 2.0"]),
+        ("training.ema=null", ["training.ema: absent, now null"]),
+    ],
+)
+def test_fatal_changes(path: Path, override: str, expected: list[str]) -> None:
+    assert fatal_changes(path, override)[-1:] == expected
+
+
+def test_max_updates_may_change_if_no_schedule_depends_on_it(path: Path) -> None:
+    assert fatal_changes(path, "training.max_updates=9", before=("training.schedule={kind: inverse_sqrt}",)) == []
+
+
+def test_validation_must_not_change_under_a_plateau_schedule(path: Path) -> None:
+    changes = fatal_changes(path, "training.validate_every=7", before=("training.schedule={kind: plateau}",))
+    assert changes == ["training.validate_every: 500, now 7"]
+
+
+def test_keys_of_validation_bleu_must_not_change_under_a_plateau_schedule_of_bleu(path: Path) -> None:
+    keys = ("search.length_penalty=0", "evaluation.tokenize=char", "search.beam_size=1", "evaluation.metrics=[ter]")
+    plateau = ("training.schedule={kind: plateau}",)
+    changes = fatal_changes(path, *keys, before=(*plateau, "training.validation={metric: bleu}"))
+    assert changes == ["search.length_penalty: 1.0, now 0.0", 'evaluation.tokenize: "auto", now "char"']
+    assert fatal_changes(path, *keys, before=plateau) == []  # validation has its own beam size, and nll needs no search
+
+
+def test_max_length_must_not_change_where_training_samples_translations(path: Path) -> None:
+    keys = ("search.max_length={factor: 2.0, offset: 7}", "search.beam_size=1")
+    changes = fatal_changes(path, *keys, before=("training.objective={kind: minimum_risk}",))
+    assert changes == ["search.max_length.offset: 10, now 7"]
+    assert fatal_changes(path, *keys) == []
+
+
+def test_an_additional_corpus_is_fatal(path: Path) -> None:
+    changes = fatal_changes(path, "corpus.train.1={src: e, tgt: f}")
+    assert changes == ["corpus.train.1.weight: absent, now null"]
+
+
+def test_harmless_changes_are_listed_too(path: Path) -> None:
+    changes = compared(path, "training.patience=3", "training.seed=2", "search.beam_size=1", "corpus.train.0.src=moved")
+    assert changes == Changes(
+        ["training.seed: 1, now 2"], ["training.patience: null, now 3", "search.beam_size: 5, now 1"]
+    )

@@ -1,0 +1,110 @@
+"""Unknown keys that another toolkit knows are answered with mtkit's key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import RecipeError
+from mtkit.recipe.key_paths import has_path
+from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
+from mtkit.recipe.type_hints import field_types, kind_of, unwrap_hint
+from mtkit.study.config import StudyConfig
+from tests.toy.studies import RECIPE
+
+COMMON = (
+    "lr warmup_steps warmup_updates epochs max_tokens batch_size ff_size ffn_dim hidden_dim hidden_size embedding_dim "
+    "beam beam_width lenpen alpha clip_grad_norm max_grad_norm gradient_clipping dropout_rate bpe_size vocabulary_size "
+    "smoothing label_smoothing_factor update_freq accum_count save_steps eval_steps early_stopping heads "
+    "num_attention_heads tie_embeddings share_all_embeddings fp16 amp random_seed max_len_a max_len_b "
+    "no_repeat_ngram_size num_layers gradient_accumulation_steps optimizer scheduler nbest num_beams max_steps"
+)
+
+
+def test_the_table_has_the_words_of_other_toolkits() -> None:
+    assert len(KEY_SYNONYMS) >= 80
+    assert [word for word in COMMON.split() if word not in KEY_SYNONYMS] == []
+
+
+def test_every_target_is_a_key() -> None:
+    targets = {target for synonym in KEY_SYNONYMS.values() for target in synonym.targets}
+    assert sorted(t for t in targets if not has_path(Recipe, t) and not has_path(StudyConfig, t)) == []
+
+
+def test_no_synonym_has_its_own_name_as_target() -> None:
+    """A key that stands in the wrong section is found without the table."""
+    names = {word: [target.rpartition(".")[2] for target in each.targets] for word, each in KEY_SYNONYMS.items()}
+    assert [word for word, targets in names.items() if word in targets] == []
+
+
+def test_every_kind_of_the_table_exists() -> None:
+    words = {word for words in KIND_SYNONYMS.values() for word in words}
+    assert words - set(_kinds_and_choices(Recipe)) == set()
+
+
+def _kinds_and_choices(cls: object) -> list[str]:
+    found: list[str] = []
+    for hint in field_types(cls).values():
+        for member in unwrap_hint(hint).members:
+            if kind_of(member) is not None:
+                found.append(str(kind_of(member)))
+            if hasattr(member, "__dataclass_fields__"):
+                found += _kinds_and_choices(member)
+            else:
+                found += [str(word) for word in getattr(member, "__args__", ())]
+    return found
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("override", "answer"),
+    [
+        ("training.lr=1", "no such key; did you mean training.optimiser.learning_rate? (the peak, after warm-up)"),
+        ("training.max_tokens=1", "no such key; did you mean training.batch_tokens? (sentences × longest side of a"),
+        ("training.warmup-steps=1", "no such key; did you mean training.schedule.warmup? (in updates)"),
+        ("training.epochs=1", "no such key; did you mean training.max_updates? (in updates; the log reports"),
+        ("training.gradient_clipping=1", "no such key; did you mean training.clip_norm? (norm of the whole gradient)"),
+        ("search.beam=5", "no such key; did you mean search.beam_size?"),
+        ("search.max_len_a=1", "no such key; did you mean search.max_length.factor? (factor · source length + offset"),
+        ("model.hidden_size=8", "no such key for kind transformer; did you mean model.d_model?"),
+        ("model.ff_size=8", "no such key for kind transformer; did you mean model.d_ff?"),
+        ("model.num_layers=8", "no such key for kind transformer; did you mean model.encoder_layers or model.decoder"),
+        ("optimizer={name: adam}", "no such key; did you mean training.optimiser?"),
+        ("model.encoder_attention.width=3", "no such key for kind full; it is a key of kind window or longformer"),
+        ("training.learning_rate=1", "no such key; did you mean training.optimiser.learning_rate?"),
+        ("training.d_ff=1", "no such key; did you mean model.d_ff?"),
+        ("model.layer_drop=0.1", "no such key for kind transformer; did you mean model.layerdrop?"),
+        ("model.kind=lstm", "no such kind: 'lstm'; did you mean rnn? (the kinds are transformer, "),
+        ("training.precision=bfloat16", "'bfloat16' is not auto or float32 or bf16 or fp16; did you mean bf16?"),
+    ],
+)
+def test_answers(toy: Path, override: str, answer: str) -> None:
+    key = override.partition("=")[0]
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(toy), [override])
+    assert str(caught.value).startswith(f"command line: {key}: {answer}")
+
+
+def test_layers_of_a_recurrent_model_have_one_key(toy: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(toy), ["model={kind: rnn, enc_layers: 2}"])
+    assert (
+        str(caught.value) == "command line: model.enc_layers: no such key for kind rnn; did you mean model.num_layers?"
+    )
+
+
+def test_answers_name_file_and_line(toy: Path) -> None:
+    toy.write_text(RECIPE.replace("max_updates:", "max_epochs:"))
+    line = RECIPE[: RECIPE.index("max_updates:")].count("\n") + 1
+    with pytest.raises(
+        RecipeError, match=f"toy.yaml:{line}: training.max_epochs: no such key; did you mean training.max"
+    ):
+        load_recipe(str(toy))

@@ -1,0 +1,15 @@
+import torch
+
+from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropoutConfig
+from mtkit.training.decoder_inputs.target_tokens import TargetTokens
+from tests.toy.decoders import VOCAB_IDS, ReadRecorder, make_batch
+
+
+def test_dropped_tokens_are_unk():
+    model, batch = ReadRecorder(), make_batch()
+    WordDropoutConfig(rate=1.0).build(VOCAB_IDS)(model, batch)
+    tokens = TargetTokens.of(batch.target)
+    assert (tokens.gather(model.read) == VOCAB_IDS.unk).all()
+    assert (model.read[:, 0] == batch.target.ids[:, 0]).all()
+    WordDropoutConfig(rate=1.0).build(VOCAB_IDS)(model.eval(), batch)
+    assert torch.equal(model.read, batch.target.ids)

@@ -1,0 +1,73 @@
+import io
+import json
+import math
+
+import pytest
+
+from mtkit.errors import ReadWriteError
+from mtkit.training.monitoring.log import Log, NullDisplay, PlainDisplay, parse_line
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().strip().split("\n")]
+
+
+def test_every_event_is_a_line_and_numbers_that_are_not_finite_are_null(tmp_path):
+    with Log(tmp_path / "run/log.jsonl", NullDisplay()) as log:
+        log.event("begin", max_updates=5)
+        log.event("train", 3, loss=math.nan, extra=[1.0, math.inf])
+    first, second = lines(tmp_path / "run/log.jsonl")
+    assert (first["event"], first["update"], first["max_updates"]) == ("begin", None, 5)
+    assert (second["update"], second["loss"], second["extra"]) == (3, None, [1.0, None])
+
+
+def test_rewinding_removes_the_events_that_will_be_repeated(tmp_path):
+    path = tmp_path / "log.jsonl"
+    with Log(path, NullDisplay()) as log:
+        for update in (1, 2, 3):
+            log.event("train", update)
+        log.event("nonfinite", 3)
+    with path.open("ab") as file:
+        file.write(b'{"event": "tra')
+    with Log(path, NullDisplay()) as log:
+        log.rewind(2)
+        log.event("train", 3)
+    assert [(record["event"], record["update"]) for record in lines(path)] == [
+        ("train", 1),
+        ("train", 2),
+        ("nonfinite", 3),
+        ("train", 3),
+    ]
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.symlink_to("/dev/full")
+    with (
+        pytest.raises(ReadWriteError, match=r"log.jsonl: cannot be written: no space left"),
+        Log(path, NullDisplay()) as log,
+    ):
+        log.event("begin")
+
+
+def test_events_after_an_incomplete_line_are_readable(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"event": "tra')
+    with Log(path, NullDisplay()) as log:
+        log.event("begin")
+    incomplete, complete = path.read_bytes().strip().split(b"\n")
+    assert parse_line(incomplete) is None
+    assert parse_line(complete)["event"] == "begin"
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "1", "", "\xff", '{"time": 1, "event": "train", "update": "x"}', '{"event": "x"}']
+)
+def test_a_line_that_is_not_an_event_is_none(tmp_path, line):
+    assert parse_line(line.encode("latin-1")) is None
+
+
+def test_plain_display():
+    stream = io.StringIO()
+    PlainDisplay(stream).event("validation", 500, {"nll": 2.34567, "bleu": None, "sample": ("a b", "c", "d")})
+    assert stream.getvalue() == "update 500 validation nll=2.346\n    src: a b\n    hyp: c\n    ref: d\n"

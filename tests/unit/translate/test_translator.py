@@ -1,0 +1,217 @@
+"""Translation of lines with small untrained models: order, blanks, batches, long lines, invalid input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mtkit.errors import DataError, UsageError
+from mtkit.search.beam.diverse import DiverseBeam
+from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
+from mtkit.search.interface import Hypothesis
+from mtkit.search.sampling import Sampling
+from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.translator import TranslationOptions, Translator
+from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
+
+
+@pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batches_windows_and_order_change_nothing(tokenizers, config, beam_size):
+    model, lines = build_model(config, tokenizers), sentences(12, 8) + UNUSUAL
+    results = []
+    for batch_tokens, window in [(1, 50), (150, 7), (10_000, 100)]:
+        options = TranslationOptions(with_scores=True, batch_tokens=batch_tokens, window=window)
+        results.append(list(translator(tokenizers, model, beam_size=beam_size, options=options).translate(lines)))
+    for other in results[1:]:
+        assert [t.hyp for t in other] == [t.hyp for t in results[0]]
+        assert [t.score for t in other] == pytest.approx([t.score for t in results[0]], abs=1e-4)
+        assert [t.flags for t in other] == [t.flags for t in results[0]]
+    backwards = translator(tokenizers, model, beam_size=beam_size).translate_lines(lines[::-1])
+    assert backwards[::-1] == [t.hyp for t in results[0]]
+
+
+def test_coverage_penalty_needs_attention(tokenizers):
+    with pytest.raises(UsageError, match=r"search.coverage_penalty: this model gives no attention over the source"):
+        translator(tokenizers, build_model(MODELS[2], tokenizers), coverage_penalty=0.2).translate_lines(["the dog"])
+
+
+@pytest.mark.parametrize(
+    "method", [Sampling(top_p=0.9, num_samples=2), DiverseBeam(groups=2)], ids=lambda method: method.kind
+)
+def test_sampling_and_diverse_beam_do_not_depend_on_the_batch(tokenizers, method):
+    lines = sentences(10)
+    results = [
+        translator(
+            tokenizers,
+            beam_size=4,
+            method=method,
+            n_best=2,
+            options=TranslationOptions(batch_tokens=size),
+        ).translate_lines(lines)
+        for size in (1, 200, 10_000)
+    ]
+    assert results[0] == results[1] == results[2]
+
+
+def test_one_line_for_each_line_and_blank_for_blank(tokenizers):
+    translations = list(translator(tokenizers, max_source_length=6).translate(UNUSUAL * 2))
+    assert [t.line for t in translations] == list(range(1, 2 * len(UNUSUAL) + 1))
+    for line, t in zip(UNUSUAL * 2, translations, strict=True):
+        assert (not line.strip()) <= (t.hyp == "")
+        assert not any(mark in t.hyp for mark in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+    assert ["unknown" in t.flags for t in translations[7:9]] == [True, True]
+
+
+def test_lines_before_an_invalid_line_are_translated(tokenizers):
+    def lines():
+        yield "the dog"
+        yield "a cat"
+        raise DataError("text:3: byte 1 is not UTF-8")
+
+    stream = translator(tokenizers).translate(lines())
+    assert [next(stream).line, next(stream).line] == [1, 2]
+    with pytest.raises(DataError, match="text:3"):
+        next(stream)
+
+
+def test_flush_every_reads_no_further(tokenizers):
+    read: list[int] = []
+
+    def lines():
+        for i, line in enumerate(sentences(6)):
+            read.append(i)
+            yield line
+
+    options = TranslationOptions(flush_every=2)
+    stream = translator(tokenizers, options=options).translate(lines())
+    next(stream)
+    assert read == [0, 1]
+
+
+def test_long_lines_are_split_and_neighbours_are_unchanged(tokenizers):
+    long = "the dog sees a cat .\u3000 a man loves the house , and the big red house and the cat in the small house .\t"
+    lines = ["the cat", long, "a dog ."]
+    translations = list(translator(tokenizers, max_source_length=8).translate(lines))
+    alone = translator(tokenizers, max_source_length=8).translate_lines(["the cat", "a dog ."])
+    assert [translations[0].hyp, translations[2].hyp] == alone
+    assert "split" in translations[1].flags
+    assert "\u3000 " in translations[1].hyp
+    assert translations[1].hyp.endswith("\t")
+    assert sum(translations[1].token_log_probs) == pytest.approx(translations[1].log_prob, abs=1e-4)
+    assert all(s < len(long.split()) and t < len(translations[1].hyp.split()) for s, t in translations[1].alignment)
+
+
+def test_long_lines_stay_whole_without_split_long_lines(tokenizers):
+    lines = sentences(12, 20)
+    translations = list(translator(tokenizers, max_source_length=8, split_long_lines=False).translate(lines))
+    without_limit = translator(tokenizers, max_source_length=None)
+    assert [t.hyp for t in translations] == without_limit.translate_lines(lines)
+    assert [t.flags[:1] == ("long",) for t in translations] == [len(ids) > 8 for ids in tokenizers.src.encode(lines)]
+    assert not any("split" in t.flags for t in translations)
+
+
+def test_reranking_reorders_the_n_best(tokenizers):
+    plain = list(translator(tokenizers, n_best=3).translate(sentences(5)))
+    t = translator(tokenizers, n_best=3)
+    t.rerank = lambda texts: [2, 0, 1]
+    for a, b in zip(plain, t.translate(sentences(5)), strict=True):
+        assert b.hyp == a.nbest[2].hyp
+        assert [n.hyp for n in b.nbest] == [a.nbest[i].hyp for i in (2, 0, 1)]
+
+
+def test_model_of_the_caller_is_not_changed(tokenizers):
+    model = transformer(tokenizers).train()
+    engine = TorchEngine([model], compute_type="bf16")
+    assert model.training
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert {p.dtype for p in engine.models[0].parameters()} == {torch.bfloat16}
+    assert len(Translator(engine, tokenizers, SearchConfig()).translate_lines(sentences(4))) == 4
+
+
+def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
+    seen = []
+
+    def backwards(texts):
+        seen.append(len(texts))
+        return list(reversed(range(len(texts))))
+
+    config = SearchConfig(
+        beam_size=4, n_best=2, rerank=MinimumBayesRiskConfig(), max_length=MaxLength(factor=1.0, offset=5)
+    )
+    engine = TorchEngine([transformer(tokenizers)], compute_type="float32")
+    lines = sentences(6)
+    ranked = list(Translator(engine, tokenizers, config, rerank=backwards).translate(lines))
+    plain = list(Translator(engine, tokenizers, replace(config, rerank=None, n_best=4)).translate(lines))
+    assert seen == [4] * 6
+    for a, b in zip(plain, ranked, strict=True):
+        assert [n.hyp for n in b.nbest] == [a.nbest[3].hyp, a.nbest[2].hyp]
+    with pytest.raises(ValueError, match="rerank: there is only one hypothesis"):
+        replace(config, beam_size=1, n_best=1)
+
+
+def test_int8_does_not_depend_on_the_batch(tokenizers):
+    engine = TorchEngine([transformer(tokenizers, seed=1)], compute_type="int8")  # with seed 0 there is a near-tie
+    assert engine.compute_type == "int8"
+    lines = sentences(30)
+    alone, together = (
+        Translator(engine, tokenizers, SearchConfig(), options=TranslationOptions(batch_tokens=tokens))
+        for tokens in (40, 4000)
+    )
+    assert alone.translate_lines(lines) == together.translate_lines(lines)
+
+
+def test_invalid_settings_are_refused(tokenizers):
+    with pytest.raises(UsageError, match="batch_tokens must be at least 1, not 0"):
+        TranslationOptions(batch_tokens=0)
+    with pytest.raises(ValueError, match="n_best: 9 exceeds beam_size 3"):
+        translator(tokenizers, n_best=9)
+
+
+class LoopingEngine:
+    """An engine that repeats one token until no_repeat_ngram forbids it."""
+
+    compute_type = "float32"
+    device = torch.device("cpu")
+
+    def make_search(self, search, special_ids, *, with_scores):
+        tokens = [5] * 30 if search.no_repeat_ngram == 0 else [5, 6, 7]
+        return lambda request: [[Hypothesis(tokens, -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+
+
+@pytest.mark.parametrize("retry", [True, False])
+def test_line_with_a_loop_is_translated_again_if_retry_loops(tokenizers, retry) -> None:
+    translator = Translator(LoopingEngine(), tokenizers, SearchConfig(beam_size=1, retry_loops=retry))
+    (translation,) = translator.translate(["the big dog"])
+    expected = [5, 6, 7] if retry else [5] * 30
+    assert translation.hyp == next(iter(tokenizers.tgt.decode([expected]))).strip()
+    assert "repetition" in translation.flags
+
+
+class RecordingEngine:
+    """An engine that records the number of sentences of each request."""
+
+    compute_type = "float32"
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def make_search(self, search, special_ids, *, with_scores):
+        return self.search
+
+    def search(self, request):
+        self.batches.append(request.num_sentences)
+        return [[Hypothesis([5], -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+
+
+@pytest.mark.parametrize(("beam_size", "expected"), [(1, [6] * 5), (5, [2] * 15)])
+def test_batch_tokens_count_sentences_and_hypotheses(tokenizers, beam_size, expected) -> None:
+    length = len(tokenizers.src.encode(["the big dog"])[0]) + 1
+    options = TranslationOptions(batch_tokens=12 * length)
+    engine = RecordingEngine()
+    search = SearchConfig(beam_size=beam_size)
+    Translator(engine, tokenizers, search, options=options).translate_lines(["the big dog"] * 30)
+    assert engine.batches == expected
