@@ -1,0 +1,157 @@
+"""Imports: each sub-package imports only those above it in the table, without cycles."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.unit.house.source_code import FILES, PACKAGE, ROOT, module_of, name, tree
+
+# sub-package -> the sub-packages that it may import; those in OPEN_TO_ALL and itself are always allowed
+SCIENCE = {
+    "text", "corpus", "layers", "models", "inference", "training", "search", "translate", "evaluation", "plot"
+}  # fmt: skip
+
+
+ASSEMBLY = {"recipe", "model_folder", "build"}
+
+
+PROGRAMS = {"pipeline", "bench", "describe", "study", "export"}
+
+
+TABLE: dict[str, set[str]] = {
+    "errors": set(),
+    "hardware": set(),
+    "io": set(),
+    "text": set(),
+    "corpus": {"text"},
+    "layers": set(),
+    "models": {"layers", "corpus.order.batch"},
+    "inference": {"layers", "models"},
+    "training": {"models", "corpus"},
+    "search": set(),
+    "translate": {"search", "inference", "models", "corpus", "text"},
+    "evaluation": {"text"},
+    "plot": {"text"},
+    "recipe": SCIENCE,
+    "model_folder": SCIENCE | {"recipe"},
+    "build": SCIENCE | {"recipe", "model_folder"},
+    **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
+    "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
+    "cli": SCIENCE | ASSEMBLY | PROGRAMS,
+    "__main__": {"cli"},
+    "__init__": SCIENCE | ASSEMBLY | PROGRAMS,
+}
+
+
+OPEN_TO_ALL = {"errors", "hardware", "io", "__init__"}  # `__init__` for __version__ alone, by a test below
+
+
+def sub_package(module: str) -> str:
+    return module.split(".")[0]
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module below mtkit) of every import of ours, also those inside functions."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name.split(".")[0] == "mtkit")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(path)}:{node.lineno}: a relative import"
+            if node.module == "mtkit":
+                yield from ((node.lineno, f"mtkit.{alias.name}") for alias in node.names)
+            elif node.module is not None and node.module.startswith("mtkit."):
+                yield node.lineno, node.module
+
+
+def forbidden_imports(path: Path) -> Iterator[str]:
+    here = sub_package(path.relative_to(PACKAGE).with_suffix("").parts[0])
+    assert here in TABLE, f"{name(path)}: {here} is missing from the table of imports"
+    for line, full in imported(path):
+        module = "__init__" if full == "mtkit.__version__" else full.removeprefix("mtkit.")
+        allowed = TABLE[here] | OPEN_TO_ALL | {here}
+        if not any(module == each or module.startswith(f"{each}.") for each in allowed):
+            yield f"{name(path)}:{line}: {here} may not import {full}"
+
+
+def test_imports_follow_the_table() -> None:
+    assert [fault for path in FILES for fault in forbidden_imports(path)] == []
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not is_type_checking(child):
+            yield child
+            yield from runtime_nodes(child)
+
+
+@cache
+def import_graph() -> dict[str, set[str]]:
+    """Module -> modules that it imports at run time, also inside functions."""
+    modules = {module_of(path) for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        imports: set[str] = set()
+        for node in runtime_nodes(tree(path)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mtkit":
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                imports |= (names & modules) or {str(node.module)}
+            elif isinstance(node, ast.Import):
+                imports |= {alias.name for alias in node.names} & modules
+        graph[module_of(path)] = imports - {"mtkit"}  # of mtkit itself only __version__ is imported
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """The modules of one import cycle, or an empty list."""
+    done: set[str] = set()
+
+    def visit(module: str, way: list[str]) -> list[str]:
+        if module in way:
+            return [*way[way.index(module) :], module]
+        if module in done:
+            return []
+        for each in sorted(graph.get(module, ())):
+            if circle := visit(each, [*way, module]):
+                return circle
+        done.add(module)
+        return []
+
+    return next((circle for module in sorted(graph) if (circle := visit(module, []))), [])
+
+
+def test_imports_have_no_cycle() -> None:
+    assert cycle(import_graph()) == []
+
+
+def test_a_cycle_is_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}) == ["a", "b", "c", "a"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_modules_beside_a_union_can_be_imported_first() -> None:
+    """A folder's __init__ runs before its modules; where it imports them, the graph above does not show a cycle."""
+    program = """if True:
+        import importlib, sys
+        for name in sys.argv[1:]:
+            for loaded in [each for each in sys.modules if each == "mtkit" or each.startswith("mtkit.")]:
+                del sys.modules[loaded]
+            importlib.import_module(name)
+    """
+    unions = {path.parent for path in FILES if path.stem == "__init__" and import_graph()[module_of(path)]}
+    modules = [module_of(path) for path in FILES if path.parent in unions - {PACKAGE, PACKAGE / "cli"}]
+    assert len(modules) > 50
+    done = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_folders_are_the_known_ones() -> None:
+    assert {path.parent.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE} <= set(TABLE)
