@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rate: 0.01}", "training.batch_tokens=64"]
 # Maximum difference of a weight tensor, relative to its norm or to 1 if that is larger. In float32 (u = 2^-24) an
 # update rounds each weight once, so that two trainings move apart by up to 2 u of the norm: 4.8e-7 in four updates. The
-# order in which three micro-batches are summed adds 4 u times the sum of their gradients' norms times the learning rate:
+# order in which three micro-batches are summed adds 4 u times the sum of their gradient norms times the learning rate:
 # 2.4e-9 times that sum per update, of gradients that are clipped to 1. At this learning rate the sensitivity of the
 # gradient to the weights (see TRAINING_TOLERANCE in test_process_group.py) amplifies neither noticeably. A lost
 # micro-batch changes the weights by about 1e-2.
