@@ -2,9 +2,9 @@
 
     python tests/benchmarks/revisions.py OLD_CHECKOUT NEW_CHECKOUT CORPUS_FOLDER --rounds 3
 
-CORPUS_FOLDER is the folder that `mtkit fetch multi30k` writes. Both checkouts run with the packages of this interpreter.
-Training is measured in tokens per second with two threads, translation in processor time of one thread, by a model of 250
-updates that each checkout trains first. Equal hashes mean that both translate to the same text.
+CORPUS_FOLDER is the folder that `mtkit fetch multi30k` writes. Both checkouts run with the packages of this
+interpreter. Training is measured in tokens per second with two threads, translation in processor time of one thread, by
+a model of 250 updates that each checkout trains first. Equal hashes mean that both translate to the same text.
 """
 
 from __future__ import annotations
