@@ -18,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -64,7 +65,7 @@ class ModelMetadata:
 
     src_lang: str
     tgt_lang: str
-    max_source_length: int
+    max_source_length: Annotated[int, Field(gt=0)]
     tokenizer: TokenizerConfig
     model: AnyModelConfig
     search: SearchConfig

@@ -17,6 +17,8 @@ from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyCon
 from mtkit.search.run import Search, SearchParts
 from mtkit.search.sampling import Sampling
 
+Factor = Annotated[float, Field(ge=0, le=1000)]
+NumTokens = Annotated[int, Field(ge=0, le=1_000_000)]  # far above any sentence: a larger number is a mistake
 SearchMethodConfig = BeamConfig | DiverseBeam | Sampling  # each has the members of `run.SearchMethod`
 
 
@@ -24,8 +26,8 @@ SearchMethodConfig = BeamConfig | DiverseBeam | Sampling  # each has the members
 class LengthLimit:
     """A number of target tokens, factor · source tokens + offset; ends of sentences are not counted."""
 
-    factor: Annotated[float, Field(ge=0)] = 0.0  # target tokens per source token
-    offset: Annotated[int, Field(ge=0)] = 0  # tokens, whatever the length of the source
+    factor: Factor = 0.0  # target tokens per source token
+    offset: NumTokens = 0  # tokens, whatever the length of the source
 
     def of(self, source_length: int) -> int:
         """The limit for a source of `source_length` tokens."""
@@ -36,9 +38,9 @@ class LengthLimit:
 class MaxLength(LengthLimit):
     """The smaller of factor · source tokens + offset and `max`; by default for targets much longer than the source."""
 
-    factor: Annotated[float, Field(ge=0)] = 2.0
-    offset: Annotated[int, Field(ge=0)] = 10
-    max: Annotated[int, Field(ge=0)] | None = None  # None: no further limit
+    factor: Factor = 2.0  # translations are rarely twice as long as the source
+    offset: NumTokens = 10  # short sources may have much longer translations
+    max: NumTokens | None = None  # None: no further limit
 
     def of(self, source_length: int) -> int:
         """The limit for a source of `source_length` tokens."""

@@ -225,6 +225,16 @@ def test_an_edited_config_is_refused(tmp_path: Path, tokenizers: TokenizerPair) 
             read_model(tmp_path / "m")
 
 
+@pytest.mark.parametrize("value", [0, -1, 1.5])
+def test_a_source_length_that_is_no_positive_integer_is_refused(
+    tmp_path: Path, tokenizers: TokenizerPair, value: float
+) -> None:
+    write(tmp_path / "m", tokenizers)
+    change(tmp_path / "m", max_source_length=value)
+    with pytest.raises(DataError, match="max_source_length"):
+        read_model(tmp_path / "m")
+
+
 def test_weights_of_another_model(tmp_path: Path, tokenizers: TokenizerPair) -> None:
     write(tmp_path / "m", tokenizers)
     fields = json.loads((tmp_path / "m" / "config.json").read_text())
