@@ -108,7 +108,7 @@ RULES = (
     ),
     Rule(
         "training.schedule.kind",
-        lambda r: r.corpus.valid is None and r.training.schedule.kind == "plateau",
+        lambda r: r.corpus.valid is None and r.training.schedule.depends_on_validation,
         NEEDS_VALID,
     ),
 )

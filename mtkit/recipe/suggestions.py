@@ -55,16 +55,18 @@ def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
     """Key or keys of mtkit that another toolkit's key stands for, with a note; empty if the key is not in the table.
 
     Args:
-        path: of the other toolkit's key; only its last component is looked up.
+        path: of the other toolkit's key; it is looked up as a whole, then its last component.
         root: the dataclass of the whole configuration.
         values: what the configuration states, to prefer keys of the kinds that it selects; None: no preference.
     """
-    synonym = KEY_SYNONYMS.get(_normalised(path.rpartition(".")[2]))
+    parent, _, name = path.rpartition(".")
+    synonym = KEY_SYNONYMS.get(path) or KEY_SYNONYMS.get(_normalised(name))
     if synonym is None:
         return ""
     targets = [target for target in synonym.targets if target != path and has_path(root, target)]
-    selected = [target for target in targets if has_path(root, target, values)]
-    targets = (selected or targets)[:MAX_SUGGESTIONS]
+    targets = [target for target in targets if has_path(root, target, values)] or targets
+    siblings = [target for target in targets if target.rpartition(".")[0] == parent]
+    targets = (siblings or targets)[:MAX_SUGGESTIONS]
     note = f" ({synonym.note})" if synonym.note else ""
     return f"{' or '.join(targets)}?{note}" if targets else ""
 

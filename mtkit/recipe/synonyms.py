@@ -29,7 +29,7 @@ _TIED = "all: source, target and output embeddings; target: the last two; none"
 _LENGTH = "factor · source length + offset, in tokens"
 _LAYERS = "encoder and decoder have a key each"
 
-# (words, targets, note)
+# (words, targets, note); a word with dots is a full path, which is looked up before its last component
 _TABLE = (
     # sections
     ("data dataset", "corpus", ""),
@@ -193,6 +193,29 @@ _TABLE = (
     ("coin", "training.decoder_input.per", "token or sentence"),
     ("choice", "training.decoder_input.sampler", ""),
     ("passes", "training.decoder_input.num_passes", ""),
+    ("search.max_length.a search.min_length.a", "search.max_length.factor search.min_length.factor", _LENGTH),
+    ("search.max_length.b search.min_length.b", "search.max_length.offset search.min_length.offset", _LENGTH),
+    ("training.checkpoint_average.checkpoints", "training.checkpoint_average.count", ""),
+    ("training.checkpoint_average.of", "training.checkpoint_average.which", "last or best"),
+    ("training.ema.every", "training.ema.update_every", ""),
+    ("training.optimiser.decay", "training.optimiser.decay_rate", "kind: adafactor"),
+    ("training.optimiser.clip", "training.optimiser.clip_threshold", "kind: adafactor"),
+    ("training.optimiser.least_scale", "training.optimiser.min_scale", "kind: adafactor"),
+    ("training.optimiser.iterations", "training.optimiser.ns_steps", "kind: muon"),
+    ("training.on_divergence.shrink", "training.on_divergence.lr_shrink", ""),
+    ("training.on_divergence.most", "training.on_divergence.max_recoveries", ""),
+    ("training.decoder_input.decay", "training.decoder_input.teacher_forcing_ratio", ""),
+    ("training.objective.with_reference", "training.objective.include_reference", ""),
+    ("corpus.cleaning.ratio_from", "corpus.cleaning.min_length_for_ratio", ""),
+    ("corpus.noise.delete", "corpus.noise.deletion_rate", ""),
+    ("corpus.noise.mask corpus.noise.rate", "corpus.noise.masking_rate", ""),
+    ("corpus.noise.masked", "corpus.noise.mask_replace_prob", ""),
+    ("corpus.noise.random", "corpus.noise.random_replace_prob", ""),
+    ("model.encoder_attention.first", "model.encoder_attention.global_bos", ""),
+    ("model.encoder_attention.last", "model.encoder_attention.global_eos", ""),
+    ("model.encoder_attention.every", "model.encoder_attention.global_stride", ""),
+    ("model.feed_forward.every", "model.feed_forward.moe_every", ""),
+    ("model.readout.pieces", "model.readout.num_pieces", ""),
     # keys of a study
     ("budget", "common", ""),
     ("begin_from", "init_from_variant", ""),
