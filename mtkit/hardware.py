@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -20,7 +22,10 @@ BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # AVX-512, AMX, ARM
 VNNI_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # x86: int8 dot products without overflow
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 MALLOC_MMAP_THRESHOLD = 32 << 20  # bytes; larger blocks are mapped and unmapped one by one; the maximum of glibc
+THREAD_BYTES = 96 << 20  # address space for the stack and the first allocations of a thread
 MALLOC_TRIM_THRESHOLD = 1 << 30  # free bytes at the end of the heap that are not returned to the system
+ONEDNN_CACHE_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of oneDNN, of torch's interface
+ONEDNN_CACHE_CAPACITY = 64  # kernels; about those of one update or a few search steps, whose layers then share them
 
 
 def parse_device(name: str) -> torch.device:
@@ -58,19 +63,27 @@ def cpu_has_bf16(cpuinfo: Path) -> bool:
     if sys.platform == "darwin":
         result = subprocess.run(["sysctl", "-n", "hw.optional.arm.FEAT_BF16"], capture_output=True, check=False)
         return result.stdout.strip() == b"1"
-    return bool(_flags(cpuinfo) & BF16_FLAGS)
+    return bool(cpu_flags(cpuinfo) & BF16_FLAGS)
 
 
 def cpu_has_vnni(cpuinfo: Path = CPUINFO) -> bool:
     """Return whether the CPU has VNNI: exact dot products of unsigned with signed int8 (x86 only)."""
-    return bool(_flags(cpuinfo) & VNNI_FLAGS)
+    return bool(cpu_flags(cpuinfo) & VNNI_FLAGS)
 
 
-def _flags(cpuinfo: Path) -> set[str]:
+def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
+    """Return the names of the processor's instruction sets, as Linux lists them; empty if unknown."""
     if not cpuinfo.is_file():
         return set()
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n")
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
+
+
+def cpu_name(cpuinfo: Path = CPUINFO) -> str:
+    """Return the name of the processor's model."""
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def free_memory(device: torch.device) -> int:
@@ -88,6 +101,18 @@ def peak_memory(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def require_thread_memory() -> None:
+    """Check that a thread can start: Python waits forever for a thread whose first allocation fails.
+
+    Raises:
+        MemoryError: there is too little memory.
+    """
+    try:
+        mmap.mmap(-1, THREAD_BYTES).close()
+    except OSError as error:
+        raise MemoryError("no memory for a thread") from error
+
+
 def tune_malloc() -> bool:
     """Make glibc keep freed memory instead of returning it to the system; return False with another C library.
 
@@ -99,6 +124,18 @@ def tune_malloc() -> bool:
         return False
     settings = {M_MMAP_THRESHOLD: MALLOC_MMAP_THRESHOLD, M_TRIM_THRESHOLD: MALLOC_TRIM_THRESHOLD}
     return all(library.mallopt(name, value) == 1 for name, value in settings.items())
+
+
+def limit_onednn_cache() -> None:
+    """Limit oneDNN's caches of kernels; call it before its first use. The user's environment variables take precedence.
+
+    oneDNN and torch's interface to it each cache the last 1,024 kernels by shape. Batches of sentences rarely repeat a
+    shape, so that training and translation only pay memory for the cache. Its long-lived blocks also fragment the heap
+    between large short-lived ones, which multiplies the growth. A small cache costs no speed (measured: see
+    tests/benchmarks/NOTES.md).
+    """
+    for variable in ONEDNN_CACHE_VARIABLES:
+        os.environ.setdefault(variable, str(ONEDNN_CACHE_CAPACITY))
 
 
 def _available_ram(meminfo: Path) -> int:

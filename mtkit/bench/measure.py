@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,12 +26,14 @@ from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import find_model, read_metadata
+from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.ctranslate2 import Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import translator_pool
 
+T = TypeVar("T")
 NUM_WARMUP_LINES = 32  # lines translated before time is taken
 NUM_LATENCY_LINES = 50  # lines translated one by one to measure latency
 MEBIBYTE = 1 << 20
@@ -104,9 +107,20 @@ def _in_subprocess(
     context = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return pool.submit(work).result()
+            return _result(pool, work)
     except BrokenProcessPool as error:
         raise ComputeError(f"the process that measured {setting} was killed; is there enough memory?") from error
+
+
+def _result(pool: ProcessPoolExecutor, work: Callable[[], T]) -> T:
+    """Result of `work` in a process of the pool, which is killed when this process is interrupted."""
+    try:
+        with blocked_in_workers():
+            future = pool.submit(work)
+        return future.result()
+    except KeyboardInterrupt:
+        kill_workers()
+        raise
 
 
 def _measure(

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor
 
 
+def is_autocast_on(x: Tensor) -> bool:
+    """Return whether autocast is on for the device of `x`."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def compute_dtype(x: Tensor) -> torch.dtype:
     """Return the type of matrix products with `x`: autocast's if it is on, else that of `x`."""
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return x.dtype
+    return torch.get_autocast_dtype(x.device.type) if is_autocast_on(x) else x.dtype
 
 
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:

@@ -1,19 +1,29 @@
-"""Constructors of weight matrices: every trained matrix is in an `nn.Linear` or `nn.Embedding` made here."""
+"""Weight matrices: every trained matrix is in a `Projection` or an `nn.Embedding` that is made here."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
+
+from mtkit.layers import matmul
 
 
-def linear(d_in: int, d_out: int, bias: bool = True) -> nn.Linear:
+class Projection(nn.Linear):
+    """nn.Linear, computed by the fastest library of this processor (see matmul.py)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., d_in] -> [..., d_out]."""
+        return matmul.linear(input, self.weight, self.bias)
+
+
+def linear(d_in: int, d_out: int, bias: bool = True) -> Projection:
     """Build a projection [..., d_in] -> [..., d_out] with Xavier-uniform weights and zero bias.
 
     Glorot & Bengio 2010, eq. 16. https://proceedings.mlr.press/v9/glorot10a.html
     """
-    layer = nn.Linear(d_in, d_out, bias=bias)
+    layer = Projection(d_in, d_out, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
     if bias:
         nn.init.zeros_(layer.bias)

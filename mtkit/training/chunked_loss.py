@@ -7,13 +7,55 @@ them in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from mtkit.layers.matmul import mm_transposed, weight_grad
+
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
+
+
+class TokenPredictions(NamedTuple):
+    """The most probable token at each position of a chunk or a batch."""
+
+    confidence: Tensor  # [n] its probability
+    is_correct: Tensor  # [n] bool, no token is more probable than the target
+
+
+_recorder: ContextVar[list[TokenPredictions] | None] = ContextVar("token_predictions", default=None)
+
+
+@contextmanager
+def record_predictions() -> Iterator[list[TokenPredictions]]:
+    """Open a scope in which the loss records the predictions of each chunk, without gradient only.
+
+    They cost nothing: the loss computes the largest logit and the normaliser anyway.
+    """
+    predictions: list[TokenPredictions] = []
+    token = _recorder.set(predictions)
+    try:
+        yield predictions
+    finally:
+        _recorder.reset(token)
+
+
+class _ChunkLoss(NamedTuple):
+    """The loss of a chunk, and intermediate results."""
+
+    loss: Tensor  # scalar, summed
+    probs: Tensor  # [n, V] the model's probabilities, which overwrite the logits
+    max_logit: Tensor  # [n, 1]
+    target_logit: Tensor  # [n, 1]
+    norm: Tensor  # [n, 1] sum of exp(logit - max_logit)
+
+    def predictions(self) -> TokenPredictions:
+        """The most probable token has the probability exp(max_logit - max_logit) / norm."""
+        return TokenPredictions(self.norm.reciprocal().squeeze(1), (self.target_logit == self.max_logit).squeeze(1))
 
 
 class _LossInputs(NamedTuple):
@@ -30,18 +72,18 @@ class _LossInputs(NamedTuple):
         wide = torch.promote_types(self.hidden.dtype, torch.float32)
         for start in range(0, self.hidden.size(0), CHUNK_SIZE):
             chunk = slice(start, start + CHUNK_SIZE)
-            logits = (self.hidden[chunk] @ self.weight.mT).to(wide)  # [n, V]
+            logits = mm_transposed(self.hidden[chunk], self.weight).to(wide)  # [n, V]
             yield chunk, logits if self.bias is None else logits.add_(self.bias)
 
-    def loss(self, chunk: slice, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The summed loss of a chunk, and the model's probabilities [n, V], which overwrite the logits."""
+    def loss(self, chunk: slice, logits: Tensor) -> _ChunkLoss:
+        """The summed loss of a chunk, whose logits are overwritten."""
         target_logit = logits.gather(1, self.target[chunk].unsqueeze(1))  # [n, 1]
         uniform = logits.sum() * (self.smoothing / logits.size(1)) if self.smoothing else 0.0
         max_logit = logits.amax(1, keepdim=True)  # [n, 1]
         probs = logits.sub_(max_logit).exp_()  # [n, V], not yet divided by `norm`
         norm = probs.sum(1, keepdim=True)  # [n, 1]
         loss = (max_logit + norm.log()).sum() - (1 - self.smoothing) * target_logit.sum() - uniform
-        return loss, probs.div_(norm)
+        return _ChunkLoss(loss, probs.div_(norm), max_logit, target_logit, norm)
 
     def gradient(self, chunk: slice, probs: Tensor) -> Tensor:
         """d loss / d logits [n, V]: the model's minus the target's probabilities; overwrites `probs`."""
@@ -64,12 +106,12 @@ class _ChunkedLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=total.dtype)  # [V, D]
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=total.dtype)  # [V]
         for chunk, logits in inputs.chunks():
-            loss, probs = inputs.loss(chunk, logits)
-            total += loss
-            gradient = inputs.gradient(chunk, probs)  # [n, V]
+            result = inputs.loss(chunk, logits)
+            total += result.loss
+            gradient = inputs.gradient(chunk, result.probs)  # [n, V]
             low = gradient.to(inputs.hidden.dtype)
-            torch.mm(low, inputs.weight, out=grad_hidden[chunk])
-            grad_weight += low.mT @ inputs.hidden[chunk]
+            grad_hidden[chunk] = mm_transposed(low, inputs.weight.mT)
+            grad_weight += weight_grad(low, inputs.hidden[chunk])
             if grad_bias is not None:
                 grad_bias += gradient.sum(0)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
@@ -120,7 +162,12 @@ def label_smoothed_loss(
         loss: Tensor = _ChunkedLoss.apply(hidden, weight, bias, target, smoothing)  # type: ignore[no-untyped-call]
         return loss
     inputs = _cast_inputs(hidden, weight, bias, target, smoothing)
-    losses = [inputs.loss(chunk, logits)[0] for chunk, logits in inputs.chunks()]
+    losses, recorder = [], _recorder.get()
+    for chunk, logits in inputs.chunks():
+        result = inputs.loss(chunk, logits)
+        losses.append(result.loss)
+        if recorder is not None:
+            recorder.append(result.predictions())
     return torch.stack(losses).sum() if losses else hidden.new_zeros((), dtype=torch.float32)
 
 

@@ -109,7 +109,7 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
 
 
 def is_position_sorted(kv: KVCache) -> bool:
-    """Whether every two tokens are at least as far apart in position as in memory: in order, no padding in between."""
+    """Return whether two tokens are never closer in position than in memory: in order, no padding in between."""
     lead = kv.pos - torch.arange(kv.length, device=kv.pos.device)  # [B, S]
     if kv.real is None:
         return bool((lead[:, 1:] >= lead[:, :-1]).all())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mtkit.layers.projections import linear
+from mtkit.layers.projections import Projection, linear
 from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, ScoreFn
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
@@ -40,7 +40,7 @@ class AdditiveAttention(RecurrentAttention):
 
     def _score_of_projected(self, keys: Tensor) -> ScoreFn:
         """Return the function from projected queries [B, W, A] to scores [B, W, S] for the steps of one loop."""
-        if type(self.score) is not nn.Linear or not torch.is_grad_enabled():
+        if type(self.score) is not Projection or not torch.is_grad_enabled():
             return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + query.unsqueeze(2))).squeeze(-1)
         accumulator = _ScoreGradAccumulator()
         v = self.score.weight.squeeze(0).to(keys.dtype)  # [A]

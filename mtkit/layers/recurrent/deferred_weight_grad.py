@@ -32,7 +32,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.matmul import linear, mm_transposed, weight_grad
 from mtkit.layers.precision import compute_dtype
+from mtkit.layers.projections import Projection
 
 
 class GradAccumulator:
@@ -65,10 +67,10 @@ class LinearFn(Protocol):
 def recurrent_linear(layer: nn.Module) -> LinearFn:
     """Return a linear layer as a function for the steps of one loop, with deferred weight gradient.
 
-    Anything but a plain `nn.Linear` (an adapted or quantised layer) is called as it is, and so is every layer if no
+    Anything but a plain `Projection` (an adapted or quantised layer) is called as it is, and so is every layer if no
     gradient of its weight is needed.
     """
-    if type(layer) is not nn.Linear or not torch.is_grad_enabled() or not layer.weight.requires_grad:
+    if type(layer) is not Projection or not torch.is_grad_enabled() or not layer.weight.requires_grad:
         return _plain(layer)
     accumulator = GradAccumulator()
     dtype = compute_dtype(layer.weight)
@@ -104,7 +106,7 @@ class _ShareWeight(torch.autograd.Function):
         if not ctx.accumulator.pairs:
             return None, None, None
         x, grad = ctx.accumulator.flush(0)  # [T·rows, d_in], [T·rows, d_out]
-        return grad.mT @ x, grad.sum(0) if ctx.has_bias else None, None
+        return weight_grad(grad, x), grad.sum(0) if ctx.has_bias else None, None
 
 
 class _LinearStep(torch.autograd.Function):
@@ -118,10 +120,8 @@ class _LinearStep(torch.autograd.Function):
         ctx.x_dtype, ctx.add_dtype = x.dtype, None if add is None else add.dtype
         x = x.to(weight.dtype)
         ctx.save_for_backward(x, weight)
-        if add is None:
-            return x @ weight.mT if bias is None else torch.addmm(bias, x, weight.mT)
-        y = torch.addmm(add.to(weight.dtype), x, weight.mT)
-        return y if bias is None else y + bias
+        y = linear(x, weight, bias)
+        return y if add is None else y.add_(add.to(weight.dtype))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -129,7 +129,7 @@ class _LinearStep(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         ctx.accumulator.pairs[ctx.step] = (x.detach(), grad)
         grad_add = grad.to(ctx.add_dtype) if ctx.needs_input_grad[3] else None
-        return (grad @ weight).to(ctx.x_dtype), None, None, grad_add, None
+        return mm_transposed(grad, weight.mT).to(ctx.x_dtype), None, None, grad_add, None
 
 
 def recurrent_bmm(right: Tensor) -> Callable[[Tensor], Tensor]:

@@ -1,0 +1,164 @@
+"""State of this machine: versions, processor, memory, disk, speed of matrix products, and what could be better.
+
+`mtkit doctor` prints it. A problem is one sentence with its remedy.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtkit import __version__
+from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
+from mtkit.layers import matmul
+
+EXTRAS = {  # package: extra of mtkit that installs it
+    "ctranslate2": "export",
+    "onnxruntime": "onnx",
+    "matplotlib": "plot",
+    "sacremoses": "moses",
+    "tensorboard": "tensorboard",
+}
+X86 = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+INSTRUCTIONS = (*X86, "asimd", "sve", "bf16")  # the others are of ARM
+SHAPE = (1024, 512, 512)  # rows, inputs and outputs of the measured products
+SECONDS = 1.0  # of measurement for each number format
+MIN_MEMORY, MIN_DISK = 4 << 30, 5 << 30  # bytes; the quickstart uses a fifth of each
+
+
+@dataclass(frozen=True)
+class Machine:
+    """State of a machine.
+
+    Attributes:
+        versions: of mtkit, Python, torch and the optional packages (None: not installed).
+        processor: name.
+        instructions: those of INSTRUCTIONS that the processor has.
+        cores: that this process may use.
+        threads: of a matrix product.
+        gpus: names.
+        memory: free bytes.
+        disk: free bytes of the current directory.
+        load: processes that ran or waited in the last minute, on average; None: unknown.
+        matmul: library of float32 products.
+        gflops: billions of additions and multiplications per second, by number format or library.
+    """
+
+    versions: dict[str, str | None]
+    processor: str
+    instructions: list[str]
+    cores: int
+    threads: int
+    gpus: list[str]
+    memory: int
+    disk: int
+    load: float | None
+    matmul: str
+    gflops: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields and `problems`, for JSON."""
+        return {**asdict(self), "problems": self.problems()}
+
+    def problems(self) -> list[str]:
+        """Sentences about all that slows mtkit down or may stop it here, with remedies."""
+        return list(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        if self.threads > self.cores:
+            yield f"{self.threads} threads on {self.cores} cores are slow; set OMP_NUM_THREADS={self.cores}"
+        elif self.threads < self.cores:
+            yield f"{self.threads} of {self.cores} cores are used; unset OMP_NUM_THREADS, or translate with --workers"
+        if self.load is not None and self.load > self.cores + 0.5:
+            yield f"load {self.load:.1f} on {self.cores} cores: other programs compete, and measured speeds are too low"
+        if self.memory < MIN_MEMORY:
+            yield f"{self.memory / 2**30:.1f} GiB of free memory; lower training.batch_tokens, or end other programs"
+        if self.disk < MIN_DISK:
+            yield f"{self.disk / 2**30:.1f} GiB of free disk; pass --run-dir with a folder on another disk"
+        if not self.gpus and shutil.which("nvidia-smi"):
+            yield "there is an NVIDIA driver, but torch sees no GPU; install a torch with CUDA (https://pytorch.org)"
+        if not self.gpus and "+cpu" not in str(self.versions["torch"]) and sys.platform == "linux":
+            yield "torch was built for GPUs, and there is none; the CPU build is gigabytes smaller (see README.md)"
+
+
+def inspect_machine(*, measure: bool = True) -> Machine:
+    """Return the state of this machine; `measure`: with the speed of matrix products, which takes seconds."""
+    flags = cpu_flags()
+    return Machine(
+        versions={
+            "mtkit": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            **{package: _version(package) for package in EXTRAS},
+        },
+        processor=cpu_name(),
+        instructions=[name for name in INSTRUCTIONS if name in flags],
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        threads=torch.get_num_threads(),
+        gpus=[torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        memory=free_memory(torch.device("cpu")),
+        disk=shutil.disk_usage(Path.cwd()).free,
+        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        matmul=matmul.library(),
+        gflops=_gflops() if measure else {},
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@torch.inference_mode()
+def _gflops() -> dict[str, float]:
+    rows, inputs, outputs = SHAPE
+    x, weight = torch.ones(rows, inputs), torch.ones(outputs, inputs)
+    products: dict[str, Callable[[], Tensor]] = {
+        f"float32 {name}": partial(product, x, weight) for name, product in matmul.products().items()
+    }
+    if has_bf16(torch.device("cpu")):
+        low, low_weight = x.bfloat16(), weight.bfloat16()
+        products["bf16"] = lambda: low @ low_weight.mT
+    small, small_weight = x.to(torch.int8), weight.to(torch.int8).T.contiguous()
+    products["int8"] = lambda: torch._int_mm(small, small_weight)
+    return {name: 2e-9 * rows * inputs * outputs / _shortest(product) for name, product in products.items()}
+
+
+def _shortest(product: Callable[[], Tensor]) -> float:
+    """Seconds of the fastest of the repetitions that fit into SECONDS."""
+    shortest, end = float("inf"), time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        shortest = min(shortest, matmul.seconds_of(product))
+    return shortest
+
+
+def describe_machine(machine: Machine) -> list[str]:
+    """The state as lines of text: facts, speeds, problems."""
+    missing = [name for name in EXTRAS if machine.versions[name] is None]
+    installed = ", ".join(f"{name} {version}" for name, version in machine.versions.items() if version)
+    lines = [
+        f"versions      {installed}",
+        f"processor     {machine.processor}: {' '.join(machine.instructions) or 'unknown instructions'}",
+        f"cores         {machine.cores}, {machine.threads} threads",
+        f"gpus          {', '.join(machine.gpus) or 'none'}",
+        f"memory        {machine.memory / 2**30:.1f} GiB free",
+        f"disk          {machine.disk / 2**30:.1f} GiB free here",
+        f"float32       by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)",
+        *(f"speed         {name}: {rate:,.0f} GFLOP/s" for name, rate in machine.gflops.items()),
+        *(f"missing       {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
+    ]
+    return [*lines, *(f"problem       {each}" for each in machine.problems() or ["none"])]

@@ -1,0 +1,156 @@
+"""Matrix products of float32 weights on a CPU, by the faster of two libraries that are inside torch.
+
+`F.linear` calls the BLAS that torch was built with: MKL on x86, which uses its AVX2 code on processors that Intel did
+not make. oneDNN uses the widest instructions that it finds, and is twice as fast on AMD processors with AVX-512
+(measured: see tests/benchmarks/NOTES.md). `library` measures both once per process; MTKIT_MATMUL=blas or onednn decides
+without measuring.
+
+Both libraries compute the same sums in another order, so bits differ between them: a training records its library and
+continues with it (see `use_library`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.errors import UsageError
+from mtkit.layers.precision import is_autocast_on
+
+Library = Literal["blas", "onednn"]
+LIBRARIES: tuple[Library, ...] = ("blas", "onednn")
+VARIABLE = "MTKIT_MATMUL"
+
+# A product of fewer multiplications is left to the BLAS: a call of oneDNN's operator takes about 10 µs more.
+MIN_MULTIPLICATIONS = 1 << 20
+MIN_SPEEDUP = 1.2  # of oneDNN, for a choice that noise does not change from one process to the next
+TRIAL_SHAPE = (256, 256, 256)  # rows, inputs, outputs
+TRIALS = 7
+
+_library: Library | None = None  # of this process; None: not yet chosen
+
+
+def library() -> Library:
+    """Return the library of large products in this process; the first call takes some milliseconds.
+
+    Raises:
+        UsageError: the environment variable MTKIT_MATMUL has another value than blas, onednn or auto.
+    """
+    global _library
+    if _library is None:
+        _library = _requested_library() or _faster_library()
+    return _library
+
+
+def use_library(name: Library) -> bool:
+    """Compute with this library from now on, unless MTKIT_MATMUL names another; return whether that was possible."""
+    global _library
+    if _requested_library() in (None, name) and (name == "blas" or has_onednn()):
+        _library = name
+    return _library == name
+
+
+def products() -> dict[Library, Callable[[Tensor, Tensor], Tensor]]:
+    """Return the product x W^T of each library that this installation of torch has."""
+    return {"blas": F.linear, "onednn": _onednn} if has_onednn() else {"blas": F.linear}
+
+
+def has_onednn() -> bool:
+    """Return whether this installation of torch has oneDNN's operator for float32 products."""
+    is_built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return is_built and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
+    if not _is_large(x, weight) or is_autocast_on(x) or library() == "blas":
+        return F.linear(x, weight, bias)
+    if torch.is_grad_enabled():
+        flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
+        y: Tensor = _OneDNNLinear.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
+        return y.view(*x.shape[:-1], y.size(1))
+    return _onednn(x, weight, bias)
+
+
+def mm_transposed(a: Tensor, b: Tensor) -> Tensor:
+    """A B^T of a [M, K] and b [N, K], without gradients; transposed views are not copied."""
+    return _onednn(a, b) if _is_large(a, b) and library() == "onednn" else a @ b.mT
+
+
+def weight_grad(grad: Tensor, x: Tensor) -> Tensor:
+    """Gradient G^T X [D_out, D_in] of a weight, from the gradients [N, D_out] of N outputs and the inputs [N, D_in]."""
+    if grad.size(1) <= x.size(1):
+        return mm_transposed(grad.mT, x.mT)
+    return mm_transposed(x.mT, grad.mT).mT  # oneDNN prefers few rows and many columns
+
+
+def _is_large(x: Tensor, weight: Tensor) -> bool:
+    """Return whether a product is one that oneDNN may compute: float32, on a CPU, and large enough for its overhead."""
+    return (
+        x.numel() * weight.size(0) >= MIN_MULTIPLICATIONS
+        and x.dtype == torch.float32 == weight.dtype
+        and x.device.type == "cpu"
+        and not torch.compiler.is_compiling()  # compiled and exported programs choose their own products
+    )
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return y
+
+
+class _OneDNNLinear(torch.autograd.Function):
+    """x W^T + b of x [N, D_in] by oneDNN, with its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn(x, weight, bias)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        (grad,) = grads  # [N, D_out]
+        grad_x = mm_transposed(grad, weight.mT) if needs_x else None
+        grad_weight = weight_grad(grad, x) if needs_weight else None
+        return grad_x, grad_weight, grad.sum(0) if needs_bias else None
+
+
+def _requested_library() -> Library | None:
+    """Return the library of the environment variable; None: to be measured."""
+    requests: dict[str, Library | None] = {"": None, "auto": None, "blas": "blas", "onednn": "onednn"}
+    value = os.environ.get(VARIABLE, "")
+    if value not in requests:
+        raise UsageError(f"{VARIABLE}={value}: must be auto, blas or onednn")
+    if requests[value] == "onednn" and not has_onednn():
+        raise UsageError(f"{VARIABLE}=onednn: this installation of torch has no oneDNN; unset the variable")
+    return requests[value]
+
+
+def _faster_library() -> Library:
+    """Return the library with the shortest of several products, measured in turn."""
+    rows, inputs, outputs = TRIAL_SHAPE
+    shortest: dict[Library, float] = dict.fromkeys(products(), math.inf)
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        x, weight = torch.ones(rows, inputs), torch.ones(outputs, inputs)
+        for _ in range(TRIALS):  # in turn, so that noise meets both
+            for name, product in products().items():
+                shortest[name] = min(shortest[name], seconds_of(partial(product, x, weight)))
+    return "onednn" if shortest.get("onednn", math.inf) * MIN_SPEEDUP < shortest["blas"] else "blas"
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return the duration of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

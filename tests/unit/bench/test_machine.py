@@ -1,0 +1,84 @@
+"""Tests for mtkit/bench/machine.py."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mtkit.bench import machine
+from mtkit.bench.machine import Machine, describe_machine, inspect_machine
+from mtkit.hardware import cpu_flags, cpu_name
+
+HEALTHY = Machine(
+    versions={"mtkit": "1", "python": "3.11", "torch": "2.13.0+cpu", **dict.fromkeys(machine.EXTRAS, "1")},
+    processor="AMD EPYC",
+    instructions=["avx2"],
+    cores=2,
+    threads=2,
+    gpus=[],
+    memory=8 << 30,
+    disk=8 << 30,
+    load=1.0,
+    matmul="blas",
+    gflops={"float32 blas": 100.0},
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+
+
+def test_a_healthy_machine_has_no_problem():
+    assert HEALTHY.problems() == []
+    assert describe_machine(HEALTHY)[-1] == "problem       none"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"threads": 4}, "set OMP_NUM_THREADS=2"),
+        ({"threads": 1}, "1 of 2 cores"),
+        ({"load": 3.0}, "load 3.0 on 2 cores"),
+        ({"memory": 1 << 30}, "1.0 GiB of free memory"),
+        ({"disk": 1 << 30}, "1.0 GiB of free disk"),
+    ],
+)
+def test_each_problem_has_a_sentence_with_its_values(change, words):
+    (problem,) = replace(HEALTHY, **change).problems()
+    assert words in problem
+
+
+def test_a_driver_without_a_gpu_in_torch_is_a_problem(monkeypatch):
+    monkeypatch.setattr(machine.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
+    assert "torch sees no GPU" in HEALTHY.problems()[0]
+    assert replace(HEALTHY, gpus=["H100"]).problems() == []
+
+
+def test_a_gpu_build_of_torch_without_a_gpu_is_a_problem_on_linux(monkeypatch):
+    monkeypatch.setattr(machine.sys, "platform", "linux")
+    (problem,) = replace(HEALTHY, versions={**HEALTHY.versions, "torch": "2.13.0+cu130"}).problems()
+    assert "CPU build" in problem
+
+
+def test_missing_packages_are_listed_with_the_command_that_installs_them():
+    lines = describe_machine(replace(HEALTHY, versions={**HEALTHY.versions, "matplotlib": None}))
+    assert "missing       matplotlib: pip install 'mtkit[plot]'" in lines
+
+
+def test_this_machine_is_measured(monkeypatch):
+    monkeypatch.setattr(machine, "SECONDS", 0.01)
+    found = inspect_machine()
+    assert found.gflops["float32 blas"] > 0.1
+    assert found.matmul in ("blas", "onednn")
+    assert found.as_dict()["problems"] == found.problems()
+    assert not inspect_machine(measure=False).gflops
+
+
+def test_the_processor_is_read_from_cpuinfo(tmp_path: Path):
+    path = tmp_path / "cpuinfo"
+    path.write_text("processor : 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu avx2\n")
+    assert cpu_name(path) == "Some CPU @ 3 GHz"
+    assert {"fpu", "avx2"} <= cpu_flags(path)
+    assert cpu_flags(tmp_path / "none") == set()
+    assert cpu_name(tmp_path / "none")

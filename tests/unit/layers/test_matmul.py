@@ -1,0 +1,143 @@
+"""Tests for mtkit/layers/matmul.py."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mtkit.errors import UsageError
+from mtkit.layers import matmul
+from mtkit.layers.projections import linear
+
+needs_onednn = pytest.mark.skipif(not matmul.has_onednn(), reason="this torch has no oneDNN")
+SHAPES = [(600, 128, 384), (300, 512, 64), (9, 64, 4000)]  # N, D_in, D_out
+
+
+@pytest.fixture(autouse=True)
+def _restore_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(matmul.VARIABLE, raising=False)
+    monkeypatch.setattr(matmul, "_library", None)
+
+
+@pytest.fixture
+def onednn_calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+    """The shapes of the inputs of oneDNN's products."""
+    calls, real = [], matmul._onednn
+
+    def record(x, weight, bias=None):
+        calls.append(x.shape)
+        return real(x, weight, bias)
+
+    monkeypatch.setattr(matmul, "_onednn", record)
+    return calls
+
+
+def outputs_and_gradients(product, x, weight, bias, grad):
+    leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
+    y = product(*leaves)
+    y.backward(grad)
+    return [y.detach(), *(leaf.grad for leaf in leaves)]
+
+
+@needs_onednn
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["blas", "onednn"])
+def test_linear_and_its_gradients_agree_with_float64(shape, name, onednn_calls):
+    rows, d_in, d_out = shape
+    generator = torch.Generator().manual_seed(1)
+    x, weight = torch.randn(rows, d_in, generator=generator), torch.randn(d_out, d_in, generator=generator)
+    bias, grad = torch.randn(d_out, generator=generator), torch.randn(rows, d_out, generator=generator)
+    assert matmul.use_library(name)
+    found = outputs_and_gradients(matmul.linear, x, weight, bias, grad)
+    exact = outputs_and_gradients(F.linear, x.double(), weight.double(), bias.double(), grad.double())
+    # A sum of n products in any order differs by at most n roundings of the sum of their absolute values.
+    a, b, g = x.abs(), weight.abs(), grad.abs()
+    sizes = [a @ b.T + bias.abs(), g @ b, g.T @ a, g.sum(0)]
+    for value, expected, terms, size in zip(found, exact, (d_in + 1, d_out, rows, rows), sizes, strict=True):
+        assert bool(((value - expected).abs() <= terms * 2.0**-24 * size).all())
+    assert len(onednn_calls) == (3 if name == "onednn" else 0)
+
+
+@needs_onednn
+def test_small_products_other_types_and_autocast_are_left_to_torch(onednn_calls):
+    matmul.use_library("onednn")
+    layer = linear(256, 1024)
+    layer(torch.randn(3, 256))
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(torch.randn(64, 256))
+    layer.double()(torch.randn(64, 256, dtype=torch.float64))
+    assert not onednn_calls
+    layer.float()(torch.randn(8, 8, 256))
+    assert onednn_calls == [torch.Size([64, 256])]
+
+
+@needs_onednn
+def test_the_output_may_be_overwritten_in_place():
+    matmul.use_library("onednn")
+    layer, x = linear(256, 1024), torch.randn(4, 16, 256, requires_grad=True)
+    layer(x).relu_().sum().backward()
+    found = x.grad.clone()
+    x.grad = None
+    F.linear(x, layer.weight, layer.bias).relu().sum().backward()
+    torch.testing.assert_close(found, x.grad)
+
+
+@needs_onednn
+def test_no_gradient_is_computed_that_is_not_needed(onednn_calls):
+    matmul.use_library("onednn")
+    layer = linear(256, 1024).requires_grad_(False)
+    x = torch.randn(64, 256, requires_grad=True)
+    layer(x).sum().backward()
+    assert len(onednn_calls) == 2  # output and gradient of the input
+    assert layer.weight.grad is None
+    assert x.grad is not None
+
+
+@needs_onednn
+def test_weight_grad_has_the_shape_of_the_weight_in_both_orders():
+    matmul.use_library("onednn")
+    for d_in, d_out in ((64, 512), (512, 64)):
+        x, grad = torch.randn(300, d_in), torch.randn(300, d_out)
+        torch.testing.assert_close(matmul.weight_grad(grad, x), grad.T @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_the_library_is_measured_once_and_the_faster_one_is_taken(monkeypatch):
+    if matmul.has_onednn():
+        for seconds, expected in (((2.0, 1.0), "onednn"), ((1.0, 1.0), "blas"), ((1.0, 2.0), "blas")):
+            times = itertools.cycle(seconds)  # the BLAS and oneDNN in turn
+            monkeypatch.setattr(matmul, "seconds_of", lambda call, times=times: next(times))
+            monkeypatch.setattr(matmul, "_library", None)
+            assert matmul.library() == expected
+    monkeypatch.setattr(matmul, "_faster_library", lambda: pytest.fail("measured again"))
+    assert matmul.library() == matmul._library
+
+
+def test_a_torch_without_the_operator_uses_the_blas(monkeypatch):
+    monkeypatch.setattr(matmul, "has_onednn", lambda: False)
+    assert matmul.library() == "blas"
+    assert not matmul.use_library("onednn")
+    assert matmul.library() == "blas"
+    torch.testing.assert_close(linear(256, 64)(torch.ones(100, 256)).shape, torch.Size([100, 64]))
+    monkeypatch.setenv(matmul.VARIABLE, "onednn")
+    monkeypatch.setattr(matmul, "_library", None)
+    with pytest.raises(UsageError, match="no oneDNN"):
+        matmul.library()
+
+
+def test_the_environment_variable_wins(monkeypatch):
+    monkeypatch.setenv(matmul.VARIABLE, "blas")
+    assert not matmul.use_library("onednn")
+    assert matmul.library() == "blas"
+    monkeypatch.setenv(matmul.VARIABLE, "mkl")
+    monkeypatch.setattr(matmul, "_library", None)
+    with pytest.raises(UsageError, match="MTKIT_MATMUL=mkl: must be auto, blas or onednn"):
+        matmul.library()
+
+
+@needs_onednn
+def test_compiled_programs_contain_torchs_own_product():
+    matmul.use_library("onednn")
+    layer = linear(256, 1024)
+    exported = torch.export.export(layer, (torch.randn(64, 256),))
+    assert "mkldnn" not in str(exported.graph)
