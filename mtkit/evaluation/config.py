@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
+
 MetricName = Literal["bleu", "chrf", "ter", "moses"]
-SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "char", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,19 +19,5 @@ class EvaluationConfig:
     # moses: BLEU on lower-cased Moses tokens, comparable with published Multi30k scores. It is reported whenever
     # sacremoses is installed; naming it here without sacremoses is an error.
     metrics: Annotated[list[MetricName], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
-    # sacreBLEU's tokenizer; auto: 13a, zh for Chinese, and char for languages without spaces between words
+    # sacreBLEU's tokenizer; auto: by language and script: zh, ja-mecab or char, ko-mecab, char without spaces, else 13a
     tokenize: SacrebleuTokenizer = "auto"
-
-    def sacrebleu_tokenizer(self, tgt_lang: str) -> SacrebleuTokenizer:
-        """The name of sacreBLEU's tokenizer for this target language."""
-        if self.tokenize != "auto":
-            return self.tokenize
-        return sacrebleu_tokenizer_for(tgt_lang)
-
-
-def sacrebleu_tokenizer_for(lang: str) -> SacrebleuTokenizer:
-    """sacreBLEU's tokenizer for a language; `lang` is a code such as de or zh-CN."""
-    primary = lang.lower().replace("_", "-").partition("-")[0]
-    if primary in ("zh", "yue"):
-        return "zh"
-    return "char" if primary in ("ja", "th", "km", "lo", "my", "bo", "dz") else "13a"

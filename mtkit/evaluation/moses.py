@@ -9,7 +9,7 @@ from mtkit.errors import MissingExtraError
 
 
 def is_installed() -> bool:
-    """Whether sacremoses is installed."""
+    """Return whether sacremoses is installed."""
     return importlib.util.find_spec("sacremoses") is not None
 
 

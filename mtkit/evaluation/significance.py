@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
 
-from mtkit.evaluation.config import SacrebleuTokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 
 @dataclass(frozen=True)

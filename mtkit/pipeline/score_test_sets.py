@@ -13,13 +13,12 @@ from pathlib import Path
 from mtkit.build.translator import load_translator
 from mtkit.evaluation.score import Scores, evaluate
 from mtkit.io.files import hash_file, write_text
-from mtkit.model_folder.folder import MODEL_CARD, WEIGHTS, read_metadata
-from mtkit.model_folder.model_card import model_card
+from mtkit.io.records import Json
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.model_folder.model_card import write_model_card
 from mtkit.pipeline.open_run import Run
-from mtkit.pipeline.run_folder import Json
 from mtkit.recipe.recipe import to_plain
 from mtkit.text.lines import read_lines
-from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.translator import Translator
 
 NUM_EXAMPLES = 6  # sentences in the summary
@@ -66,7 +65,7 @@ class TestSets:
         seconds = time.perf_counter() - start
         output.parent.mkdir(exist_ok=True)
         write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
-        run.update_json(run.folder.fingerprints, {"test": {**fingerprints, name: [inputs, hash_file(output)]}})
+        run.update_record(run.folder.fingerprints, {"test": {**fingerprints, name: [inputs, hash_file(output)]}})
         run.notify(f"translate {name}", f"{len(lines):,} lines in {seconds:.1f} s, {len(lines) / seconds:.0f} lines/s")
         beam_size = run.recipe.search.beam_size
         return {"beam_size": beam_size, "compute_type": translator.compute_type, "seconds": round(seconds, 2)}
@@ -92,17 +91,13 @@ def score_test_sets(run: Run) -> dict[str, Scores]:
         decoding = test_sets.translate(name, report.get("test", {}).get(name, {}))
         hyps, refs = list(read_lines(run.folder.hyps(name))), list(read_lines(files.tgt))
         scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.tgt_lang)
+        for note in scores[name].notes:
+            run.notify(f"score {name}", note)
         entries[name] = {**scores[name].as_dict(), **decoding}
     report = {"test": entries, **{key: value for key, value in report.items() if key != "test"}}
-    run.update_json(run.folder.report, report)
-    _update_model_card(run, report)
+    run.update_record(run.folder.report, report)
+    write_model_card(run.folder.model, report)
     return scores
-
-
-def _update_model_card(run: Run, report: Json) -> None:
-    num_parameters = sum(tensor.numel() for tensor in read_tensors(run.folder.model / WEIGHTS).values())
-    card = model_card(read_metadata(run.folder.model), report, num_parameters=num_parameters)
-    write_text(run.folder.model / MODEL_CARD, card)
 
 
 def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
     from mtkit.evaluation.score import Scores
 
 
+class BleuTokenizer(StrEnum):
+    """Tokenizers of BLEU."""
+
+    auto = "auto"
+    mteval_13a = "13a"
+    intl = "intl"
+    zh = "zh"
+    ja_mecab = "ja-mecab"
+    ko_mecab = "ko-mecab"
+    char = "char"
+    none = "none"
+
+
 def evaluate(
     hyps: Annotated[
         list[Path] | None, typer.Argument(metavar="HYP", help="Translations, one file for each system.")
@@ -24,7 +38,8 @@ def evaluate(
         list[Path] | None, typer.Option("--ref", metavar="REF", help="Reference translation (repeatable).")
     ] = None,
     src: Annotated[
-        Path | None, typer.Option("--src", metavar="SRC", help="Source text; only its number of lines is checked.")
+        Path | None,
+        typer.Option("--src", metavar="SRC", help="Source text; reports translations that are equal to it."),
     ] = None,
     run: Annotated[
         Path | None,
@@ -33,8 +48,12 @@ def evaluate(
     json: JsonFile = None,
     moses: Annotated[bool, typer.Option("--moses", help="Also compute BLEU on lower-cased Moses tokens.")] = False,
     lang: Annotated[
-        str | None, typer.Option("--lang", metavar="CODE", help="Language of the references (default: en).")
+        str | None,
+        typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
+    tokenize: Annotated[
+        BleuTokenizer, typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script).")
+    ] = BleuTokenizer.auto,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
@@ -43,8 +62,10 @@ def evaluate(
     from mtkit.errors import UsageError
 
     if run is not None and not hyps and not ref:
-        if src is not None or lang is not None:
-            raise UsageError("evaluate: with --run the recipe names texts and languages; omit --src and --lang")
+        if src is not None or lang is not None or tokenize != BleuTokenizer.auto:
+            raise UsageError(
+                "evaluate: with --run the recipe names text, language and tokenizer; omit --src, --lang and --tokenize"
+            )
         _evaluate_run(run, json, ["moses"] if moses else [])
         return
     if run is not None or not hyps or not ref:
@@ -52,26 +73,18 @@ def evaluate(
     from mtkit.evaluation.score import score_files
 
     forbid_json_over_input(json, [*hyps, *ref, src], "evaluate")
-    if src is not None:
-        _check_source(src, ref[0])
+    if twice := [hyp for hyp in hyps if hyps.count(hyp) > 1]:
+        raise UsageError(f"evaluate: {twice[0]} is given twice")
     metrics: list[MetricName] = ["bleu", "chrf", "ter"]
     if moses:
         metrics.append("moses")
-    scores = score_files(hyps, ref, metrics, tgt_lang=lang or "en")
+    scores = score_files(hyps, ref, metrics, tgt_lang=lang, tokenize=tokenize.value, src=src)
     _print_scores(scores)
+    _print_notes(scores)
     if json is not None:
         from mtkit.io.files import write_json
 
         write_json(json, {name: score.as_dict() for name, score in scores.items()})
-
-
-def _check_source(src: Path, ref: Path) -> None:
-    from mtkit.errors import DataError
-    from mtkit.text.lines import count_lines
-
-    counts = count_lines(src), count_lines(ref)
-    if counts[0] != counts[1]:
-        raise DataError(f"{src} has {counts[0]:,} lines, but {ref} has {counts[1]:,}; the numbers must be equal")
 
 
 def _evaluate_run(run: Path, json: Path | None, extra_metrics: Sequence[MetricName]) -> None:
@@ -93,3 +106,12 @@ def _print_scores(scores: Mapping[str, Scores]) -> None:
 
     print_table(score_table(scores))
     print_lines(signature_lines(scores))
+
+
+def _print_notes(scores: Mapping[str, Scores]) -> None:
+    """Notes on stderr: those of all systems once, others after the name of the system."""
+    import sys
+
+    of_all = set.intersection(*(set(each.notes) for each in scores.values())) if len(scores) > 1 else set()
+    lines = [note if note in of_all else f"{name}: {note}" for name, each in scores.items() for note in each.notes]
+    sys.stderr.writelines(f"{line}\n" for line in dict.fromkeys(lines))

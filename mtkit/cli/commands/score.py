@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import BatchTokens, ComputeType, ComputeTypeOption, Device, Ensemble, Model, NoRewrite, Threads
+from mtkit.cli.options import (
+    BatchTokens,
+    ComputeType,
+    ComputeTypeOption,
+    Device,
+    Ensemble,
+    JsonFile,
+    Model,
+    NoRewrite,
+    Threads,
+    forbid_json_over_input,
+)
 
 
 def score(
@@ -24,6 +35,7 @@ def score(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Write a JSON object per line, with the score of each token.")
     ] = False,
+    json: JsonFile = None,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
@@ -32,15 +44,21 @@ def score(
 ) -> None:
     """Compute the log-probability of given translations.
 
-    One line for each translation: the sum over its tokens and the end of sentence, in nats.
+    One line for each translation: the sum over its tokens and the end of sentence, in nats. --json summarises all
+    lines: perplexity, token accuracy, and calibration with its reliability table.
     """
+    import sys
+
     from mtkit.build.translator import load_scorer
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
+    from mtkit.io.files import write_json
+    from mtkit.pipeline.score_summary import ScoreSummary
     from mtkit.translate.score import read_pairs
 
     if (ref is None) == (hyps is None):
         raise UsageError("score: give either --ref FILE or --hyps FILE")
+    forbid_json_over_input(json, [src, ref, hyps], "score")
     pairs = read_pairs(src, ref=ref, hyps=hyps)
     score_pairs = load_scorer(
         [model, *(ensemble or [])],
@@ -50,4 +68,9 @@ def score(
         batch_tokens=batch_tokens,
         rewrite=not no_rewrite,
     )
-    print_lines(score.json() if jsonl else f"{score.log_prob:.6f}" for score in score_pairs(pairs))
+    summary = ScoreSummary()
+    scores = score_pairs(pairs) if json is None else summary.of(score_pairs(pairs))
+    print_lines(score.json() if jsonl else f"{score.log_prob:.6f}" for score in scores)
+    if json is not None:
+        write_json(json, summary.as_dict())
+        sys.stderr.write(f"{summary.line()}\n")

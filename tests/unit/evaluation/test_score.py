@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
-from mtkit.evaluation import moses
+from mtkit.evaluation import moses, tokenizer_choice
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.evaluation.score import evaluate, score, score_files
 from mtkit.evaluation.table import score_table, signature_lines
@@ -68,17 +68,6 @@ def test_moses_without_sacremoses(monkeypatch):
         evaluate(HYP, REF, EvaluationConfig(metrics=["moses"]), tgt_lang="de")
 
 
-@pytest.mark.parametrize(
-    ("lang", "expected"), [("de", "13a"), ("zh", "zh"), ("zh-CN", "zh"), ("ZH_tw", "zh"), ("ja", "char"), ("no", "13a")]
-)
-def test_sacrebleu_tokenizer_depends_on_the_language(lang, expected):
-    assert EvaluationConfig().sacrebleu_tokenizer(lang) == expected
-    scores = score(["これは 本です 。"], [["これは本です。"]], ["bleu"], tgt_lang=lang)
-    assert scores.bleu is not None
-    assert f"tok:{expected}|" in scores.bleu.signature
-    assert EvaluationConfig(tokenize="intl").sacrebleu_tokenizer(lang) == "intl"
-
-
 def test_as_dict_has_the_documented_keys():
     report = score(HYP, [REF], ["ter", "moses", "bleu", "chrf"], tgt_lang="de").as_dict()
     assert list(report)[::2] == ["bleu", "bleu_moses_lc", "chrf", "ter"]
@@ -99,7 +88,8 @@ def test_unequal_line_counts_are_rejected_with_all_counts(tmp_path):
     with pytest.raises(DataError) as caught:
         score_files([good, short, long], [ref])
     assert str(caught.value) == (
-        f"{ref} has 3 lines, but {short} has 1, {long} has 6; a translation must have one line for each reference line"
+        f"{ref} has 3 lines, but {short} has 1, {long} has 6; translations, references and source "
+        "must have equally many lines"
     )
     with pytest.raises(DataError, match="2 translations but 3 reference lines"):
         score(HYP[:2], [REF])
@@ -115,6 +105,55 @@ def test_empty_input_is_rejected(tmp_path):
         score([], [[]])
     with pytest.raises(MissingInputError, match="nowhere"):
         score_files([tmp_path / "nowhere"], [empty])
+
+
+@pytest.mark.parametrize(
+    ("ref", "hyp", "tokenizer"),
+    [
+        ("今天天气很好，我们去公园散步。", "今天天气很好，我们去散步。", "zh"),
+        ("これは本です。", "これは 本です 。", "char"),
+        ("วันนี้อากาศดีมาก", "วันนี้อากาศดี", "char"),
+        ("오늘은 날씨가 아주 좋습니다 정말로", "오늘은 날씨가 아주 좋습니다", "13a"),
+    ],
+)
+def test_bleu_of_other_scripts_is_never_nearly_zero_without_a_word(ref, hyp, tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenizer_choice, "is_tokenizer_installed", lambda name: "mecab" not in name)
+    for lang in (None, "en"):
+        scores = score([hyp, ref], [[ref, ref]], ["bleu", "ter", "moses"], tgt_lang=lang)
+        assert scores.bleu is not None
+        assert scores.bleu.value > 40
+        assert f"tok:{tokenizer}|" in scores.bleu.signature
+        assert f"tokenizer {tokenizer}" in scores.notes[0]
+    explicit = score([hyp, ref], [[ref, ref]], ["bleu"], tokenize="13a")
+    assert explicit.bleu is not None
+    assert "tok:13a|" in explicit.bleu.signature
+    assert [note for note in explicit.notes if "13a counts words by spaces" in note] == (
+        [] if tokenizer == "13a" else list(explicit.notes)
+    )
+
+
+def test_metrics_that_need_words_are_left_out_of_scripts_without_spaces():
+    thai = score(["วันนี้อากาศดี"], [["วันนี้อากาศดีมาก"]], ["bleu", "chrf", "ter", "moses"])
+    assert list(thai.by_name()) == ["bleu", "chrf"]
+    assert [note.partition(" is left out")[0] for note in thai.notes[1:]] == ["TER", "BLEU on Moses tokens"]
+    chinese = score(["今天天气很好"], [["今天天气不好"]], ["ter", "moses"])
+    assert list(chinese.by_name()) == ["ter"]
+    assert chinese.ter is not None
+    assert chinese.ter.value == pytest.approx(100 / 6)  # one character of six, not one sentence of one
+    assert "asian:yes" in chinese.ter.signature
+    assert evaluate(["今天"], ["今天"], EvaluationConfig(), tgt_lang="zh").bleu_moses_lc is None
+
+
+def test_implausible_files_are_reported(tmp_path):
+    ref, src, hyp = write(tmp_path, "ref", REF), write(tmp_path, "src", WORSE), write(tmp_path, "hyp", HYP)
+    blank = write(tmp_path, "blank", [HYP[0], "", " "])
+    scores = score_files([hyp, ref, src, blank], [ref], ["bleu"], src=src)
+    assert scores[str(hyp)].notes == ()
+    assert "equal to a reference" in scores[str(ref)].notes[0]
+    assert "equal to the source" in scores[str(src)].notes[0]
+    assert scores[str(blank)].notes == ("2 of 3 translations are blank where the reference is not",)
+    with pytest.raises(DataError, match="src has 2"):
+        score_files([hyp], [ref], src=write(tmp_path, "src", WORSE[:2]))
 
 
 def test_table_shows_every_system_and_signature(tmp_path):

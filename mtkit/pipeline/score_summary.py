@@ -1,0 +1,53 @@
+"""Summary of the scores of given translations: perplexity, token accuracy and calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mtkit.evaluation.calibration import NUM_BINS, Calibration
+from mtkit.translate.score import MAX_NATS, ForcedScore
+
+
+class ScoreSummary:
+    """Adds up scores while they pass through `of`."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.log_prob = 0.0
+        self.calibration = Calibration()
+
+    def of(self, scores: Iterable[ForcedScore]) -> Iterator[ForcedScore]:
+        """The same scores, added to the summary."""
+        for score in scores:
+            self.lines += 1
+            self.log_prob += score.log_prob
+            if score.confidences:
+                new = Calibration.of(score.confidences, score.is_correct)
+                self.calibration = Calibration.sum([self.calibration.counts(), new.counts()])
+            yield score
+
+    @property
+    def nll(self) -> float:
+        """Nats per token, the end of sentence included."""
+        return -self.log_prob / max(1, self.calibration.num_tokens)
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the nats per token, finite for JSON."""
+        return math.exp(min(self.nll, MAX_NATS))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the JSON file."""
+        counts = {"lines": self.lines, "tokens": self.calibration.num_tokens}
+        return {**counts, "nll": self.nll, "perplexity": self.perplexity, **self.calibration.as_dict()}
+
+    def line(self) -> str:
+        """One line for the user."""
+        calibration = self.calibration
+        return (
+            f"{self.lines:,} lines, {calibration.num_tokens:,} tokens: perplexity {self.perplexity:,.2f}, "
+            f"token accuracy {100 * calibration.accuracy:.1f} %, expected calibration error "
+            f"{100 * calibration.expected_calibration_error:.1f} % ({NUM_BINS} bins)"
+        )
