@@ -18,6 +18,8 @@ from mtkit import __version__
 from mtkit.errors import DataError, ReadWriteError, UsageError
 from mtkit.io.files import flush_to_disk, hash_file, translate_write_errors
 from mtkit.io.known_corpora import KNOWN
+from mtkit.io.lock import OutputLock
+from mtkit.io.part_file import refuse_special_file
 
 _CHUNK = 1 << 16  # bytes
 
@@ -81,14 +83,29 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
     once more from the beginning.
 
     Raises:
+        BusyError: another process is downloading the same file.
+        UsageError: FILE.part is a link, a folder, a device or a pipe.
         DataError: the checksum differs from `sha256`, or an existing file has another checksum.
         ReadWriteError: the server or the network failed (the part received so far is kept and resumed), or the disk.
     """
-    if path.exists():
-        if hash_file(path) == sha256:
-            return
+    if _exists(path, sha256):  # also in a folder that cannot be written
+        return
+    with OutputLock(path):
+        if not _exists(path, sha256):  # nor has another process downloaded it meanwhile
+            _download_and_verify(url, path, sha256, progress)
+
+
+def _exists(path: Path, sha256: str) -> bool:
+    if not path.exists():
+        return False
+    if hash_file(path) != sha256:
         raise DataError(f"{path}: exists with a checksum other than expected; move it away to download it again")
+    return True
+
+
+def _download_and_verify(url: str, path: Path, sha256: str, progress: Progress) -> None:
     part = path.with_name(path.name + ".part")
+    refuse_special_file(part)
     was_resumed = _download(url, part, progress)
     checksum = hash_file(part)
     if checksum != sha256 and was_resumed:

@@ -16,22 +16,29 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
-from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
+from mtkit.errors import MissingInputError, ReadWriteError
+from mtkit.io.temporary import remove_abandoned, temporary_beside
 
 _CHUNK = 1 << 20  # bytes read at a time
 
 
 @contextlib.contextmanager
-def translate_read_errors(path: Path) -> Iterator[None]:
-    """Translate an `OSError` raised while `path` is read.
+def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator[None]:
+    """Translate an `OSError` raised while `path` is read; a stream is refused before it can block or never end.
+
+    Args:
+        path: a file or folder.
+        allow_stream: whether it may be a pipe or device.
 
     Raises:
-        MissingInputError: the file does not exist, or it is a folder.
+        MissingInputError: the file does not exist, is a pipe or device, or a folder where a file is expected.
         ReadWriteError: the file exists but cannot be read.
     """
     try:
+        if not allow_stream and path.exists() and stat.S_IFMT(path.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            raise MissingInputError(f"{path}: a pipe or device, where a file is expected; write it to a file first")
         yield
     except BrokenPipeError:
         raise
@@ -44,17 +51,10 @@ def translate_read_errors(path: Path) -> Iterator[None]:
 
 
 def require_regular_file(path: Path) -> None:
-    """Reject a path that cannot be read twice, such as a pipe.
-
-    Raises:
-        MissingInputError: the path does not exist or is not a regular file.
-    """
+    """Raise the errors of `translate_read_errors` before a path is read."""
     with translate_read_errors(path):
-        mode = path.stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise MissingInputError(f"{path}: a folder, where a file is expected")
-    if not stat.S_ISREG(mode):
-        raise MissingInputError(f"{path}: a pipe or device, and this is read more than once; write it to a file first")
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise IsADirectoryError
 
 
 @contextlib.contextmanager
@@ -82,11 +82,6 @@ def _reason(error: OSError) -> str:
     return reason
 
 
-def temporary_beside(path: Path) -> Path:
-    """Return a path in the same folder, thus on the same file system, that no other process uses."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
 @contextlib.contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; at the end of the block it is renamed to `path`, or removed after an error.
@@ -105,6 +100,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
     temporary = temporary_beside(path)
     try:
         with translate_write_errors(path):
+            remove_abandoned(path)
             create_temp_file(temporary, path)
             yield temporary
             replace_file(temporary, path)
@@ -150,35 +146,6 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def load_json(path: Path, *, remedy: str) -> dict[str, Any]:
-    """Read a JSON object written by mtkit; an optional key `sha256` maps names of other files to their hashes.
-
-    Args:
-        path: the file.
-        remedy: end of the error message if the file is damaged.
-
-    Raises:
-        MissingInputError, ReadWriteError: as `translate_read_errors`.
-        DamagedError: the file holds anything else.
-    """
-    with translate_read_errors(path):
-        content = path.read_bytes()
-    try:
-        value = json.loads(content, parse_constant=_reject_constant)
-    except json.JSONDecodeError as error:
-        what = f"{path}: damaged: invalid JSON at line {error.lineno}, column {error.colno}"
-        raise DamagedError(what, remedy) from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, NaN, a number of thousands of digits
-        raise DamagedError(f"{path}: damaged: invalid JSON", remedy) from error
-    if not isinstance(value, dict) or not isinstance(value.get("sha256", {}), dict):
-        raise DamagedError(f"{path}: damaged: not a JSON object", remedy)
-    return value
-
-
-def _reject_constant(constant: str) -> Never:
-    raise ValueError(f"{constant} is not JSON")
-
-
 @contextlib.contextmanager
 def atomic_folder(final: Path) -> Iterator[Path]:
     """Yield an empty temporary folder; at the end of the block it replaces `final`, or is removed after an error.
@@ -191,6 +158,7 @@ def atomic_folder(final: Path) -> Iterator[Path]:
     try:
         with translate_write_errors(final):
             final.parent.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(final)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             yield temporary

@@ -1,4 +1,4 @@
-"""Exclusive lock of a run folder, so that only one process at a time works in it."""
+"""Exclusive locks, so that only one process at a time works in a run folder or writes an output."""
 
 from __future__ import annotations
 
@@ -12,55 +12,65 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from mtkit.errors import BusyError
-from mtkit.io.files import translate_read_errors, translate_write_errors
+from mtkit.io.files import recover_interrupted_replace, translate_read_errors, translate_write_errors
+from mtkit.io.temporary import remove_all_abandoned
 
 
-class RunLock:
-    """Exclusive lock of a folder: `with RunLock(folder): ...`.
+class FileLock:
+    """Exclusive lock: `with FileLock(path, subject): ...`.
 
     The operating system releases the lock (flock) when the process ends, even if it is killed, so there are no stale
-    locks. Forked processes do not keep it alive. The file `.lock` remains and has no meaning by itself.
+    locks. Forked processes do not keep it alive. The lock file has no meaning by itself.
 
     Raises:
-        BusyError: on entering, if another process (or another RunLock of this process) has the lock; names host and
-            pid.
-        ReadWriteError: the folder cannot be written, or its file system does not support locks.
+        BusyError: on entering, if another process (or another lock of this process) has the lock; names host and pid.
+        ReadWriteError: the lock file cannot be written, or its file system does not support locks.
     """
 
-    _held: ClassVar[weakref.WeakSet[RunLock]] = weakref.WeakSet()
+    _held: ClassVar[weakref.WeakSet[FileLock]] = weakref.WeakSet()
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, path: Path, subject: Path, *, remove: bool) -> None:
+        """Take the lock file, the path that messages name, and whether the lock file is removed in the end."""
+        self.path = path
+        self.subject = subject
+        self.remove = remove
         self._handle: int | None = None
 
     def __enter__(self) -> Self:
-        path = self.folder / ".lock"
-        with translate_write_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        with translate_write_errors(path):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        while self._handle is None:
+            self._handle = self._try()
+        FileLock._held.add(self)
+        return self
+
+    def _try(self) -> int | None:
+        """Lock the file and return its handle; None if its last holder removed it meanwhile."""
+        with translate_write_errors(self.path if os.path.lexists(self.path) else self.subject):
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not _is_open_file(self.path, handle):
+                    os.close(handle)
+                    return None
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
             except BlockingIOError as error:
                 holder = _holder(handle)
                 os.close(handle)
-                raise BusyError(f"{self.folder}: locked by {holder}; wait for that process or end it") from error
+                raise BusyError(f"{self.subject}: locked by {holder}; wait for that process or end it") from error
             except OSError:
                 os.close(handle)
                 raise
-        self._handle = handle
-        RunLock._held.add(self)
-        return self
+        return handle
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.remove:
+            self.path.unlink(missing_ok=True)  # before the lock is released: who opened the file meanwhile tries again
         self._close()
 
     def _close(self) -> None:
-        RunLock._held.discard(self)
+        FileLock._held.discard(self)
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -70,6 +80,38 @@ class RunLock:
         # flock is released when the last copy of the handle is closed, so a forked worker must not keep one
         for lock in list(cls._held):
             lock._close()
+
+
+class RunLock(FileLock):
+    """Lock of a run folder, which is created; its file `.lock` remains."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / ".lock", folder, remove=False)
+
+    def __enter__(self) -> Self:
+        with translate_write_errors(self.subject):
+            self.subject.mkdir(parents=True, exist_ok=True)
+        return super().__enter__()
+
+
+class OutputLock(FileLock):
+    """Lock of a file or folder that is written outside a run folder; `.NAME.lock` beside it, while it is held.
+
+    Args:
+        path: the file or folder; a symbolic link is followed.
+        make_parents: create the folder that it will be in.
+    """
+
+    def __init__(self, path: Path, *, make_parents: bool = False) -> None:
+        path = Path(os.path.realpath(path))
+        super().__init__(path.with_name(f".{path.name}.lock"), path, remove=True)
+        self._make_parents = make_parents
+
+    def __enter__(self) -> Self:
+        with translate_write_errors(self.subject):
+            if self._make_parents:
+                self.subject.parent.mkdir(parents=True, exist_ok=True)
+        return super().__enter__()
 
 
 def is_locked(folder: Path) -> bool:
@@ -88,7 +130,27 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-os.register_at_fork(after_in_child=RunLock._close_in_child)
+def clean_up_folder(folder: Path) -> None:
+    """Undo or complete what killed processes were writing in a folder; requires the lock of its run folder.
+
+    Raises:
+        ReadWriteError: the folder cannot be changed.
+    """
+    for backup in list(folder.glob(".*.old")):
+        recover_interrupted_replace(backup.with_name(backup.name[1:].removesuffix(".old")))
+    with translate_write_errors(folder):
+        remove_all_abandoned(folder)
+
+
+os.register_at_fork(after_in_child=FileLock._close_in_child)
+
+
+def _is_open_file(path: Path, handle: int) -> bool:
+    """Return whether the path still names the open file."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(handle: int) -> str:

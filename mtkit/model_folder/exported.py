@@ -12,14 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.model_folder.folder import (
-    EXPORTED,
-    ModelMetadata,
-    read_metadata,
-    read_tokenizers,
-    verify_model,
-    write_metadata,
-)
+from mtkit.model_folder.config_file import EXPORTED
+from mtkit.model_folder.folder import ModelMetadata, read_metadata, read_tokenizers, write_metadata
 from mtkit.text.tokenizer import TokenizerPair
 
 
@@ -38,7 +32,7 @@ def is_exported(folder: Path) -> bool:
 
 
 def write_exported_metadata(folder: Path, metadata: ModelMetadata, tokenizers: TokenizerPair) -> None:
-    """Write metadata and tokenizers into the folder of an exported model.
+    """Write tokenizers and metadata into a folder that has the files of the other engine.
 
     Raises:
         ReadWriteError: a file cannot be written.
@@ -47,11 +41,10 @@ def write_exported_metadata(folder: Path, metadata: ModelMetadata, tokenizers: T
 
 
 def read_exported_model(folder: Path) -> ExportedModel:
-    """Read metadata and tokenizers of an exported model.
+    """Read metadata and tokenizers of an exported model, inside a block of `verified`.
 
     Raises:
         MissingInputError, DataError: as `read_metadata` and `read_tokenizers`.
     """
-    verify_model(folder, EXPORTED)
     metadata = read_metadata(folder, EXPORTED)
     return ExportedModel(folder, metadata, read_tokenizers(folder, metadata.tokenizer))

@@ -2,8 +2,8 @@
 
 ```
 model.safetensors    weights; tied weights are stored once, and equal weights give equal bytes
-config.json          format, version, hashes of the files, languages, tokenizer, model, default search, and the length
-                     of the longest training source
+config.json          format, version, hashes of the other files (see config_file.py), languages, tokenizer, model,
+                     default search, and the length of the longest training source
 spm.model            or src.model and tgt.model
 lexicon.safetensors  likely target tokens of each source token, for the shortlist; optional
 README.md            the model card
@@ -14,49 +14,49 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, RecipeError, UsageError
-from mtkit.io.files import (
-    atomic_folder,
-    changed_files,
-    hash_file,
-    load_json,
-    translate_read_errors,
-    write_bytes,
-    write_json,
-    write_text,
+from mtkit.hardware import require_thread_memory
+from mtkit.io.files import atomic_folder, translate_read_errors, write_bytes, write_text
+from mtkit.model_folder.config_file import (
+    CONFIG,
+    EXPORT_AGAIN,
+    EXPORTED,
+    LEXICON,
+    MODEL_CARD,
+    REMEDY,
+    TRAIN_AGAIN,
+    WEIGHTS,
+    read_config,
+    update_fields,
+    verified,
+    write_config,
 )
+from mtkit.model_folder.weights_file import build_with_weights
 from mtkit.models import AnyModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import to_plain, with_location
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, model_names
-from mtkit.training.checkpoints.tensor_file import write_tensors
-from mtkit.training.weights import mismatches
+from mtkit.training.checkpoints.tensor_file import check_finite, write_tensors
+from mtkit.training.weights import weights
 
-FORMAT = 2  # raised when models of older versions can no longer be read, or new ones not by older versions
-WEIGHTS, CONFIG, MODEL_CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
-EXPORTED = "mtkit.json"  # replaces CONFIG in the folder of an exported model, see exported.py
-
-_REMEDY = "mtkit train makes the model of a run again; copy or download any other model again"
-_TRAIN_AGAIN = "train it again"
+EXPORTED_WEIGHTS = ("model.bin", "encoder.onnx")  # of CTranslate2 and ONNX
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMetadata:
-    """Content of config.json, except format, version and hashes.
+    """Content of config.json, except format, version, hashes and `training`.
 
     Attributes:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
@@ -89,6 +89,7 @@ def write_model(
     *,
     card: str,
     lexicon: Path | None = None,
+    training: str | None = None,
 ) -> None:
     """Write a model folder; an existing one is replaced when the new one is complete.
 
@@ -99,6 +100,7 @@ def write_model(
         tokenizers: of both sides.
         card: content of README.md.
         lexicon: file of the lexicon, which is copied; None: the model has no shortlist.
+        training: hash of the keys of the recipe that determine the weights.
 
     Raises:
         ReadWriteError: the folder cannot be written.
@@ -108,42 +110,42 @@ def write_model(
         if lexicon is not None:
             with translate_read_errors(lexicon):
                 write_bytes(temporary / LEXICON, lexicon.read_bytes())
-            hashes[LEXICON] = hash_file(temporary / LEXICON)
-        write_metadata(temporary / CONFIG, metadata, tokenizers, hashes)
         write_text(temporary / MODEL_CARD, card)
+        write_metadata(temporary / CONFIG, metadata, tokenizers, hashes, training=training)
 
 
 def write_metadata(
-    path: Path, metadata: ModelMetadata, tokenizers: TokenizerPair, hashes: Mapping[str, str] = MappingProxyType({})
+    path: Path,
+    metadata: ModelMetadata,
+    tokenizers: TokenizerPair,
+    hashes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    training: str | None = None,
 ) -> None:
-    """Write a metadata file, and the sentencepiece models into the same folder.
+    """Write the sentencepiece models into a folder that has all other files of a model, and then the metadata file.
 
     Args:
         path: the metadata file.
         metadata: its content.
         tokenizers: of both sides.
-        hashes: SHA-256 of other files in the folder, by name; see `verify_model`.
+        hashes: as for `write_config`.
+        training: as for `write_model`.
 
     Raises:
         ReadWriteError: a file cannot be written.
     """
-    models = dict(zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False))
-    for name, tokenizer in models.items():
+    for name, tokenizer in zip(model_names(tokenizers.shared), (tokenizers.src, tokenizers.tgt), strict=False):
         tokenizer.save(path.parent / name)
-    hashes = {**hashes, **{name: tokenizer.hash() for name, tokenizer in models.items()}}
-    write_json(path, {"format": FORMAT, "mtkit": __version__, "sha256": hashes, **to_plain(metadata)})
+    write_config(path, {"training": training, **to_plain(metadata)}, hashes)
 
 
 def update_search_config(folder: Path, search: SearchConfig) -> None:
     """Change the default search configuration of a model.
 
     Raises:
-        MissingInputError, DataError, ReadWriteError: as `files.load_json` and `files.write_json`.
+        MissingInputError, DataError, ReadWriteError: as `update_fields`.
     """
-    path = folder / CONFIG
-    content = load_json(path, remedy=_REMEDY)
-    if content["search"] != to_plain(search):
-        write_json(path, {**content, "search": to_plain(search)})
+    update_fields(folder, search=to_plain(search))
 
 
 def find_model(path: Path) -> Path:
@@ -151,13 +153,18 @@ def find_model(path: Path) -> Path:
 
     Raises:
         MissingInputError: there is none; the message says what is missing.
+        DamagedError: there are weights, but no metadata.
         UsageError: the path is the folder of an exported model.
     """
     if (path / EXPORTED).is_file():
         raise UsageError(f"{path}: an exported model, which only mtkit translate and mtkit bench can use")
+    if any((path / name).is_file() for name in EXPORTED_WEIGHTS):
+        raise DamagedError(f"{path / EXPORTED}: no such file, but an exported model has one", EXPORT_AGAIN)
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file():
             return folder
+    if (path / "model" / WEIGHTS).is_file():
+        raise DamagedError(f"{path / 'model' / CONFIG}: no such file, but a model has one", REMEDY)
     if path.is_file():
         raise MissingInputError(f"{path}: a file; MODEL must be a model folder or the folder of a finished run")
     if not path.exists():
@@ -179,37 +186,18 @@ def read_metadata(folder: Path, name: str = CONFIG) -> ModelMetadata:
         DataError: it is damaged.
     """
     path = folder / name
-    fields: dict[str, Any] = {"format": None, "mtkit": None, **load_json(path, remedy=_REMEDY)}
-    version, writer, _ = fields.pop("format"), str(fields.pop("mtkit")), fields.pop("sha256", None)
-    if type(version) is not int or version < 1:
-        raise DamagedError(f"{path}: damaged: format is not a number", _REMEDY)
-    if version != FORMAT:
-        reason = f"in model format {version}, but mtkit {__version__} reads format {FORMAT}"
-        raise FormatError(path, writer, reason, _TRAIN_AGAIN)
+    fields = read_config(path)
+    writer = str(fields["mtkit"])
+    for key in ("format", "mtkit", "files", "training"):
+        del fields[key]
     try:
         metadata: ModelMetadata = schema.build(ModelMetadata, with_location(fields, str(path), folder))
     except RecipeError as error:
         if writer == __version__:
-            raise DataError(f"{error}; the file was edited, undo the change to it") from error
+            raise DataError(str(error)) from error
         reason = f"with keys that mtkit {__version__} does not read ({str(error).partition(chr(10))[0]})"
-        raise FormatError(path, writer, reason, _TRAIN_AGAIN) from error
+        raise FormatError(path, writer, reason, TRAIN_AGAIN) from error
     return metadata
-
-
-def verify_model(folder: Path, name: str = CONFIG) -> None:
-    """Compare the files of a model folder with the hashes in its metadata, if it has any.
-
-    The lexicon may be missing, since a model translates without it.
-
-    Raises:
-        MissingInputError: there is no metadata file.
-        DamagedError: files are missing or changed; all are listed.
-    """
-    hashes = load_json(folder / name, remedy=_REMEDY).get("sha256", {})
-    if damaged := changed_files(
-        folder, {file: hashes[file] for file in hashes if file != LEXICON or (folder / file).is_file()}
-    ):
-        raise DamagedError(f"{folder}: damaged: {', '.join(damaged)} not as written", _REMEDY)
 
 
 def read_tokenizers(folder: Path, config: TokenizerConfig) -> TokenizerPair:
@@ -227,38 +215,15 @@ def read_model(path: Path) -> LoadedModel:
 
     Raises:
         MissingInputError: there is no model, or one of its files is missing.
-        DataError: a file is damaged or does not match the others, or another version of mtkit wrote it (FormatError).
+        DataError: a file is damaged or does not match the others, a weight is NaN or infinite, or another version of
+            mtkit wrote it (FormatError).
     """
     folder = find_model(path)
-    with ThreadPoolExecutor(1) as executor:  # hashing the files takes as long as building the model
-        verification = executor.submit(verify_model, folder)
+    require_thread_memory()
+    with verified(folder):
         metadata = read_metadata(folder)
         tokenizers = read_tokenizers(folder, metadata.tokenizer)
-        try:
-            model = metadata.model.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-            mmap_weights(model, folder / WEIGHTS)
-        except ValueError as error:
-            raise DataError(f"{folder / WEIGHTS}: {error}") from error
-        verification.result()
+        build = partial(metadata.model.build, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+        model = build_with_weights(build, folder / WEIGHTS, remedy=REMEDY)
+    check_finite(weights(model), folder / WEIGHTS)  # 13 ms for 63 M parameters
     return LoadedModel(folder, metadata, tokenizers, model.eval())
-
-
-def mmap_weights(model: TranslationModel, path: Path) -> None:
-    """Replace the weights of a model by those of a file, memory-mapped instead of copied.
-
-    Raises:
-        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-        DataError: not a safetensors file.
-        ValueError: weights are missing, unknown or of another shape; the first three are listed.
-    """
-    with translate_read_errors(path):
-        try:
-            tensors = load_file(path)
-        except SafetensorError as error:
-            raise DamagedError(f"{path}: damaged, or not in the safetensors format", _REMEDY) from error
-    if errors := mismatches(model, tensors):
-        listed = "; ".join(errors[:3]) + (f"; and {len(errors) - 3} more" if len(errors) > 3 else "")
-        raise ValueError(f"the weights do not match the model: {listed}")
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    for name, tensor in tensors.items():
-        own[name].data = tensor  # tied weights are one Parameter, so all uses change

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mtkit import __version__
-from mtkit.model_folder.folder import ModelMetadata
+from mtkit.model_folder.config_file import WEIGHTS, update_model_card
+from mtkit.model_folder.folder import ModelMetadata, read_metadata
+from mtkit.training.checkpoints.tensor_file import read_tensors
 
 
 def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parameters: int) -> str:
@@ -42,6 +45,17 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         "of any kind, also in names and numbers; have it checked before relying on it.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
+    """Write the model card of an existing model folder, with the scores of a report.
+
+    Raises:
+        MissingInputError, DataError: a file of the model is missing or damaged.
+        ReadWriteError: a file cannot be written.
+    """
+    num_parameters = sum(tensor.numel() for tensor in read_tensors(folder / WEIGHTS).values())
+    update_model_card(folder, model_card(read_metadata(folder), report, num_parameters=num_parameters))
 
 
 def _training(report: Mapping[str, Any]) -> list[str]:

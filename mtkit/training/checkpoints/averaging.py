@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
-from mtkit.training.checkpoints.tensor_file import read_tensors
+from mtkit.training.checkpoints.tensor_file import check_finite, read_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +33,22 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
 
     Raises:
         MissingInputError: `path` is none of these.
-        DataError: the checkpoint is damaged.
+        DataError: the checkpoint is damaged, or a weight is NaN or infinite.
     """
     if path.is_file():
-        return read_tensors(path)
+        return _finite_tensors(path)
     if (path / "manifest.json").is_file():
         verify_checkpoint(path)
     files = [path / name for name in ("model.safetensors", "ema.safetensors") if (path / name).is_file()]
     if not files:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
-    return {name: weight for file in files for name, weight in read_tensors(file).items()}
+    return {name: weight for file in files for name, weight in _finite_tensors(file).items()}
+
+
+def _finite_tensors(path: Path) -> dict[str, Tensor]:
+    tensors = read_tensors(path)
+    check_finite(tensors, path)
+    return tensors
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:

@@ -20,10 +20,10 @@ from mtkit.errors import DamagedError, FormatError
 from mtkit.io.files import (
     atomic_folder,
     hash_file,
-    recover_interrupted_replace,
     translate_read_errors,
     translate_write_errors,
 )
+from mtkit.io.lock import clean_up_folder
 from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
 
 FORMAT = 2  # raised when older versions cannot read what this version writes
@@ -170,7 +170,7 @@ def latest_valid(folder: Path) -> tuple[Checkpoint | None, list[CorruptCheckpoin
         return checkpoint, [_quarantine(each) for each in damaged]
     if damaged:
         reasons = "\n".join(each.reason for each in damaged[:8])
-        raise DamagedError(f"{reasons}\nthere is no intact checkpoint to resume from; start over with --fresh")
+        raise DamagedError(f"{reasons}\nthere is no intact checkpoint to resume from; restore one from a copy")
     return None, []
 
 
@@ -188,10 +188,9 @@ def clean_up(folder: Path) -> None:
     Raises:
         ReadWriteError: the folder cannot be changed.
     """
+    clean_up_folder(folder)
     with translate_write_errors(folder):
-        for path in list(folder.glob(f".{PREFIX}*.old")):
-            recover_interrupted_replace(path.with_name(path.name[1:].removesuffix(".old")))
-        for path in [*folder.glob(f".{PREFIX}*.tmp"), *folder.glob(f".{PREFIX}*.gone")]:
+        for path in folder.glob(f".{PREFIX}*.gone"):
             shutil.rmtree(path)
 
 

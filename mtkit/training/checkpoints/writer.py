@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from mtkit.hardware import require_thread_memory
 from mtkit.training.checkpoints.checkpoint import (
     Checkpoint,
     checkpoint_path,
@@ -42,6 +43,7 @@ class CheckpointWriter:
     def __init__(self, folder: Path, *, should_keep: Callable[[int, list[int]], bool]) -> None:
         self.folder = folder
         self._should_keep = should_keep
+        require_thread_memory()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._running: Future[None] | None = None
 

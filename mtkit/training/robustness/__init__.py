@@ -5,7 +5,6 @@ batch_size_search   `training.batch_tokens: auto`
 nonfinite           losses and gradients that are not finite
 divergence          detection of a diverging training
 rollback            return to the best checkpoint
-signals             SIGINT, SIGTERM and SIGUSR1
+signals             SIGINT, SIGTERM, SIGHUP and SIGUSR1
 deterministic       `training.deterministic`
-onednn_cache        limit of oneDNN's kernel cache
 """

@@ -1,8 +1,7 @@
-"""SIGINT, SIGTERM and SIGUSR1 during training: finish the update, save, and exit; a second Ctrl-C exits at once."""
+"""Signals during training: finish the update, save, and exit; a second Ctrl-C exits at once."""
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,8 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from mtkit.errors import Interrupted
-
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # clusters announce the end of a job by SIGUSR1
+from mtkit.signals import HANDLED, exit_at_once, install
 
 
 class Signals:
@@ -20,8 +18,8 @@ class Signals:
 
     The current update is not interrupted: the training loop checks `received` between two updates. Within
     `interruptible()` a signal raises `Interrupted` at once. A second SIGINT ends the process with exit code 130 and
-    without clean-up, which is safe because files are written atomically. Outside the main thread no handler is
-    installed.
+    without clean-up, which is safe because files are written atomically. A signal that the block did not answer by an
+    exception is passed to the previous handler at the end. Outside the main thread no handler is installed.
 
     Attributes:
         received: number of the signal, or None.
@@ -34,7 +32,8 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in HANDLED}
+            self._previous = {number: signal.getsignal(number) for number in HANDLED}
+            install(self._handle)
         return self
 
     def __exit__(
@@ -42,10 +41,12 @@ class Signals:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        if self.received is not None and kind is None:
+            signal.raise_signal(self.received)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None and number == signal.SIGINT:
-            os._exit(128 + number)
+            exit_at_once(number)
         self.received = number if self.received is None else self.received
         if self._may_raise:
             self._may_raise = False

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import DataError, ReadWriteError, UsageError
+from mtkit.errors import BusyError, DataError, ReadWriteError, UsageError
 from mtkit.io import fetch as fetch_module
 from mtkit.io.fetch import fetch, fetch_file
 from mtkit.io.files import hash_file
 from mtkit.io.known_corpora import KNOWN
+from mtkit.io.lock import OutputLock
 
 CONTENT = bytes(i * i % 251 for i in range(200_000))
 CHECKSUM = hashlib.sha256(CONTENT).hexdigest()
@@ -151,7 +152,8 @@ def test_a_timeout_is_reported_as_an_interrupted_download(tmp_path, url, monkeyp
         fetch_file(url + "file", tmp_path / "file", CHECKSUM)
 
 
-def test_a_full_disk_is_reported_as_a_write_error(tmp_path, url):
+def test_a_full_disk_is_reported_as_a_write_error(tmp_path, url, monkeypatch):
+    monkeypatch.setattr(fetch_module, "refuse_special_file", lambda path: None)
     (tmp_path / "file.part").symlink_to("/dev/full")
     with pytest.raises(ReadWriteError, match=r"file\.part: cannot be written: no space left"):
         fetch_file(url + "file", tmp_path / "file", CHECKSUM)
@@ -180,3 +182,20 @@ def test_multi30k_is_pinned_to_a_commit_and_checksums():
         checksums
     )
     assert all(len(checksum) == 64 for checksum in checksums.values())
+
+
+def test_two_downloads_of_one_file_are_not_mixed(tmp_path, server, url):
+    with OutputLock(tmp_path / "file"), pytest.raises(BusyError, match="locked by process"):
+        fetch_file(url + "file", tmp_path / "file", CHECKSUM)
+    assert server.ranges == []
+    (tmp_path / "file.part").symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match=r"file\.part: is a symbolic link"):
+        fetch_file(url + "file", tmp_path / "file", CHECKSUM)
+
+
+def test_an_existing_file_needs_no_lock(tmp_path, server, url):
+    (tmp_path / "file").write_bytes(CONTENT)
+    with OutputLock(tmp_path / "file"):
+        fetch_file(url + "file", tmp_path / "file", CHECKSUM)
+    assert server.ranges == []
+    assert (tmp_path / "file").read_bytes() == CONTENT

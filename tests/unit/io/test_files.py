@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import DamagedError, MissingInputError, ReadWriteError
+from mtkit.errors import MissingInputError, ReadWriteError
 from mtkit.io import files
 from mtkit.io.files import (
     atomic_folder,
     hash_file,
-    load_json,
     recover_interrupted_replace,
     replace_folder,
     translate_read_errors,
@@ -108,23 +107,6 @@ def test_permissions_are_kept_and_never_widened(tmp_path):
     with atomic_folder(tmp_path / "folder") as temporary:
         write_text(temporary / "a", "a")
     assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"a": 1,\n "b": }', "x.json: damaged: invalid JSON at line 2, column 7; make it again"),
-        (b"", "x.json: damaged: invalid JSON at line 1, column 1; make it again"),
-        (b'{"a": "\xff"}', "x.json: damaged: invalid JSON; make it again"),
-        (b"[" * 100_000, "x.json: damaged: invalid JSON; make it again"),
-        (b"[1]", "x.json: damaged: not a JSON object; make it again"),
-        (b'{"sha256": [1]}', "x.json: damaged: not a JSON object; make it again"),
-    ],
-)
-def test_damaged_json_is_reported_with_its_position_and_the_remedy(tmp_path, content, message):
-    (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(DamagedError, match=message):
-        load_json(tmp_path / "x.json", remedy="make it again")
 
 
 def test_json_is_readable_and_strict(tmp_path):

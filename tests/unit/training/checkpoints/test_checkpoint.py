@@ -97,7 +97,7 @@ def test_if_all_checkpoints_are_damaged_none_is_moved(tmp_path):
     folder_of(tmp_path, 1, 2)
     for number in (1, 2):
         (tmp_path / f"update-0000000{number}" / "state.json").unlink()
-    with pytest.raises(DamagedError, match=r"state\.json is missing.*\n.*\n.*--fresh"):
+    with pytest.raises(DamagedError, match=r"state\.json is missing.*\n.*\n.*no intact checkpoint .*; restore one"):
         latest_valid(tmp_path)
     assert list(checkpoints.list_checkpoints(tmp_path)) == [1, 2]
 

@@ -1,10 +1,10 @@
-import json
 import time
 
 import pytest
 
 from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock, is_locked
+from mtkit.io.records import record_line
 from mtkit.training.monitoring.follow import watch
 from mtkit.training.monitoring.log import Log, NullDisplay
 from tests.toy.training import toy_config, toy_train
@@ -35,7 +35,7 @@ def test_a_running_training_is_followed_through_incomplete_lines_and_rewinding(t
     log.event("begin", 0)
     log.event("train", 10, loss=1.0)
     log.event("train", 20, loss=1.0)
-    line = json.dumps({"time": 4e9, "event": "train", "update": 30}).encode()
+    line = record_line({"time": 4e9, "event": "train", "update": 30})
     lock = RunLock(tmp_path)
 
     def append(content):
@@ -51,7 +51,7 @@ def test_a_running_training_is_followed_through_incomplete_lines_and_rewinding(t
         append(line[:9])
 
     def complete_the_line():
-        append(line[9:] + b"\n")
+        append(line[9:])
         lock.__exit__(None, None, None)
 
     actions = iter([rewind, write_half_a_line, complete_the_line])

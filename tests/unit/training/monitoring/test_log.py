@@ -5,6 +5,7 @@ import math
 import pytest
 
 from mtkit.errors import ReadWriteError
+from mtkit.io.records import record_line
 from mtkit.training.monitoring.log import Log, NullDisplay, PlainDisplay, parse_line
 
 
@@ -61,10 +62,11 @@ def test_events_after_an_incomplete_line_are_readable(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["[]", "1", "", "\xff", '{"time": 1, "event": "train", "update": "x"}', '{"event": "x"}']
+    "line", ["[]", "1", "", "\xff", "[" * 100_000, '{"time": 1, "event": "train", "update": 1}', '{"event": "x"}']
 )
-def test_a_line_that_is_not_an_event_is_none(tmp_path, line):
+def test_a_line_that_is_not_an_event_is_none(line):
     assert parse_line(line.encode("latin-1")) is None
+    assert parse_line(record_line({"event": "x"}).strip()) is None
 
 
 def test_plain_display():

@@ -7,16 +7,44 @@ import threading
 import pytest
 
 from mtkit.errors import Interrupted
-from mtkit.training.robustness.signals import HANDLED, Signals
+from mtkit.signals import HANDLED, RaisedSignals, SignalReceived
+from mtkit.training.robustness.signals import Signals
 
 
 @pytest.mark.parametrize("number", HANDLED)
 def test_a_signal_is_remembered_and_handlers_come_back(number):
-    before = signal.getsignal(number)
-    with Signals() as signals:
-        os.kill(os.getpid(), number)
-        assert signals.received == number
-    assert signal.getsignal(number) == before
+    passed_on = []
+    before = signal.signal(number, lambda number, frame: passed_on.append(number))
+    try:
+        handler = signal.getsignal(number)
+        with Signals() as signals:
+            os.kill(os.getpid(), number)
+            assert signals.received == number
+            assert passed_on == []
+        assert signal.getsignal(number) == handler
+        assert passed_on == [number]  # the block ended without an answer to it
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_that_the_block_answers_is_not_passed_on():
+    def work():
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Interrupted(signals.received)
+
+    with pytest.raises(Interrupted):
+        work()
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.received is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_inside_an_interruptible_block_it_raises_at_once():
@@ -28,12 +56,16 @@ def test_inside_an_interruptible_block_it_raises_at_once():
             os.kill(os.getpid(), signal.SIGTERM)
             reached.append("ended")
 
-    with Signals() as signals:
-        with pytest.raises(Interrupted):
-            work(signals)
-        assert reached == ["begun"]
-        with pytest.raises(Interrupted):
-            work(signals)
+    def work_twice():
+        with RaisedSignals(), Signals() as signals:
+            with pytest.raises(Interrupted):
+                work(signals)
+            assert reached == ["begun"]
+            with pytest.raises(Interrupted):
+                work(signals)
+
+    with pytest.raises(SignalReceived):
+        work_twice()
     assert reached == ["begun"]
 
 

@@ -1,0 +1,178 @@
+"""config.json of a model folder: the root of its integrity, with the hash of every other file and its own checksum.
+
+```
+format, mtkit    format number and version of mtkit that wrote it
+files            SHA-256 of every other file, by name; a file that is not listed is not a part of the model
+training         hash of the keys of the recipe that determine the weights; null if several models were averaged
+...              fields of ModelMetadata
+sha256           of the lines above
+```
+
+The folder of an exported model has the same in mtkit.json. Since the checksum is in the file that it protects, changing
+a search setting is one atomic write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mtkit import __version__
+from mtkit.errors import DamagedError, FormatError, MtkitError
+from mtkit.io.files import changed_files, hash_file, translate_read_errors, write_bytes
+from mtkit.io.records import DAMAGED, older_format, read_record, write_record
+from mtkit.text.tokenizer import model_names
+
+FORMAT = 3  # raised when models of older versions can no longer be read, or new ones not by older versions
+WEIGHTS, CONFIG, MODEL_CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
+EXPORTED = "mtkit.json"  # replaces CONFIG in the folder of an exported model, see exported.py
+
+TRAIN_AGAIN = "train it again"
+REMEDY = "mtkit train makes the model of a run again; copy or download any other model again"
+EXPORT_AGAIN = "export the model again"
+_EDITED = "search settings are changed in the recipe or with --set, not in this file"
+
+
+def write_config(path: Path, fields: Mapping[str, Any], hashes: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Write config.json as the last file of a folder.
+
+    Args:
+        path: config.json, or a file of another name.
+        fields: all of its content except format, version, hashes and checksum.
+        hashes: SHA-256 of other files in the folder, by name; the hash of any other file is computed.
+
+    Raises:
+        ReadWriteError: the file cannot be written.
+    """
+    others = sorted(other.name for other in path.parent.iterdir() if other.is_file() and other != path)
+    files = {name: hashes[name] if name in hashes else hash_file(path.parent / name) for name in others}
+    write_record(path, {"format": FORMAT, "mtkit": __version__, "files": files, **fields})
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read config.json, or a file of another name that `write_config` wrote.
+
+    Raises:
+        MissingInputError: it does not exist.
+        FormatError: another version of mtkit wrote it in a format that this one does not read.
+        DamagedError: it does not match its checksum, or lists no hash of a file that every model has.
+    """
+    remedy = f"{_EDITED}; {_remedy(path.name)}"
+    try:
+        fields = read_record(path, remedy=remedy)
+        version, writer = fields["format"], fields["mtkit"]
+    except (DamagedError, KeyError) as error:
+        older = older_format(path)
+        if older is None or older[0] == FORMAT:
+            raise DamagedError(f"{path}: {DAMAGED}", remedy) from error
+        version, writer = older
+    if version != FORMAT:
+        reason = f"in model format {version}, but mtkit {__version__} reads format {FORMAT}"
+        raise FormatError(path, writer, reason, TRAIN_AGAIN)
+    files = fields.get("files")
+    if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
+        raise DamagedError(f"{path}: damaged: files is no table of names and hashes", remedy)
+    needed = _needed_files(fields.get("tokenizer")) if path.name == CONFIG else set()
+    if unlisted := sorted(needed - files.keys()):
+        raise DamagedError(f"{path}: damaged: no hash of {', '.join(unlisted)}", remedy)
+    return fields
+
+
+def _needed_files(tokenizer: Any) -> set[str]:
+    """Return the files of every model with this `tokenizer` in config.json, whose values are checked elsewhere."""
+    shared = tokenizer.get("shared") if isinstance(tokenizer, dict) else None
+    return {WEIGHTS, MODEL_CARD, *(model_names(shared) if isinstance(shared, bool) else ())}
+
+
+def damaged_files(folder: Path, name: str = CONFIG) -> list[str]:
+    """Return the names of files that are missing from a model folder, or differ from the hashes in its config.json.
+
+    Raises:
+        MissingInputError, FormatError, DamagedError: as `read_config`.
+    """
+    return changed_files(folder, read_config(folder / name)["files"])
+
+
+def restore_lexicon(folder: Path, source: Path) -> bool:
+    """Copy the lexicon of a model folder from `source` if that has the recorded hash; return whether it has.
+
+    Raises:
+        MissingInputError, FormatError, DamagedError: as `read_config`.
+        ReadWriteError: a file cannot be read or written.
+    """
+    recorded = read_config(folder / CONFIG)["files"].get(LEXICON)
+    with translate_read_errors(source, allow_stream=True):
+        if not source.is_file() or hash_file(source) != recorded:
+            return False
+        content = source.read_bytes()
+    write_bytes(folder / LEXICON, content)
+    return True
+
+
+def verify_model(folder: Path, name: str = CONFIG) -> None:
+    """Compare the files of a model folder with the hashes in its config.json, or in a file of another name.
+
+    The lexicon may be missing, since a model translates without it.
+
+    Raises:
+        MissingInputError, FormatError: as `read_config`.
+        DamagedError: files are missing or changed; all are listed.
+    """
+    damaged = [file for file in damaged_files(folder, name) if file != LEXICON or (folder / file).exists()]
+    if damaged:
+        listed = [f"{file} {'not as written' if (folder / file).is_file() else 'is missing'}" for file in damaged]
+        raise DamagedError(f"{folder}: damaged: {', '.join(listed)}", _remedy(name))
+
+
+def _remedy(name: str) -> str:
+    return EXPORT_AGAIN if name == EXPORTED else REMEDY
+
+
+@contextmanager
+def verified(folder: Path, name: str = CONFIG) -> Iterator[None]:
+    """Verify a model folder in a thread while the block reads it: hashing takes as long as building the model.
+
+    Raises:
+        MissingInputError, DataError: as `verify_model`, also instead of an error of the block, which damage may cause.
+    """
+    with ThreadPoolExecutor(1) as executor:
+        verification = executor.submit(verify_model, folder, name)
+        try:
+            yield
+        except (MtkitError, RuntimeError, ValueError, MemoryError):  # damage explains those of other libraries too
+            verification.result()
+            raise
+        verification.result()
+
+
+def update_fields(folder: Path, **changes: Any) -> None:
+    """Change fields of config.json in one atomic write; nothing is written if they have these values.
+
+    Raises:
+        MissingInputError, FormatError, DamagedError: as `read_config`.
+        ReadWriteError: the file cannot be written.
+    """
+    fields = read_config(folder / CONFIG)
+    if any(fields[key] != value for key, value in changes.items()):
+        write_record(folder / CONFIG, {**fields, **changes})
+
+
+def update_model_card(folder: Path, card: str) -> None:
+    """Change the model card. A process that is killed in between leaves a card that this function makes again.
+
+    Raises:
+        MissingInputError, FormatError, DamagedError: as `read_config`.
+        ReadWriteError: a file cannot be written.
+    """
+    path, content = folder / MODEL_CARD, card.encode()
+    files = read_config(folder / CONFIG)["files"]
+    with translate_read_errors(path):
+        is_current = path.is_file() and path.read_bytes() == content
+    if not is_current:
+        write_bytes(path, content)
+    update_fields(folder, files={**files, MODEL_CARD: hashlib.sha256(content).hexdigest()})

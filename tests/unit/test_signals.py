@@ -1,0 +1,121 @@
+"""Signals: raised while a command runs, also where Python or a library drops or converts the exception."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mtkit.signals import HANDLED, RaisedSignals, SignalReceived, call_interruptibly
+
+START = """
+import os, signal, sys, time
+from mtkit import signals
+kill = lambda number: os.kill(os.getpid(), number)
+"""
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", START + code], capture_output=True, text=True, check=False)
+
+
+def kill(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", HANDLED)
+def test_a_signal_is_raised_and_handlers_come_back(number: int) -> None:
+    before = [signal.getsignal(each) for each in (*HANDLED, signal.SIGALRM)]
+    with pytest.raises(SignalReceived, match=signal.Signals(number).name) as caught, RaisedSignals() as raised:
+        kill(number)
+    assert caught.value.number == raised.received == number
+    assert [signal.getsignal(each) for each in (*HANDLED, signal.SIGALRM)] == before
+    assert sys.unraisablehook is not raised._raise_again
+
+
+def test_later_signals_do_not_disturb_the_clean_up() -> None:
+    cleaned = []
+
+    def work() -> None:
+        try:
+            kill(signal.SIGINT)
+        finally:
+            kill(signal.SIGTERM)
+            cleaned.append(True)
+
+    with pytest.raises(SignalReceived, match="SIGINT"), RaisedSignals():
+        work()
+    assert cleaned == [True]
+
+
+def test_a_second_ctrl_c_ends_the_process_at_once() -> None:
+    done = python("""
+with signals.RaisedSignals():
+    try:
+        kill(signal.SIGTERM)
+    finally:
+        kill(signal.SIGINT)
+        print("not here")
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mtkit: error: interrupted by SIGINT\n")
+
+
+def test_before_a_command_a_signal_ends_the_process_at_once() -> None:
+    done = python("signals.install(signals.exit_at_once); kill(signal.SIGHUP); print('not here')")
+    assert (done.returncode, done.stdout, done.stderr) == (129, "", "mtkit: error: interrupted by SIGHUP\n")
+
+
+def test_after_a_command_a_signal_does_not_change_the_exit_code() -> None:
+    done = python("signals.finish_at_once(3); kill(signal.SIGTERM); print('not here')")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    code = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nwith signals.RaisedSignals(): kill(signal.SIGHUP)\nprint(1)"
+    assert python(code).stdout == "1\n"
+
+
+def test_a_signal_that_a_destructor_drops_is_raised_again() -> None:
+    class Loud:
+        def __del__(self) -> None:
+            kill(signal.SIGUSR1)
+
+    def work() -> None:
+        loud = Loud()
+        del loud
+        time.sleep(30)
+
+    with pytest.raises(SignalReceived, match="SIGUSR1"), RaisedSignals():
+        work()
+
+
+def test_a_signal_that_a_library_converts_to_its_own_error_prevails() -> None:
+    def work() -> None:
+        try:
+            kill(signal.SIGTERM)
+        except SignalReceived as error:
+            raise ImportError("a module could not be loaded") from error
+
+    with pytest.raises(SignalReceived, match="SIGTERM"), RaisedSignals() as raised, raised.prevail():
+        work()
+
+
+def test_a_long_call_is_abandoned() -> None:
+    done = python("""
+import threading
+threading.Timer(0.2, kill, [signal.SIGTERM]).start()
+with signals.RaisedSignals():
+    signals.call_interruptibly(lambda: time.sleep(1000))
+""")
+    assert done.returncode == 1
+    assert "SignalReceived: interrupted by SIGTERM" in done.stderr
+
+
+def test_a_long_call_returns_and_raises() -> None:
+    assert call_interruptibly(lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        call_interruptibly(lambda: 1 / 0)
