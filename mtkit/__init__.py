@@ -33,10 +33,10 @@ Recipes can also be built in Python from the configuration classes; see `train`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, whose import would take most of the time until signals are handled
 if TYPE_CHECKING:
+    from typing import Any
+
     from mtkit.build.translator import load_translator as load_model
     from mtkit.errors import MtkitError
     from mtkit.evaluation.score import Scores
@@ -81,6 +81,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first access (PEP 562)."""
+    import importlib
+
     if name not in _LOCATIONS:
         raise AttributeError(f"module mtkit has no attribute {name!r}")
     module, _, attribute = _LOCATIONS[name].partition(":")

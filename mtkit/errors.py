@@ -58,6 +58,21 @@ class DamagedError(DataError):
         self.what = what
 
 
+class NonFiniteError(DataError):
+    """A model that computes NaN or infinity for a line.
+
+    Args:
+        model: the model or models.
+        line: number of the line, from 1.
+    """
+
+    def __init__(self, model: str, line: int) -> None:
+        super().__init__(
+            f"{model}: computes NaN or infinity for line {line}; its weights are unusable, train the model again or "
+            "choose another one"
+        )
+
+
 class MissingInputError(MtkitError):
     """An input file or folder that does not exist."""
 
@@ -86,7 +101,7 @@ class ReadWriteError(MtkitError):
 
 
 class BusyError(MtkitError):
-    """A run folder that is locked by another process."""
+    """A run folder or an output that is locked by another process."""
 
     exit_code = 75
 

@@ -5,5 +5,4 @@ initial_weights   pre-trained weights and word vectors
 training_sampler  translations sampled during training
 validator         nll and BLEU on the validation set
 translator        translators and scorers from model folders
-skip_init         models without random initialisation
 """

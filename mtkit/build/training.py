@@ -13,8 +13,9 @@ from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
-from mtkit.errors import RecipeError
+from mtkit.errors import NonFiniteError, RecipeError
 from mtkit.evaluation.score import score
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
@@ -68,8 +69,17 @@ def build_model_architecture(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> 
         RecipeError: the model does not match the vocabularies.
     """
     seed_everything(recipe.training.seed)
+    return build_modules(recipe, src_vocab, tgt_vocab).to(default_device())
+
+
+def build_modules(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> TranslationModel:
+    """Build the model of a recipe on torch's current device.
+
+    Raises:
+        RecipeError: the model does not match the vocabularies.
+    """
     try:
-        return recipe.model.build(src_vocab, tgt_vocab).to(default_device())
+        return recipe.model.build(src_vocab, tgt_vocab)
     except ValueError as error:
         raise RecipeError(f"model.{error}") from error
 
@@ -158,20 +168,24 @@ def build_validator(
     is_masked = recipe.training.objective.kind == "masked_lm"
     search = recipe.search.limited_to(recipe.model.max_target_length()).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
-    sacrebleu_tokenizer = recipe.evaluation.sacrebleu_tokenizer(recipe.corpus.tgt_lang)
+    subset = DecodedSubset.from_store(valid, 0 if isinstance(corpus, DenoisingCorpus) else config.sentences)
+    tokenizer = choose_tokenizer(subset.ref, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
 
     def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
         # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
         engine = TorchEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
-        return Translator(engine, tokenizers, search).translate_lines(lines)
+        try:
+            return Translator(engine, tokenizers, search).translate_lines(lines)
+        except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
+            return [""] * len(lines)
 
     def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
-        result = score(hyps, [refs], ["bleu"], tokenize=sacrebleu_tokenizer).bleu
+        result = score(hyps, [refs], ["bleu"], tokenize=tokenizer).bleu
         return result.value if result else 0.0
 
     return TranslationValidator(
         corpus,
-        DecodedSubset.from_store(valid, 0 if isinstance(corpus, DenoisingCorpus) else config.sentences),
+        subset,
         translate=translate,
         bleu=bleu,
         batch_tokens=recipe.training.resolved_batch_tokens,

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from mtkit import __version__
 from mtkit.build.training import default_device
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.sentence import sentence_similarity
-from mtkit.inference.prepare import ComputeType
+from mtkit.hardware import parse_device
+from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
+from mtkit.model_folder.config_file import CONFIG, EXPORTED, LEXICON, MODEL_CARD, read_config, verified
 from mtkit.model_folder.exported import is_exported, read_exported_model
-from mtkit.model_folder.folder import LEXICON, LoadedModel, read_model
+from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
@@ -58,7 +64,7 @@ def load_translator(
         MissingInputError: a model does not exist.
         DataError: a model is damaged or has another format (FormatError), or the vocabularies of an ensemble differ.
         RecipeError: an override is invalid.
-        UsageError: no model, or this machine does not support the compute type or device.
+        UsageError: no model, an override has no effect, or this machine does not support the compute type or device.
 
     Example:
         >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
@@ -68,10 +74,9 @@ def load_translator(
         torch.set_num_threads(threads)
     paths = [Path(models)] if isinstance(models, str | Path) else models
     if exported := [path for path in paths if is_exported(path)]:
-        if len(paths) > 1 or shortlist or device not in (None, "cpu"):
-            raise UsageError(
-                f"{exported[0]}: an exported model works only on the CPU, without --ensemble and --shortlist"
-            )
+        if len(paths) > 1 or shortlist or device not in (None, "cpu") or not (options is None or options.rewrite):
+            without = "without --ensemble, --shortlist and --no-rewrite"
+            raise UsageError(f"{exported[0]}: an exported model works only on the CPU, {without}")
         return load_exported(
             exported[0],
             search=search,
@@ -82,7 +87,7 @@ def load_translator(
         )
     loaded = _load(paths)
     first = loaded[0]
-    config = load_search(search or first.metadata.search, search_overrides)
+    config = search_config(search or first.metadata.search, search_overrides)
     for one in loaded:
         config = config.limited_to(one.metadata.model.max_target_length())
     engine = TorchEngine(
@@ -91,6 +96,7 @@ def load_translator(
         device=device or str(default_device()),
         beam_size=config.num_hypotheses,
         rewrite=options is None or options.rewrite,
+        name=_names(loaded),
     )
     return Translator(
         engine,
@@ -98,9 +104,76 @@ def load_translator(
         config,
         max_source_length=min(one.metadata.max_source_length for one in loaded),
         options=options,
-        rerank=_rerank(config),
+        rerank=_rerank(config, first.metadata.tgt_lang),
         shortlist=_shortlist(first, config) if shortlist else None,
     )
+
+
+def translation_settings(
+    models: Sequence[Path],
+    *,
+    search_overrides: Sequence[str],
+    compute_type: ComputeType,
+    device: str | None,
+    options: TranslationOptions,
+    shortlist: bool,
+) -> dict[str, Any]:
+    """All that determines the translation of a line, as plain values; arguments and errors as `load_translator`."""
+    if not any(is_exported(path) for path in models):
+        compute_type = NAMES[resolve_compute_type(compute_type, parse_device(device or str(default_device())))]
+    return {
+        "mtkit": __version__,
+        "models": [_model_hash(path) for path in models],
+        "search": list(search_overrides),
+        "compute_type": compute_type,
+        "shortlist": shortlist,
+        "rewrite": options.rewrite,
+        "with_scores": options.with_scores,
+    }
+
+
+def _model_hash(path: Path) -> str:
+    """Hash of a model, from the hashes in its config.json; without the model card, which changes with new scores."""
+    fields = read_config(path / EXPORTED if is_exported(path) else find_model(path) / CONFIG)
+    files = {name: digest for name, digest in fields["files"].items() if name != MODEL_CARD}
+    return hashlib.sha256(json.dumps({**fields, "files": files}, sort_keys=True).encode()).hexdigest()
+
+
+def search_config(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
+    """The search with overrides, each `search.KEY=VALUE`.
+
+    Raises:
+        RecipeError: an override is invalid.
+        UsageError: an override has no effect.
+    """
+    config = load_search(default, overrides)
+    ignored = config.ignored_keys()
+    for key in override_keys(overrides):
+        if key in ignored:
+            raise UsageError(f"search.{key} has no effect with {ignored[key]}; omit it")
+    return config
+
+
+def override_keys(overrides: Sequence[str]) -> list[str]:
+    """The keys directly below `search` that overrides set."""
+    return [text.partition("=")[0].removeprefix("search.").partition(".")[0] for text in overrides]
+
+
+def unwritten_n_best(model: Path, overrides: Sequence[str]) -> str | None:
+    """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.
+
+    Raises:
+        UsageError: the overrides ask for more than one translation.
+        MissingInputError, DataError, RecipeError: as `load_translator`.
+    """
+    metadata = read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))
+    n_best = load_search(metadata.search, overrides).n_best
+    if n_best == 1:
+        return None
+    sentence = f"search.n_best: {n_best} has no effect without --jsonl: one translation is written for each line"
+    if "n_best" in override_keys(overrides):
+        raise UsageError(f"{sentence}; add --jsonl")
+    return sentence
 
 
 def load_exported(
@@ -113,14 +186,15 @@ def load_exported(
     options: TranslationOptions | None = None,
 ) -> Translator:
     """Load a translator from the folder of an exported model; arguments and errors as `load_translator`."""
-    model = read_exported_model(folder)
     threads = threads or Threads()
     engine: Engine
-    if (folder / ENCODER).is_file():
-        engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.intra_threads)
-    else:
-        engine = CTranslate2Engine(folder, model.tokenizers, compute_type=compute_type, threads=threads)
-    config = load_search(search or model.metadata.search, search_overrides)
+    with verified(folder, EXPORTED):
+        model = read_exported_model(folder)
+        if (folder / ENCODER).is_file():
+            engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.intra_threads)
+        else:
+            engine = CTranslate2Engine(folder, model.tokenizers, compute_type=compute_type, threads=threads)
+    config = search_config(search or model.metadata.search, search_overrides)
     config = config.limited_to(model.metadata.model.max_target_length())
     return Translator(
         engine,
@@ -128,20 +202,27 @@ def load_exported(
         config,
         max_source_length=model.metadata.max_source_length,
         options=options,
-        rerank=_rerank(config),
+        rerank=_rerank(config, model.metadata.tgt_lang),
     )
 
 
-def _rerank(search: SearchConfig) -> Rerank | None:
-    return None if search.rerank is None else minimum_bayes_risk(sentence_similarity(search.rerank.metric))
+def _rerank(search: SearchConfig, tgt_lang: str) -> Rerank | None:
+    return None if search.rerank is None else minimum_bayes_risk(sentence_similarity(search.rerank.metric, tgt_lang))
 
 
 def _shortlist(loaded: LoadedModel, search: SearchConfig) -> Shortlist:
     path = loaded.folder / LEXICON
     if not path.is_file():
         raise MissingInputError(f"{path}: no such file; the model has no lexicon, so translate without --shortlist")
-    vocab = loaded.tokenizers.tgt.vocab
-    return Shortlist(Lexicon.load(path), [vocab.eos, *([vocab.unk] if search.allow_unknown else [])])
+    src, vocab = loaded.tokenizers.src.vocab, loaded.tokenizers.tgt.vocab
+    lexicon = Lexicon.load(path)
+    sizes = len(lexicon.targets), len(lexicon.frequent)
+    if sizes != (src.size, vocab.size):
+        raise DataError(
+            f"{path}: the lexicon of another model ({sizes[0]} source and {sizes[1]} target tokens, the model has "
+            f"{src.size} and {vocab.size}); copy the model again, or translate without --shortlist"
+        )
+    return Shortlist(lexicon, [vocab.eos, *([vocab.unk] if search.allow_unknown else [])])
 
 
 def load_scorer(
@@ -168,8 +249,14 @@ def load_scorer(
         rewrite=rewrite,
     )
     max_length = min(one.metadata.max_source_length for one in loaded)
-    score_pairs = partial(score_lines, engine.models, loaded[0].tokenizers, max_source_length=max_length)
+    score_pairs = partial(
+        score_lines, engine.models, loaded[0].tokenizers, max_source_length=max_length, name=_names(loaded)
+    )
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
+
+
+def _names(loaded: Sequence[LoadedModel]) -> str:
+    return ", ".join(str(one.folder) for one in loaded)
 
 
 def _load(paths: Sequence[Path]) -> list[LoadedModel]:

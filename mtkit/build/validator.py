@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +13,9 @@ import torch
 from mtkit.corpus.noise.noise import Corpus
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
+from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import Objective, TranslationModel
+from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
 from mtkit.training.precision import Precision
@@ -94,24 +97,33 @@ class TranslationValidator:
         so the nll is the same to the bit on any number of ranks.
         """
         device = next(model.parameters()).device
-        nats, tokens = [], 0
+        nats, tokens, predictions = [], 0, []
         batches = eval_batches(self.corpus, batch_tokens=self.batch_tokens)
         for batch in islice(batches, ranks.rank, None, ranks.world_size):
-            with self.precision.autocast():
+            with self.precision.autocast(), record_predictions() as chunks:
                 losses = model(batch.to(device), self.objective)
             nats.append(float(losses.sum))
             tokens += losses.tokens
+            predictions.append(_counts(chunks))
         own_lines = self.subset.src[ranks.rank :: ranks.world_size]
-        return ValidationShard(nats, tokens, self.translate(model, own_lines) if own_lines else [])
+        return ValidationShard(nats, tokens, self.translate(model, own_lines) if own_lines else [], predictions)
 
     def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:
         """Return the nll of the validation set, in nats per scored token, and the BLEU of the decoded subset."""
         nats = sum(unshard([share.nats for share in shares]))
         nll = nats / max(sum(share.tokens for share in shares), 1)
-        subset = self.subset
+        subset, counts = self.subset, unshard([share.predictions for share in shares])
+        calibration = Calibration.sum(counts).as_dict() if math.isfinite(nll) else {}
         if not subset.src:
-            return Validation(nll=nll)
+            return Validation(nll=nll, calibration=calibration)
         hyps = unshard([share.hyps for share in shares])
         example = subset.example_index
         sample = (subset.src[example], hyps[example], subset.ref[example])
-        return Validation(nll=nll, bleu=self.bleu(hyps, subset.ref), sample=sample)
+        return Validation(nll=nll, bleu=self.bleu(hyps, subset.ref), sample=sample, calibration=calibration)
+
+
+def _counts(chunks: Sequence[TokenPredictions]) -> list[list[float]]:
+    """Counts of the predictions of a batch; none if the model computed NaN."""
+    confidence = torch.cat([chunk.confidence for chunk in chunks]).float().cpu()  # [N]
+    is_correct = torch.cat([chunk.is_correct for chunk in chunks]).cpu()
+    return (Calibration.of(confidence, is_correct) if bool(confidence.isfinite().all()) else Calibration()).counts()

@@ -7,6 +7,16 @@
 - display, download: live progress of a training or a download. printing: lines and tables on stdout.
 """
 
-from mtkit.cli.entry import main
+from mtkit import signals
 
-__all__ = ["main"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main() -> "NoReturn":
+    """Run the command line in `sys.argv`; signals are handled before anything that takes time is imported."""
+    signals.install(signals.exit_at_once)
+    from mtkit.cli import entry
+
+    entry.main()

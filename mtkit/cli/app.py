@@ -13,6 +13,7 @@ from mtkit.cli.commands.average import average
 from mtkit.cli.commands.bench import bench
 from mtkit.cli.commands.checkpoints import checkpoints
 from mtkit.cli.commands.describe import describe
+from mtkit.cli.commands.doctor import doctor
 from mtkit.cli.commands.evaluate import evaluate
 from mtkit.cli.commands.export import export
 from mtkit.cli.commands.fetch import fetch
@@ -26,6 +27,7 @@ from mtkit.cli.commands.train import train
 from mtkit.cli.commands.train_bpe import train_bpe
 from mtkit.cli.commands.translate import translate
 from mtkit.cli.commands.watch import watch
+from mtkit.cli.memory import require_address_space
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Whole pipeline": {"run": run},
@@ -33,7 +35,7 @@ SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
     "Translate": {"translate": translate, "score": score},
     "Evaluate": {"evaluate": evaluate, "bench": bench},
-    "Inspect": {"keys": keys, "describe": describe, "plot": plot},
+    "Inspect": {"keys": keys, "describe": describe, "plot": plot, "doctor": doctor},
     "Deploy": {"export": export},
 }
 COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
@@ -80,3 +82,4 @@ def _options(
     Start with `mtkit run quickstart`. RECIPE is a YAML file or the name of a built-in recipe; key=value arguments
     override its keys. `mtkit COMMAND --help` lists the options of a command.
     """
+    require_address_space()

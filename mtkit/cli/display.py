@@ -33,7 +33,7 @@ def open_display() -> Iterator[Display]:
 
 
 def is_terminal() -> bool:
-    """Whether stderr is a terminal with cursor control."""
+    """Return whether stderr is a terminal with cursor control."""
     return sys.stderr.isatty() and "TERM" in os.environ and os.environ["TERM"] not in ("", "dumb")
 
 

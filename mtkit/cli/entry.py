@@ -6,29 +6,45 @@ end some commands with undocumented exit codes.
 
 from __future__ import annotations
 
-import signal
+import atexit
+import os
 import sys
 import traceback
 from collections.abc import Sequence
-from types import FrameType
+from contextlib import suppress
 from typing import NoReturn
 
 import typer
 
+from mtkit import signals
 from mtkit.cli.app import app
 from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
-from mtkit.errors import Interrupted, OutputClosedError
+from mtkit.errors import OutputClosedError
 
 
 def main() -> NoReturn:
     """Run the command line in `sys.argv` and end the process with its exit code.
 
-    `execute` lets bugs in mtkit through; Python then ends with exit code 1.
+    `execute` lets bugs in mtkit through; the exit code is then 1.
     """
     if not _remove_debug_option(sys.argv[1:])[1]:
         sys.excepthook = report_internal_error
-    sys.exit(execute(sys.argv[1:]))
+    exit_code = 1
+    atexit.register(lambda: _end_process(exit_code))  # registered first, thus called last
+    try:
+        exit_code = execute(sys.argv[1:])
+    finally:
+        signals.finish_at_once(exit_code)
+    sys.exit(exit_code)
+
+
+def _end_process(exit_code: int) -> NoReturn:
+    """End without the destructors of C++ libraries, during which Python no longer handles signals."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(exit_code)
 
 
 def execute(words: Sequence[str]) -> int:
@@ -42,9 +58,14 @@ def execute(words: Sequence[str]) -> int:
     """
     words, debug = _remove_debug_option(words)
     prepare_streams()
-    signal.signal(signal.SIGTERM, _raise_interrupted)
+    with signals.RaisedSignals() as raised:
+        return _execute(words, raised, debug=debug)
+
+
+def _execute(words: list[str], raised: signals.RaisedSignals, *, debug: bool) -> int:
     try:
-        return _invoke(words)
+        with raised.prevail():
+            return _invoke(words)
     except (BrokenPipeError, OutputClosedError):
         discard_stdout()
         return OutputClosedError.exit_code
@@ -64,10 +85,6 @@ def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:
     end = words.index("--") if "--" in words else len(words)
     options = [word for word in words[:end] if word != "--debug"]
     return [*options, *words[end:]], len(options) < end
-
-
-def _raise_interrupted(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(number, "terminated by a signal")
 
 
 def _invoke(words: list[str]) -> int:

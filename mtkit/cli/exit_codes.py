@@ -4,12 +4,12 @@
 |---|---|---|---|
 | 0 | success | 70 | training failed, or out of memory |
 | 1 | a bug in mtkit; `--debug` shows the traceback | 74 | read or write error |
-| 2 | wrong usage | 75 | run folder locked by another process |
+| 2 | wrong usage | 75 | run folder or output locked by another process |
 | 65 | invalid data | 78 | invalid or changed recipe |
-| 66 | input not found | 130, 143 | interrupted (SIGINT, SIGTERM); the state is saved |
+| 66 | input not found | 129, 130, 138, 143 | interrupted (SIGHUP, SIGINT, SIGUSR1, SIGTERM); the state is saved |
 | 69 | optional dependency not installed | 141 | output pipe closed (SIGPIPE) |
 
-Each code except 0, 1, 130 and 143 is the `exit_code` of a class in `mtkit.errors`.
+Each code except 0, 1 and those of signals is the `exit_code` of a class in `mtkit.errors`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from types import TracebackType
 from mtkit.cli import memory
 from mtkit.cli.usage import ClickUsageError, explain_usage_error
 from mtkit.errors import ComputeError, Interrupted, MtkitError, ReadWriteError, UsageError
+from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
 
 # caused by the user, the machine or another program; any other exception is a bug in mtkit (see is_bug)
-EXPECTED_ERRORS = (MtkitError, ClickUsageError, KeyboardInterrupt, OSError, MemoryError, RuntimeError)
+EXPECTED_ERRORS = (MtkitError, ClickUsageError, KeyboardInterrupt, OSError, MemoryError, RuntimeError, ImportError)
 
 
 def is_bug(error: BaseException) -> bool:
-    """Whether one of EXPECTED_ERRORS is a bug in mtkit after all: a RuntimeError with another reason than memory."""
-    return isinstance(error, RuntimeError) and not memory.is_oom(error)
+    """Return whether one of EXPECTED_ERRORS is a bug in mtkit after all: it has another reason than memory."""
+    return isinstance(error, RuntimeError | ImportError) and not memory.is_oom(error)
 
 
 def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
@@ -48,9 +49,11 @@ def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
             return error
         case ClickUsageError():
             return UsageError(explain_usage_error(error))
+        case SignalReceived(number=number):
+            return Interrupted(number, str(error))
         case KeyboardInterrupt():
-            return Interrupted(signal.SIGINT, "interrupted")
-        case OSError():
+            return Interrupted(signal.SIGINT, describe(signal.SIGINT))
+        case OSError() if not memory.is_oom(error):
             reason = (error.strerror or str(error)).lower()
             place = "reading or writing failed" if error.filename is None else error.filename
             return ReadWriteError(f"{place}: {reason}")

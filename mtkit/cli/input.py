@@ -13,7 +13,7 @@ PROMPT = "> "
 
 
 def is_interactive(file: Path) -> bool:
-    """Whether the lines of `file` (- is stdin) are typed at a terminal."""
+    """Return whether the lines of `file` (- is stdin) are typed at a terminal."""
     return str(file) == "-" and sys.stdin.isatty()
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+import resource
 
-# torch has an exception class for GPU memory only; its CPU allocator and some kernels raise plain RuntimeErrors
+from mtkit.errors import ComputeError
+
+MIN_ADDRESS_SPACE = 800 << 20  # measured: importing torch, numpy and sentencepiece takes 700 MiB
+
+# torch has an exception class for GPU memory only; its CPU allocator and some kernels raise plain RuntimeErrors, as
+# Python does when a thread cannot start; a library that cannot be loaded raises an ImportError or OSError
 _OOM_MESSAGE = re.compile(
-    r"can't allocate memory|out of memory|not enough memory|std::bad_alloc|_ALLOC_FAILED", re.IGNORECASE
+    r"can't allocate memory|cannot allocate memory|out of memory|not enough memory|std::bad_alloc|_ALLOC_FAILED"
+    r"|can't start new thread|failed to map segment",
+    re.IGNORECASE,
 )
 _REQUESTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
 
@@ -25,9 +33,24 @@ _HINTS = {
 _DEFAULT_HINT = "end other programs, or use a machine with more memory"
 
 
+def require_address_space() -> None:
+    """Check the limit of the address space (ulimit -v): torch ends the process if memory runs out while it loads.
+
+    Raises:
+        ComputeError: the limit is below MIN_ADDRESS_SPACE.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
+        raise ComputeError(
+            f"out of memory: the address space is limited to {limit >> 20:,} MiB (ulimit -v); loading the libraries "
+            f"takes {MIN_ADDRESS_SPACE >> 20:,} MiB"
+        )
+
+
 def is_oom(error: BaseException) -> bool:
-    """Whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(_OOM_MESSAGE.search(str(error))))
+    """Return whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
+    may_be = isinstance(error, RuntimeError | ImportError | OSError)
+    return isinstance(error, MemoryError) or (may_be and bool(_OOM_MESSAGE.search(str(error))))
 
 
 def explain_oom(error: BaseException, command: str) -> str:

@@ -22,6 +22,11 @@ def print_lines(lines: Iterable[str]) -> None:
         sys.stdout.write(line + "\n")
 
 
+def print_translation_progress(line: int, done: int, characters: int) -> None:
+    """Write to stderr how much of a very long line is translated."""
+    sys.stderr.write(f"line {line:,}: {done:,} of {characters:,} characters translated\n")
+
+
 def print_table(table: Table) -> None:
     """Write a table to stdout, as wide as the terminal; in a pipe no cell is cut. Cells are not parsed as markup.
 

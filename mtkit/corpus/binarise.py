@@ -16,7 +16,8 @@ from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
-from mtkit.io.files import atomic_folder, hash_file, write_json
+from mtkit.io.files import atomic_folder, hash_file
+from mtkit.io.records import write_record
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
@@ -75,7 +76,7 @@ def binarise(
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
         )
-        write_json(temporary / MANIFEST, manifest.as_json())
+        write_record(temporary / MANIFEST, manifest.as_json())
     return report
 
 

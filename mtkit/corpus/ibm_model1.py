@@ -80,9 +80,27 @@ class Lexicon:
         try:
             columns = safetensors.numpy.load(content)
             targets = Ragged(columns["targets"], columns["offsets"])
-            return cls(targets, columns["probabilities"], columns["frequent"])
+            lexicon = cls(targets, columns["probabilities"], columns["frequent"])
         except (SafetensorError, KeyError) as error:
             raise DamagedError(f"{path}: damaged: not a lexicon", _REMEDY) from error
+        if not lexicon._is_consistent():
+            raise DamagedError(f"{path}: damaged: its columns contradict each other", _REMEDY)
+        return lexicon
+
+    def _is_consistent(self) -> bool:
+        """Return whether all indices that the columns contain exist."""
+        offsets, ids, frequent = self.targets.offsets, self.targets.flat, self.frequent
+        columns = (offsets, ids, self.probabilities, frequent)
+        if [f"{each.dtype}{each.ndim}" for each in columns] != ["int641", "int321", "float161", "int321"]:
+            return False
+        return (
+            ids.shape == self.probabilities.shape
+            and offsets[:1].tolist() == [0]
+            and int(offsets[-1]) == len(ids)
+            and bool((np.diff(offsets) >= 0).all())
+            and bool(((ids >= 0) & (ids < len(frequent))).all())
+            and np.array_equal(np.sort(frequent), np.arange(len(frequent)))
+        )
 
 
 _REMEDY = "in a run folder, mtkit preprocess rebuilds it"

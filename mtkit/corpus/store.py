@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DamagedError
-from mtkit.io.files import changed_files, load_json, translate_read_errors
+from mtkit.io.files import changed_files, translate_read_errors
+from mtkit.io.records import read_record
 from mtkit.text.vocab import Vocab
 
 FORMAT = 2  # increased when older programs can no longer read a store
@@ -99,7 +100,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manifest = _read_manifest(folder / MANIFEST)
+        self.manifest = read_manifest(folder)
         self._ids = {side: self._ragged(f"{side}.ids") for side in SIDES}
         self._text = {side: self._ragged(f"{side}.text") for side in SIDES}
         self._lines = self._column("line")
@@ -165,8 +166,15 @@ class Store:
 _REMEDY = "rebuild it with mtkit preprocess"
 
 
-def _read_manifest(path: Path) -> Manifest:
-    fields = load_json(path, remedy=_REMEDY)
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a binary corpus.
+
+    Raises:
+        MissingInputError: there is none.
+        DamagedError: it is damaged, or was written in another format.
+    """
+    path = folder / MANIFEST
+    fields = read_record(path, remedy=_REMEDY)
     try:
         version = fields["format"]
         if version == FORMAT:

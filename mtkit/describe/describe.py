@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.build.skip_init import build_on_meta
 from mtkit.describe.cost import ModelCost, count_cost
 from mtkit.describe.module_tree import ModuleNode, module_tree
 from mtkit.errors import RecipeError, UsageError
+from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
+from mtkit.models.skip_init import build_on_meta
 from mtkit.recipe.recipe import load_recipe
 
 DEFAULT_LENGTH = 30  # tokens per side with the end of sentence; typical of news
@@ -81,8 +82,9 @@ def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Archi
     if overrides:
         raise UsageError(f"{overrides[0]}: overrides apply to recipes, but {path} is a model; describe its recipe")
     folder = find_model(path)
-    metadata = read_metadata(folder)
-    tokenizers = read_tokenizers(folder, metadata.tokenizer)
+    with verified(folder):
+        metadata = read_metadata(folder)
+        tokenizers = read_tokenizers(folder, metadata.tokenizer)
     return Architecture(path.resolve().name, metadata.model, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
 
 

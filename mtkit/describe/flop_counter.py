@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from mtkit.build.skip_init import META_DEVICE
+from mtkit.models.skip_init import META_DEVICE
 
 aten = torch.ops.aten
 

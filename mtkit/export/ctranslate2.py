@@ -9,6 +9,7 @@ from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.io.files import atomic_folder, translate_write_errors
+from mtkit.io.lock import OutputLock
 from mtkit.model_folder.exported import is_exported, write_exported_metadata
 from mtkit.model_folder.folder import read_model
 from mtkit.models.transformer.model import Transformer
@@ -32,6 +33,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         UsageError: CTranslate2 does not support this model, or `folder` exists and is no exported model.
         MissingExtraError: ctranslate2 is not installed.
         DataError: the translations differ; nothing is written then.
+        BusyError: another process is writing the folder.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     if folder.exists() and not is_exported(folder):
@@ -47,7 +49,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
     spec = build_spec(loaded.model, config, tokenizers, num_positions=num_positions)
     spec.validate()
     spec.optimize()
-    with atomic_folder(folder) as temporary:
+    with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             spec.save(str(temporary))
         write_exported_metadata(temporary, metadata, tokenizers)

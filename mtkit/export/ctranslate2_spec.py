@@ -139,7 +139,7 @@ class _WeightCopier:
 
     @staticmethod
     def has_rotary_positions(stack: Any) -> bool:
-        """Whether positions are rotations in the layers, so that none are added to the embeddings."""
+        """Return whether positions are rotations in the layers, so that none are added to the embeddings."""
         return "rotary_dim" in vars(stack.layer[0].self_attention)
 
     def layer(self, spec: Any, layer: Any) -> None:

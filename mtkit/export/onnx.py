@@ -18,6 +18,7 @@ from mtkit.errors import MissingExtraError, UsageError
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
+from mtkit.io.lock import OutputLock
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
@@ -139,7 +140,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
     if not isinstance(traced, Transformer):
         raise ValueError(f"a TransformerConfig built a {type(traced).__name__}")
     _replace_positions(traced)
-    with atomic_folder(folder) as temporary:
+    with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             _trace(traced, temporary)
         write_exported_metadata(temporary, loaded.metadata, loaded.tokenizers)

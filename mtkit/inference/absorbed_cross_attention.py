@@ -18,6 +18,7 @@ from mtkit.layers.attention.masks import full
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.layers.cache.kv_cache import GrowableBuffer, KVCache
 from mtkit.layers.positions.base import Position
+from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.model import Transformer
 
@@ -43,7 +44,7 @@ class AbsorbedCrossAttention(CrossAttention):
         position = of.dot_product.position
         self.register_buffer("key_proj_absorbed", k * (position.scale(heads.head_dim) / position.scale(width)))
         self.register_buffer("value_proj_absorbed", v.mT.contiguous())
-        self.out = nn.Linear(of.out.in_features, of.out.out_features)
+        self.out = Projection(of.out.in_features, of.out.out_features)
         self.out.weight = of.out.weight
         self.out.bias = nn.Parameter(_output_bias(of, repeats), requires_grad=False)
 
@@ -87,7 +88,7 @@ def absorb_cross_attention(model: TranslationModel) -> None:
 
 @torch.inference_mode()
 def _agree(written: CrossAttention, rewritten: AbsorbedCrossAttention) -> bool:
-    """Whether both compute the same for a small input, so that a changed CrossAttention is never overridden."""
+    """Return whether both compute the same for a small input, so that a changed CrossAttention is never overridden."""
     generator = torch.Generator().manual_seed(0)  # leaves the global generator as it is
     width = written.key_value.in_features
     inputs = torch.randn(2, 5, width, generator=generator).to(written.out.weight)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from mtkit.hardware import cpu_has_vnni
 from mtkit.layers.positions.base import Position
+from mtkit.layers.projections import Projection
 from mtkit.models.interface import OutputProjection
 
 INT8_MAX = 127  # of a symmetric signed byte
@@ -87,7 +88,7 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
 def quantise_projections(module: nn.Module) -> None:
     """Replace the large projections below a module by Int8Linear, except those of tables in position encodings."""
     for name, child in module.named_children():
-        if type(child) is nn.Linear:
+        if type(child) is Projection:
             if child.weight.numel() >= MIN_WEIGHTS:
                 setattr(module, name, Int8Linear.of(child))
         elif not isinstance(child, Position):

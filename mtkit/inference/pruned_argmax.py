@@ -84,8 +84,11 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
             max_rounding_norm=self.max_rounding_norm,
         )
 
-    def argmax(self, hidden: Tensor, banned: Tensor) -> Tensor:
-        """See OutputProjection; 0 for a row that contains NaN."""
+    def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
+        """See OutputProjection; column 0 and value -inf for a row whose error bound is not finite.
+
+        The bound is not finite if the row or any weight is not, since it contains the norms of both.
+        """
         rounded, row_scale = quantise(hidden)  # [N, D], [N, 1]
         bound = self._error_bound(hidden, rounded, row_scale)  # [N, 1]
         hidden_int8, excluded = rounded.to(torch.int8), torch.cat([banned, self.padding_columns])
@@ -99,7 +102,7 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         output = (hidden[row] * self.weight_rows[column]).sum(1)  # [M]
         best = output.new_full((len(hidden),), float("-inf")).scatter_reduce(0, row, output, "amax")  # [N]
         is_best = output == best[row]
-        return torch.zeros_like(best, dtype=torch.int64).index_put_((row[is_best],), column[is_best])
+        return torch.zeros_like(best, dtype=torch.int64).index_put_((row[is_best],), column[is_best]), best
 
     def _candidates(self, x: Tensor, bound: Tensor, excluded: Tensor) -> tuple[Tensor, Tensor]:
         """Rows and columns [M] whose int8 product is less than twice the error bound below the largest of the row.
@@ -112,7 +115,8 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         products = torch._int_mm(x, self.weight_int8).index_fill_(1, excluded, LOWEST).view(len(x), -1, GROUP_SIZE)
         # Most groups hold no candidate: compare their maxima first, and look into the others only.
         group_max = products.amax(2)  # [N, V/GROUP_SIZE]
-        threshold = group_max.amax(1, keepdim=True) - 2 * bound  # [N, 1]
+        # Without a finite bound nothing can be excluded or found: NaN compares as False, and so must infinity.
+        threshold = group_max.amax(1, keepdim=True) - 2 * bound.where(bound < float("inf"), float("nan"))  # [N, 1]
         row, group = (group_max >= threshold).nonzero(as_tuple=True)
         index, in_group = (products[row, group] >= threshold[row]).nonzero(as_tuple=True)
         return row[index], group[index] * GROUP_SIZE + in_group

@@ -2,6 +2,7 @@
 
 interface     TranslationModel, the base of all models; decoder state and losses
 config        ModelConfig, the protocol of a family's configuration
+skip_init     models without random initialisation, and models with shapes only
 embeddings    source, target and output embeddings, tied as the recipe says
 transformer   encoder-decoder Transformer
 decoder_only  one Transformer stack that reads the source and continues with the target

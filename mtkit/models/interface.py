@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
 from mtkit.layers.layer_call import checkpoint_layers, compile_layers
+from mtkit.layers.matmul import linear
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ class OutputProjection(ABC):
     def restricted(self, shortlist_ids: Tensor) -> OutputProjection:
         """The projection to the tokens of a shortlist [C]."""
 
-    def argmax(self, hidden: Tensor, banned: Tensor) -> Tensor | None:
-        """Column [rows] of the largest logit of hidden [rows, D], columns `banned` excluded.
+    def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Column and value [rows] of the largest logit of hidden [rows, D], columns `banned` excluded.
 
-        None if this projection can find it only by computing all logits.
+        The value is not finite where hidden or a weight is not. None if this projection can find the column only by
+        computing all logits.
         """
         return None
 
@@ -79,7 +80,7 @@ class LinearOutput(OutputProjection):
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """See OutputProjection."""
-        return F.linear(hidden, self.weight, self.bias)
+        return linear(hidden, self.weight, self.bias)
 
     def restricted(self, shortlist_ids: Tensor) -> LinearOutput:
         """See OutputProjection."""
@@ -191,6 +192,6 @@ class Step(NamedTuple):
         """Logits of the next token of n rows, [n, V], or [n, C] with a shortlist; computed by this call."""
         return self.state.output_projection(self.hidden[rows])
 
-    def fast_argmax(self, banned: Tensor) -> Tensor | None:
-        """Column [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
+    def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Column and value [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
         return self.state.output_projection.argmax(self.hidden, banned)

@@ -7,23 +7,16 @@ from pathlib import Path
 
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError, UsageError
-from mtkit.model_folder.folder import (
-    CONFIG,
-    LEXICON,
-    WEIGHTS,
-    ModelMetadata,
-    find_model,
-    read_metadata,
-    read_tokenizers,
-    verify_model,
-    write_model,
-)
+from mtkit.io.lock import OutputLock
+from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, verify_model
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
 from mtkit.model_folder.model_card import model_card
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import model_metadata
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.averaging import average_checkpoints
+from mtkit.training.checkpoints.checkpoint import verify_checkpoint
 
 
 def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
@@ -40,6 +33,7 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
         UsageError: `folder` exists and is not a model folder.
         MissingInputError: a checkpoint, or the run folder of the first one, does not exist.
         DataError: a checkpoint is damaged, they are not of one model, or another version of mtkit wrote them.
+        BusyError: another process is writing the folder.
         ReadWriteError: the folder cannot be written.
     """
     if folder.exists() and not (folder / CONFIG).is_file():
@@ -48,6 +42,8 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     for source in sources:
         if (source / CONFIG).is_file():
             verify_model(source)
+        else:
+            verify_checkpoint(source)
     metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = average_checkpoints(sources)
     for source in sources[1:]:
@@ -57,7 +53,8 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
                 "only checkpoints of one model can be averaged"
             )
     card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+    with OutputLock(folder, make_parents=True):
+        write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
 
 
 def _tokenizer_hash(source: Path) -> str | None:

@@ -9,11 +9,19 @@ from functools import partial
 
 import torch
 
-from mtkit.build.skip_init import SkipInit
-from mtkit.build.training import build_model_architecture, default_device, learner_from_recipe, resolve_auto_precision
+from mtkit.build.training import (
+    build_model_architecture,
+    build_modules,
+    default_device,
+    learner_from_recipe,
+    resolve_auto_precision,
+)
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.errors import ComputeError
+from mtkit.hardware import free_memory
 from mtkit.models.interface import TranslationModel
+from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
@@ -26,6 +34,7 @@ SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of new
 PROBE_TOKENS = 512  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
 FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
 MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on PROBE_TOKENS
+WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
 REPEATS = 3  # timings of a fast model, of which the minimum counts
 
 
@@ -63,6 +72,7 @@ def dry_run_report(recipe: Recipe) -> str:
 
     Raises:
         RecipeError: sections of the recipe are incompatible.
+        ComputeError: weights and gradients do not fit into the memory of this machine.
     """
     recipe = _resolve_auto_keys(recipe)
     return "\n".join(_report_lines(recipe, *_probe(recipe)))
@@ -91,11 +101,21 @@ def _probe(recipe: Recipe) -> tuple[Learner, MicroBatchCost]:
 
 
 def _build_learner(recipe: Recipe) -> Learner:
-    size = recipe.tokenizer.vocab_size
-    with SkipInit(default_device()):
+    size, device = recipe.tokenizer.vocab_size, default_device()
+    _require_memory(build_on_meta(lambda: build_modules(recipe, size, size)), free_memory(device))
+    with SkipInit(device):
         model = build_model_architecture(recipe, size, size)
     vocab_ids = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
     return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size))
+
+
+def _require_memory(model: TranslationModel, available: int) -> None:
+    parameters = sum(p.numel() for p in model.parameters())
+    if (needed := WEIGHT_AND_GRADIENT_BYTES * parameters) > available:
+        raise ComputeError(
+            f"model: weights and gradients of {parameters:,} parameters need {_format_bytes(needed)}, and this machine "
+            f"has {_format_bytes(available)} of free memory; reduce the model or tokenizer.vocab_size"
+        )
 
 
 def _vocab(recipe: Recipe) -> Vocab:

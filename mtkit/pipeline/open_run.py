@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import RecipeError
-from mtkit.io.files import hash_file, write_json
-from mtkit.io.lock import RunLock
+from mtkit.errors import DamagedError, RecipeError
+from mtkit.io.files import hash_file, translate_write_errors
+from mtkit.io.lock import RunLock, clean_up_folder
+from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
-from mtkit.pipeline.run_folder import Json, RunFolder, read_json
+from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
 from mtkit.recipe.recipe import Recipe, save_recipe
-from mtkit.training.monitoring.log import Display, Log, NullDisplay
+from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
 
 
@@ -62,11 +63,17 @@ class Run:
                 "choose another --run-dir"
             )
 
-    def update_json(self, path: Path, changes: Mapping[str, Any]) -> Json:
-        """Replace some keys of a JSON file in the run folder; return its new content."""
-        content = {**read_json(path), **changes}
-        write_json(path, content)
-        return content
+    def read_record(self, path: Path) -> Json:
+        """Return the content of a record that can be made again; empty if it is missing or damaged."""
+        try:
+            return read_json(path)
+        except DamagedError as error:
+            self.notify("damaged", f"{error.what}; what it describes is made again")
+            return {}
+
+    def update_record(self, path: Path, changes: Mapping[str, Any]) -> None:
+        """Replace some keys of a record in the run folder."""
+        write_record(path, {**read_json(path), **changes})
 
 
 @contextmanager
@@ -75,7 +82,8 @@ def open_run(
 ) -> Iterator[Run]:
     """Lock a run folder, reconcile the recipe with a training started there, save the recipe and open the log.
 
-    Harmless changes of the recipe are logged.
+    Harmless changes of the recipe are logged. Damaged records of the folder are made again, and what killed processes
+    were writing in it is removed.
 
     Args:
         recipe: the checked recipe.
@@ -91,16 +99,52 @@ def open_run(
     """
     folder = RunFolder(run_folder_path(recipe, run_dir))
     with RunLock(folder.path):
+        for each in folder.folders_with_temporaries():
+            clean_up_folder(each)
         if fresh:
             folder.delete_training()
+        damage = folder.damaged_records() if folder.has_training() else []
         recipe, harmless = reconcile_recipe(recipe, folder)
         folder.write_version()
         save_recipe(recipe, folder.recipe)
         with Log(folder.log, display or NullDisplay()) as log:
             run = Run(recipe, folder, log)
+            for message in damage:
+                run.notify("damaged", f"{message}; it is made again")
+            _restore_report(run)
             if harmless:
                 run.notify("recipe", f"harmless changes: {'; '.join(harmless)}")
             yield run
+
+
+def _restore_report(run: Run) -> None:
+    """Move damaged records of results away, which the stages make again, and take the training's from the log."""
+    folder = run.folder
+    for path, schema in ((folder.report, RunRecord), (folder.fingerprints, Fingerprints)):
+        try:
+            read_json(path, schema)
+        except DamagedError as error:
+            kept = path.with_name(f"damaged-{path.name}")
+            with translate_write_errors(kept):
+                path.replace(kept)
+            run.notify("damaged", f"{error.what}; it is made again, and the damaged file kept as {kept.name}")
+    if not folder.model.is_dir() or "train" in folder.read_report():
+        return
+    end = last_event(folder.log, "end", finished=True)
+    if end is not None:
+        run.update_record(folder.report, {"train": training_summary(end, run.recipe.training.precision)})
+        run.notify("report", f"training statistics in {folder.report.name} made again from {folder.log.name}")
+
+
+def training_summary(end: Mapping[str, Any], precision: str) -> Json:
+    """Return `train` of report.json.
+
+    Args:
+        end: the event at the end of the training.
+        precision: of the training.
+    """
+    keys = ("seconds", "tokens_per_second", "reason", "best_update", "numerics")
+    return {"updates": end["update"], **{key: end[key] for key in keys}, "precision": precision}
 
 
 def run_folder_path(recipe: Recipe, run_dir: Path | None) -> Path:

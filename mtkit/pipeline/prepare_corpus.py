@@ -1,38 +1,27 @@
-"""The stages before training: tokenizer, binarised corpora and lexicon, each kept while its inputs are unchanged."""
+"""The binarised corpora and the lexicon of a run, each kept while its inputs are unchanged."""
 
 from __future__ import annotations
 
 import shutil
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from mtkit.corpus.binarise import binarise, check_line_counts
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.config import CorpusFiles, MonolingualFile, TrainMonolingualFile, TrainParallelFiles
+from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
-from mtkit.io.files import (
-    atomic_folder,
-    changed_files,
-    hash_file,
-    hash_files,
-    require_regular_file,
-    translate_write_errors,
-    write_json,
-)
-from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
+from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
+from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
-from mtkit.pipeline.run_folder import Json, read_json
-from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.recipe.recipe import Recipe
 from mtkit.text.lines import read_lines
-from mtkit.text.tokenizer import TokenizerPair, model_names
-from mtkit.text.train_tokenizer import train_pair
+from mtkit.text.tokenizer import TokenizerPair
 
-FINGERPRINT = "fingerprint.json"  # in the tokenizer folder: hashes of its inputs and of its files
 MAX_LISTED = 8  # missing files in an error message
 
 
@@ -97,89 +86,6 @@ def _missing_file_error(path: Path) -> str:
     return ""
 
 
-def prepare_tokenizer(run: Run) -> TokenizerPair:
-    """Return the tokenizers of a run, trained again if their inputs changed or a file is damaged.
-
-    Raises:
-        RecipeError: they would change, and training was started with them.
-        DataError, MissingInputError, ReadWriteError: as `train_pair`.
-    """
-    folder = run.folder.tokenizer
-    known_inputs = _read_fingerprint(run, folder / FINGERPRINT)
-    inputs = _tokenizer_inputs(run, known_inputs)
-    known_files = known_inputs.pop("sha256", {})
-    damaged = changed_files(folder, known_files)
-    if not known_inputs and folder.is_dir():  # without a fingerprint: valid if training it again gives the same files
-        known_files = {name: hash_ for name, hash_ in hash_files(folder).items() if name != FINGERPRINT}
-        known_inputs, damaged = inputs, [FINGERPRINT]
-    if known_inputs == inputs and not damaged:
-        run.mark_unchanged("tokenizer")
-        return load_tokenizers(run)
-    if known_inputs != inputs:
-        run.forbid_overwrite("the training text or the tokenizer")
-    if damaged:
-        run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
-    with atomic_folder(folder) as temporary:
-        result = _train_tokenizer(run.recipe, temporary)
-        files = hash_files(temporary)
-        if known_inputs == inputs and files != known_files:
-            run.forbid_overwrite("the tokenizer was damaged, and training it again gave another one; it")
-        write_json(temporary / FINGERPRINT, {**inputs, "sha256": files})
-    run.notify("tokenizer", result)
-    return load_tokenizers(run)
-
-
-def load_tokenizers(run: Run) -> TokenizerPair:
-    """Read the tokenizers of a run, with the subword regularization of its recipe, which is no property of the files.
-
-    Raises:
-        MissingInputError, DataError: as `TokenizerPair.load`.
-    """
-    pair = TokenizerPair.load(run.folder.tokenizer)
-    rate = run.recipe.tokenizer.subword_regularization
-    return replace(pair, config=replace(pair.config, subword_regularization=rate))
-
-
-def _read_fingerprint(run: Run, path: Path) -> Json:
-    """Return the content of a fingerprint file; empty if it is missing or damaged."""
-    try:
-        return read_json(path)
-    except DamagedError as error:
-        run.notify("damaged", f"{error.what}; the files that it describes are made again")
-        return {}
-
-
-def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
-    """Return hashes of the training text and the configuration, or the model, that the tokenizer is made from.
-
-    The training text is included even if the tokenizer is taken from a model, since it must not change during training.
-    A training that was started has its own copy of that tokenizer, and the model may have been deleted since: then its
-    hashes are taken from `known_inputs`.
-    """
-    recipe = run.recipe
-    text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
-    if recipe.training.tokenizer_from is not None:
-        if run.folder.has_training() and "init_from" in known_inputs:
-            return {"text": text, "init_from": known_inputs["init_from"]}
-        model = find_model(recipe.training.tokenizer_from)
-        names = model_names(read_metadata(model).tokenizer.shared)
-        return {"text": text, "init_from": [hash_file(model / name) for name in names]}
-    config = to_plain(recipe.tokenizer)
-    del config["subword_regularization"]
-    return {"text": text, "config": config}
-
-
-def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
-    """Train or copy the tokenizers into an empty folder; return a sentence about them for the log."""
-    if recipe.training.tokenizer_from is not None:
-        model = find_model(recipe.training.tokenizer_from)
-        read_tokenizers(model, read_metadata(model).tokenizer).save(folder)
-        return f"copied from {model}"
-    pairs = recipe.corpus.train
-    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
-    return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
-
-
 def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
     """Return the binarised corpora of a run, made again if their inputs changed or a file is damaged.
 
@@ -216,15 +122,18 @@ def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
     path = run.folder.lexicon
     fingerprint = path.with_suffix(".json")
     inputs = {"training_corpora": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
-    known_inputs = _read_fingerprint(run, fingerprint)
-    files = known_inputs.pop("sha256", {})
-    if known_inputs == inputs and files and not changed_files(path.parent, files):
+    known_inputs = run.read_record(fingerprint)
+    files = known_inputs.pop("files", {})
+    damaged = changed_files(path.parent, files)
+    if known_inputs == inputs and not damaged:
         run.mark_unchanged("lexicon")
         return path
+    if damaged:
+        run.notify("damaged", f"{path.parent}: {', '.join(damaged)} not as written; it is made again")
     fingerprint.unlink(missing_ok=True)
     lexicon = learn_lexicon(train)
     lexicon.save(path)
-    write_json(fingerprint, {**inputs, "sha256": {path.name: hash_file(path)}})
+    write_record(fingerprint, {**inputs, "files": {path.name: hash_file(path)}})
     num_sources = int((lexicon.targets.lengths > 0).sum())
     mean_targets = len(lexicon.targets.flat) / max(1, num_sources)
     run.notify("lexicon", f"{num_sources:,} source tokens with {mean_targets:.0f} translations each")

@@ -1,17 +1,23 @@
-"""Reconciling a recipe with the training in its run folder: changes that training can continue with, and others."""
+"""Reconciling a recipe with the training in its run folder: changes that training can continue with, and others.
+
+Values of the validation metric are compared only if their fingerprints are equal.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mtkit.build.training import resolve_auto_precision
+from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.pipeline.validation_fingerprint import BLEU_KEYS
 from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.search.config import SearchConfig
 from mtkit.training.config import resumable_keys
 
 MAX_LISTED = 8  # changes in an error message
@@ -19,6 +25,11 @@ MAX_LISTED = 8  # changes in an error message
 # text files are compared by content, in prepare_corpus.py; validation and test sets, search and evaluation may change
 # at any time unless training depends on them
 _ALWAYS_HARMLESS = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
+
+# search keys that validation sets itself, see build_validator
+_OVERRIDDEN = {"beam_size", "n_best", "method", "rerank"}
+_SEARCH_KEYS = [field.name for field in dataclasses.fields(SearchConfig) if field.name not in _OVERRIDDEN]
+BLEU_KEYS = frozenset({"evaluation.tokenize", *(f"search.{name}" for name in _SEARCH_KEYS)})  # affect validation BLEU
 
 
 @dataclass(frozen=True)
@@ -64,17 +75,13 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
         changes since training was started.
 
     Raises:
-        RecipeError: training was started with another recipe, or its recipe is missing or invalid.
+        RecipeError: training was started with another recipe.
+        DamagedError: its recipe is missing or damaged, and so is the copy.
         FormatError: training was started by another version of mtkit in a format that this one does not read.
     """
     if not folder.has_training():
         return resolve_auto_precision(recipe), []
     folder.check_format()
-    if not folder.recipe.is_file():
-        raise RecipeError(
-            f"{folder.recipe}: no such file, and a training was started here with an unknown recipe; restore the file, "
-            "choose another --run-dir, or start over with --fresh"
-        )
     before = folder.load_recipe()
     training = recipe.training  # a training keeps the precision and the batch size that it was started with
     if training.precision == "auto":
@@ -132,3 +139,14 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield from _flat(item, f"{path}.{key}" if path else str(key))
+
+
+def validation_fingerprint(recipe: Recipe, valid: Store | None) -> str:
+    """Return a hash of everything except the model that `training.validation.metric` depends on."""
+    validation = recipe.training.validation
+    text = [] if valid is None else [valid.manifest.src.sha256, valid.manifest.tgt.sha256]
+    content: list[Any] = [validation.metric, text]
+    if validation.metric == "bleu":
+        search = {name: to_plain(getattr(recipe.search, name)) for name in _SEARCH_KEYS}
+        content += [validation.sentences, validation.beam_size, search, recipe.evaluation.tokenize]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

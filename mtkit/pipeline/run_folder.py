@@ -1,7 +1,7 @@
 """The run folder: its files, its format version, and its records (report.json, fingerprints.json).
 
 ```
-recipe.yaml         the checked recipe with every key and absolute paths
+recipe.yaml         the checked recipe with every key and absolute paths; .recipe.yaml is a copy of it
 version.json        format of the run folder and version of mtkit that wrote it
 tokenizer/          sentencepiece models, and fingerprint.json of the data and keys that they were trained with
 corpus/             binarised corpora train.0, train.1, ... and valid; lexicon.safetensors with lexicon.json
@@ -9,9 +9,13 @@ checkpoints/        update-00001000/ ...
 model/              the model folder, written when training is finished
 hyps/TEST.txt       translations of the test sets
 report.json         scores and training statistics
-fingerprints.json   hashes of the inputs of the finished training and of each translation
+fingerprints.json   hashes of the inputs of each translation
 log.jsonl           one event per line
 ```
+
+All of these have checksums. Opening the folder (see open_run.py) makes damaged or missing records again: the recipe
+from its copy, version.json if the recipe has a checksum, report.json from the log and by scoring again. Damaged lines
+of the log are skipped. Each stage makes its own files again.
 """
 
 from __future__ import annotations
@@ -20,23 +24,21 @@ import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
-from mtkit.io.files import load_json, translate_write_errors, write_json
-from mtkit.recipe.recipe import Recipe, load_saved
+from mtkit.io.files import translate_write_errors
+from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record
+from mtkit.recipe.recipe import Recipe, backup_path, damaged_copies, load_saved
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 
-FORMAT = 2  # raised when a training of an older version can no longer be continued
+FORMAT = 3  # raised when a training of an older version can no longer be continued
 FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
 ARTEFACTS = ("hyps", "nonfinite", "tensorboard")  # folders that belong to a training
 
-Json = dict[str, Any]
-
-_REMEDY = "delete it, it will be made again"
+_REMEDY = "mtkit run makes it again"
 _TRAIN_AGAIN = "train it again (--fresh, or another --run-dir)"
 
 
@@ -73,9 +75,8 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fields of fingerprints.json: hashes of the inputs of the finished training and of each translation."""
+    """Fields of fingerprints.json: hashes of the inputs of each translation and of its text."""
 
-    train: str = ""
     test: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -96,11 +97,11 @@ def read_json(path: Path, schema: type[object] | None = None, *, remedy: str = _
         remedy: end of the error message.
 
     Raises:
-        DamagedError: not JSON, or a field is missing or has the wrong type.
+        DamagedError: it does not match its checksum, or a field is missing or has the wrong type.
     """
     if not path.is_file():
         return {}
-    content = load_json(path, remedy=remedy)
+    content = read_record(path, remedy=remedy)
     if schema is None:
         return content
     try:
@@ -172,8 +173,12 @@ class RunFolder:
 
     @property
     def fingerprints(self) -> Path:
-        """Hashes of the inputs of training and translations (see Fingerprints)."""
+        """Hashes of the inputs of translations (see Fingerprints)."""
         return self.path / "fingerprints.json"
+
+    def folders_with_temporaries(self) -> list[Path]:
+        """Folders in which files and folders are written under temporary names first."""
+        return [self.path, self.valid.parent, self.checkpoints, *(self.path / name for name in ARTEFACTS)]
 
     def read_report(self) -> Json:
         """Return the content of report.json, empty if it does not exist; errors as `read_json`."""
@@ -188,11 +193,11 @@ class RunFolder:
 
         Raises:
             MissingInputError: there is none.
+            DamagedError: it is damaged, and so is its copy.
             FormatError: another version of mtkit wrote the folder in a format, or with recipe keys, that this one does
                 not read.
-            RecipeError: the saved recipe was edited and is invalid.
         """
-        if not self.recipe.is_file():
+        if not self.has_training() and not self.recipe.is_file() and not backup_path(self.recipe).is_file():
             raise MissingInputError(f"{self.path}: not a run folder; it has no recipe.yaml")
         self.check_format()
         try:
@@ -200,7 +205,7 @@ class RunFolder:
         except RecipeError as error:
             writer = self._written_by()["mtkit"]
             if writer == __version__:
-                raise RecipeError(f"{error}\nthis is the saved recipe of the run; undo the change to it") from error
+                raise
             reason = f"with a recipe that mtkit {__version__} does not read ({str(error).partition(chr(10))[0]})"
             raise FormatError(self.path, writer, reason, _TRAIN_AGAIN) from error
 
@@ -216,7 +221,20 @@ class RunFolder:
             raise FormatError(self.path, writer["mtkit"], reason, _TRAIN_AGAIN)
 
     def _written_by(self) -> Json:
-        return read_json(self.version, WrittenBy, remedy=_TRAIN_AGAIN) or FIRST_VERSION
+        """Return version.json. If it is missing or damaged, a recipe with a checksum shows the present format."""
+        try:
+            if self.version.is_file():
+                return read_json(self.version, WrittenBy, remedy="restore it, or recipe.yaml, from a copy")
+        except DamagedError:
+            older = older_format(self.version)
+            if older is not None and older[0] != FORMAT:
+                return {"format": older[0], "mtkit": older[1]}
+            if not self._has_recipe():
+                raise
+        return {"format": FORMAT, "mtkit": __version__} if self._has_recipe() else FIRST_VERSION
+
+    def _has_recipe(self) -> bool:
+        return any(copy.is_file() and is_text_record(copy) for copy in (self.recipe, backup_path(self.recipe)))
 
     def write_version(self) -> None:
         """Write version.json for this version of mtkit.
@@ -224,9 +242,16 @@ class RunFolder:
         Raises:
             ReadWriteError: the file cannot be written.
         """
-        content = {"format": FORMAT, "mtkit": __version__}
-        if not self.version.is_file() or self._written_by() != content:
-            write_json(self.version, content)
+        write_record(self.version, {"format": FORMAT, "mtkit": __version__})
+
+    def damaged_records(self) -> list[str]:
+        """Return a message about each file of the recipe and the version that is missing or damaged."""
+        damaged = damaged_copies(self.recipe)
+        try:
+            read_record(self.version, remedy="")
+        except (DamagedError, MissingInputError) as error:
+            damaged.append(str(error).removesuffix("; "))
+        return damaged
 
     def has_training(self) -> bool:
         """Return whether there is training that must not be lost."""
@@ -242,5 +267,5 @@ class RunFolder:
             for folder in (self.checkpoints, self.model, *(self.path / name for name in ARTEFACTS)):
                 if folder.is_dir():
                     shutil.rmtree(folder)
-            for file in (self.log, self.report, self.fingerprints, self.version):
+            for file in (self.log, self.report, self.fingerprints, self.version, *self.path.glob("damaged-*.json")):
                 file.unlink(missing_ok=True)

@@ -15,10 +15,12 @@ from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
+from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
 from mtkit.pipeline.plots import draw_plots
-from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus, prepare_tokenizer
+from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
+from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.score_test_sets import score_test_sets, summary_lines
 from mtkit.pipeline.train_stage import (
@@ -86,6 +88,7 @@ def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, dis
         check_inputs(recipe)
         if "moses" in recipe.evaluation.metrics:
             moses.check_installed()  # before hours of training
+        check_tokenizer_installed(recipe.evaluation.tokenize)
         with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
             outcome = _prepare_and_train(run, ranks)
             if not outcome.finished:

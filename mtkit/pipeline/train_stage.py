@@ -8,8 +8,6 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from mtkit.build.training import (
     build_loader,
@@ -22,13 +20,17 @@ from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError, MissingInputError
-from mtkit.model_folder.folder import ModelMetadata, find_model, update_search_config, verify_model, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.io.files import require_regular_file
+from mtkit.io.records import Json
+from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
+from mtkit.model_folder.folder import ModelMetadata, find_model, update_search_config, write_model
+from mtkit.model_folder.model_card import model_card, write_model_card
 from mtkit.models.interface import TranslationModel
-from mtkit.pipeline.open_run import Run, run_folder_path
-from mtkit.pipeline.prepare_corpus import PreparedCorpora, load_tokenizers
+from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
+from mtkit.pipeline.prepare_corpus import PreparedCorpora
+from mtkit.pipeline.prepare_tokenizer import load_tokenizers
+from mtkit.pipeline.reconcile import validation_fingerprint
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.pipeline.validation_fingerprint import validation_fingerprint
 from mtkit.recipe.recipe import Recipe, save_recipe, to_plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
@@ -53,7 +55,7 @@ class TrainingOutcome:
 
     finished: bool
     message: str
-    summary: dict[str, Any]
+    summary: Json
 
 
 def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length: int) -> ModelMetadata:
@@ -86,43 +88,51 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     Raises:
         RecipeError: sections of the recipe are incompatible.
         MissingInputError: there is a model, but no checkpoint that training could resume from.
+        DamagedError: the model is damaged, and there is no checkpoint to make it again from.
         ComputeError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
     """
     recipe, folder = run.recipe, run.folder
     fingerprint = _training_fingerprint(recipe)
-    report = folder.read_report()
-    is_finished = folder.model.is_dir() and "train" in report and folder.read_fingerprints().get("train") == fingerprint
-    if is_finished and _is_intact(run):
+    summary = _finished_training(run, fingerprint, ranks)
+    if summary is not None:
         run.mark_unchanged("training")
         if ranks.is_first:
             update_search_config(folder.model, recipe.search)
-        message = f"training is already finished, after {report['train']['updates']:,} updates; --fresh starts over"
-        return TrainingOutcome(True, message, report["train"])
+        message = f"training is already finished, after {summary['updates']:,} updates; --fresh starts over"
+        return TrainingOutcome(True, message, summary)
     if folder.model.is_dir() and not list_checkpoints(folder.checkpoints):
         # the recipe or the model changed since training finished; without checkpoints the model would be overwritten
         raise MissingInputError(
             f"{folder.checkpoints}: there is no checkpoint to resume from, and training would overwrite the existing "
             "model; start over with --fresh, or choose another --run-dir"
         )
-    result, parameters = _run_training_loop(run, tokenizers, corpora, ranks)
-    summary = _summary(result, recipe)
+    result, learner = _run_training_loop(run, tokenizers, corpora, ranks)
+    summary = _summary(result, recipe, learner)
     if not result.finished:
         updates = f"{result.update:,} of {recipe.training.max_updates:,} updates"
         return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)
     message = f"training ended after {result.update:,} updates ({result.reason})"
     if ranks.is_first:
         metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
+        parameters = sum(p.numel() for p in learner.model.parameters())
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
-        write_model(folder.model, result.weights, metadata, tokenizers, card=card, lexicon=corpora.lexicon)
-        run.update_json(folder.report, {"train": summary})
-        run.update_json(folder.fingerprints, {"train": fingerprint})  # last: it marks the training as finished
+        write_model(  # marks the training as finished
+            folder.model,
+            result.weights,
+            metadata,
+            tokenizers,
+            card=card,
+            lexicon=corpora.lexicon,
+            training=fingerprint,
+        )
+        run.update_record(folder.report, {"train": summary})
     return TrainingOutcome(True, message, summary)
 
 
 def _run_training_loop(
     run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup
-) -> tuple[TrainingResult, int]:
-    """Build everything that the training loop needs and run it; return its result and the number of parameters."""
+) -> tuple[TrainingResult, Learner]:
+    """Build everything that the training loop needs and run it; return its result and the learner."""
     recipe = run.recipe
     learner = _build_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
     if recipe.training.compile:
@@ -137,8 +147,7 @@ def _run_training_loop(
         validation_fingerprint=validation_fingerprint(recipe, valid),
         since_start=run.since_start,
     )
-    result = train(training_run, build_loader(recipe, corpora.train, tokenizers, ranks=ranks))
-    return result, sum(p.numel() for p in learner.model.parameters())
+    return train(training_run, build_loader(recipe, corpora.train, tokenizers, ranks=ranks)), learner
 
 
 def _build_learner(
@@ -183,7 +192,9 @@ def check_init_sources(run: Run) -> None:
         find_model(config.model)
     vectors = training.word_vectors
     for path in () if vectors is None else (vectors.src, vectors.tgt):
-        if path is not None and not path.is_file():
+        if path is not None and path.exists():
+            require_regular_file(path)
+        elif path is not None:
             raise MissingInputError(f"{path}: no such file; see training.word_vectors")
 
 
@@ -196,22 +207,52 @@ def _initial_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
     return build_model(recipe, tokenizers, run.notify)
 
 
-def _is_intact(run: Run) -> bool:
+def _finished_training(run: Run, fingerprint: str, ranks: ProcessGroup) -> Json | None:
+    """Return `train` of report.json if the model is intact and this training has made it; None if training must run.
+
+    Raises:
+        DamagedError: the model or the report is damaged, and there is no checkpoint to make it again from.
+    """
+    model, report = run.folder.model, run.folder.report
+    if not model.is_dir() or not _is_intact(run, ranks) or read_config(model / CONFIG)["training"] != fingerprint:
+        return None
+    summary: Json | None = run.folder.read_report().get("train")
+    if summary is None and not list_checkpoints(run.folder.checkpoints):
+        raise DamagedError(
+            f"{report}: no training statistics, and neither {run.folder.log.name} nor checkpoints to make them again "
+            "from",
+            f"restore it or {run.folder.log.name} from a copy; the model is intact, mtkit translate can use it",
+        )
+    return summary
+
+
+def _is_intact(run: Run, ranks: ProcessGroup) -> bool:
     """Return whether the files of the finished model are unchanged; if not, it is made again from the checkpoints.
+
+    A damaged model card is made again here, from the report.
 
     Raises:
         DamagedError: the model is damaged and there are no checkpoints.
     """
+    model = run.folder.model
     try:
-        verify_model(run.folder.model)
-    except DamagedError as error:
-        if not list_checkpoints(run.folder.checkpoints):
-            raise DamagedError(
-                error.what, "there is no checkpoint to restore it from; start over with --fresh"
-            ) from error
-        run.notify("damaged", f"{error.what}; it is made again from the checkpoints")
-        return False
-    return True
+        damaged = damaged_files(model)
+        if LEXICON in damaged and restore_lexicon(model, run.folder.lexicon):
+            damaged.remove(LEXICON)
+            run.notify("damaged", f"{model / LEXICON}: missing or damaged; it was copied from {run.folder.lexicon}")
+        problem = f"{model}: damaged: {', '.join(damaged)} not as written"
+    except (DamagedError, MissingInputError) as error:
+        damaged = [CONFIG]
+        problem = error.what if isinstance(error, DamagedError) else str(error)
+    if damaged == [MODEL_CARD] and ranks.is_first:
+        run.notify("damaged", f"{problem}; it is made again")
+        write_model_card(model, run.folder.read_report())
+    if damaged in ([], [MODEL_CARD]):
+        return True
+    if not list_checkpoints(run.folder.checkpoints):
+        raise DamagedError(problem, "restore it from a copy; there is no checkpoint to make it again from")
+    run.notify("damaged", f"{problem}; it is made again from the checkpoints")
+    return False
 
 
 def _training_fingerprint(recipe: Recipe) -> str:
@@ -220,15 +261,16 @@ def _training_fingerprint(recipe: Recipe) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _summary(result: TrainingResult, recipe: Recipe) -> dict[str, Any]:
-    return {
-        "updates": result.update,
+def _summary(result: TrainingResult, recipe: Recipe, learner: Learner) -> Json:
+    end = {
+        "update": result.update,
         "seconds": round(result.seconds, 1),
         "tokens_per_second": round(result.tokens_per_second, 1),
         "reason": result.reason,
         "best_update": result.best.update if result.best else None,
-        "precision": recipe.training.precision,
+        "numerics": learner.numerics.to_json(),
     }
+    return training_summary(end, recipe.training.precision)
 
 
 def train_as_worker(recipe: Recipe, run_dir: Path | None, ranks: ProcessGroup) -> Path:
@@ -239,7 +281,7 @@ def train_as_worker(recipe: Recipe, run_dir: Path | None, ranks: ProcessGroup) -
     """
     ranks.barrier()  # until the first process has prepared the corpora and saved the recipe
     folder = RunFolder(run_folder_path(recipe, run_dir))
-    with TemporaryDirectory() as temporary, Log(Path(temporary) / "log.jsonl", NullDisplay()) as log:
+    with Log(Path(os.devnull), NullDisplay()) as log:
         run = Run(folder.load_recipe(), folder, log)
         tokenizers = load_tokenizers(run)
         train = [Store(folder.train(number)) for number in range(len(run.recipe.corpus.train))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
+from mtkit.io.records import parse_record_line
 from mtkit.plot.figure import figure_file, legend_font_size, line_style
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LearningCurves:
 
 
 def read_curves(log: Path, label: str) -> LearningCurves:
-    """Read a `log.jsonl`; lines that are not valid JSON (cut off by a kill) are skipped.
+    """Read a `log.jsonl`; damaged lines, and those cut off by a kill, are skipped.
 
     Raises:
         MissingInputError, ReadWriteError: the log cannot be read.
@@ -46,7 +46,7 @@ def read_curves(log: Path, label: str) -> LearningCurves:
     with translate_read_errors(log):
         content = log.read_bytes()
     for line in content.split(b"\n"):
-        record = _parse(line)
+        record = parse_record_line(line) or {}
         sources = {"train": [("loss", curves.loss)], "validation": [("nll", curves.nll), ("bleu", curves.bleu)]}
         for name, points in sources.get(record.get("event", ""), []):
             value, update = record.get(name), record.get("update")
@@ -55,14 +55,6 @@ def read_curves(log: Path, label: str) -> LearningCurves:
     if not (curves.loss or curves.nll or curves.bleu):
         raise DataError(f"{log}: nothing to draw yet: no update was logged")
     return curves
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def plot_curves(runs: Sequence[Path], path: Path) -> None:

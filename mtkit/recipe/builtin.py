@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.errors import MissingInputError
+from mtkit.io.files import require_regular_file
 
 Kind = Literal["recipe", "study"]
 _FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies"}
@@ -35,6 +36,8 @@ def resolve_recipe_path(kind: Kind, name_or_path: str) -> Path:
         return builtin[name_or_path]
     if path.is_dir():
         raise MissingInputError(f"{path}: a folder, not a {kind}; pass the YAML file")
+    if path.exists():
+        require_regular_file(path)
     siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     match = difflib.get_close_matches(name_or_path, siblings, n=1) or difflib.get_close_matches(path.stem, builtin, n=1)
     hint = f"; did you mean {match[0]}?" if match else ""

@@ -45,7 +45,7 @@ def _walk(cls: Any, prefix: str, depth: int) -> Iterator[str]:
 
 
 def has_path(root: Any, path: str, values: Mapping[str, Any] | None = None) -> bool:
-    """Whether a path names a key of a configuration.
+    """Return whether a path names a key of a configuration.
 
     Args:
         root: the dataclass of the whole configuration.

@@ -13,9 +13,9 @@ import yaml
 from pydantic import Field
 
 from mtkit.corpus.config import CorpusConfig
-from mtkit.errors import MissingInputError, RecipeError
+from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
-from mtkit.io.files import write_text
+from mtkit.io.records import DAMAGED, is_text_record, write_text_record
 from mtkit.models import AnyModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.builtin import resolve_recipe_path
@@ -69,12 +69,17 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     Raises:
         MissingInputError: no such recipe; the message lists similar names.
         RecipeError: the recipe is invalid; the message lists all errors with their lines.
+        DamagedError: it is the saved recipe of a run folder, and it was changed.
 
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
     errors: list[str] = []
-    tree = read_tree(resolve_recipe_path("recipe", name_or_path), errors)
+    path = resolve_recipe_path("recipe", name_or_path)
+    if backup_path(path).is_file() and is_text_record(backup_path(path)) and not is_text_record(path):
+        remedy = f"its copy {backup_path(path).name} is intact; make changes with KEY=VALUE, or in another file"
+        raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
+    tree = read_tree(path, errors)
     tree = apply_overrides(tree, overrides, Path.cwd(), errors)
     return build_recipe(tree, errors)
 
@@ -145,7 +150,7 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         if not isinstance(base.value, str):
             raise RecipeError(f"{base.origin.location}: base: {base.to_plain()!r} is not a path")
         base_path = base.origin.folder / os.path.expanduser(base.value)
-        if not base_path.is_file():
+        if not base_path.exists():
             raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe")
         seen.append(base_path.resolve())
         if seen[-1] in seen[:-1]:
@@ -207,20 +212,43 @@ for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
 
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write a recipe with every key and absolute paths, so that it is independent of its location.
+    """Write a recipe with every key and absolute paths, so that it is independent of its location, and a copy of it.
+
+    If the process is killed between the two, both are intact, and the file counts.
 
     Raises:
-        ReadWriteError: the file cannot be written.
+        ReadWriteError: a file cannot be written.
     """
     text = yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    write_text(path, text)
+    write_text_record(backup_path(path), text)
+    write_text_record(path, text)
+
+
+def backup_path(path: Path) -> Path:
+    """Return the path of the copy of a recipe written by `save_recipe`: recipes cannot be derived from other files."""
+    return path.with_name(f".{path.name}")
+
+
+def damaged_copies(path: Path) -> list[str]:
+    """Return a message about each of the two files of `save_recipe` that is missing or damaged."""
+    problems = []
+    for copy in (path, backup_path(path)):
+        if not copy.is_file():
+            problems.append(f"{copy}: no such file")
+        elif not is_text_record(copy):
+            problems.append(f"{copy}: {DAMAGED}")
+    return problems
 
 
 def load_saved(path: Path) -> Recipe:
-    """Read a recipe written by `save_recipe`.
+    """Read a recipe written by `save_recipe`, from its copy if the file is missing or damaged.
 
     Raises:
-        RecipeError: the file was changed and is invalid, or another version of mtkit wrote it.
+        DamagedError: both are.
+        RecipeError: another version of mtkit wrote it.
     """
+    intact = [copy for copy in (path, backup_path(path)) if copy.is_file() and is_text_record(copy)]
+    if not intact:
+        raise DamagedError("; ".join(damaged_copies(path)), "restore one of them from a copy; nothing was changed")
     errors: list[str] = []
-    return build_recipe(read_tree(path, errors), errors)
+    return build_recipe(read_tree(intact[0], errors), errors)

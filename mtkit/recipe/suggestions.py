@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtkit.recipe.key_paths import has_path, key_paths
-from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
+from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS, REMOVED_KEYS
 
 MAX_SUGGESTIONS = 3  # paths in one message
 
@@ -28,7 +28,8 @@ def suggest_kind(word: str, known: Sequence[str]) -> str:
 def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence[str], other_kinds: str) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
-    A synonym of another toolkit comes first, then a key of another kind, a key that belongs elsewhere, a misspelt key.
+    A removed key has a sentence of its own. Otherwise a synonym of another toolkit comes first, then a key of another
+    kind, a key that belongs elsewhere, a misspelt key.
 
     Args:
         path: of the unknown key.
@@ -37,6 +38,8 @@ def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence
         known: keys of the mapping that the unknown key stands in.
         other_kinds: kinds of that mapping that have the key; empty if none has.
     """
+    if path in REMOVED_KEYS:
+        return f"; {REMOVED_KEYS[path]}"
     name = path.rpartition(".")[2]
     synonym = synonym_of(path, root, values)
     if synonym:

@@ -226,6 +226,11 @@ KEY_SYNONYMS = {
     word: Synonym(tuple(targets.split()), note) for words, targets, note in _TABLE for word in words.split()
 }
 
+# full path of a key without a successor -> end of the message
+REMOVED_KEYS = {
+    "model.encoder_attention.sentence_ends": "it was removed in 0.2; global_stride makes every n-th position global",
+}
+
 # word -> kinds or choices that it may stand for; the first that the key takes is suggested
 KIND_SYNONYMS = {
     "lstm": ("rnn",),

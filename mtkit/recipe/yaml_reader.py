@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from mtkit.errors import ReadWriteError, RecipeError
+from mtkit.errors import RecipeError
+from mtkit.io.files import translate_read_errors
 
 COMMAND_LINE = "command line"  # location of an override in messages
 MAX_VALUES = 100_000  # nested aliases expand exponentially
@@ -116,12 +117,10 @@ def read_yaml_file(path: Path, errors: list[str]) -> LocatedValue:
 
     Raises:
         RecipeError: the file is not YAML, is empty, or is not UTF-8.
-        ReadWriteError: the file cannot be read.
+        MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
-    try:
+    with translate_read_errors(path):
         raw = path.read_bytes()
-    except OSError as error:
-        raise ReadWriteError(f"{path}: {error.strerror}") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -18,7 +18,7 @@ from mtkit.search.run import Search, SearchParts
 from mtkit.search.sampling import Sampling
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
-NumTokens = Annotated[int, Field(ge=0, le=1_000_000)]  # far above any sentence: a larger number is a mistake
+NumTokens = Annotated[int, Field(ge=0, le=10_000)]  # far above any sentence: a larger number is a mistake
 SearchMethodConfig = BeamConfig | DiverseBeam | Sampling  # each has the members of `run.SearchMethod`
 
 
@@ -87,6 +87,13 @@ class SearchConfig:
     def num_hypotheses(self) -> int:
         """Hypotheses of a sentence that are in the batch at once."""
         return self.method.num_hypotheses(self.beam_size)
+
+    def ignored_keys(self) -> dict[str, str]:
+        """Keys that have no effect because of another one, each with that one's setting."""
+        ignored = dict.fromkeys(self.method.ignored_keys, f"method.kind {self.method.kind}")
+        if self.beam_size == 1 and not self.coverage_penalty:
+            ignored.setdefault("patience", "beam_size 1")
+        return ignored
 
     @property
     def num_returned(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -47,8 +48,11 @@ class DecoderStep(Protocol):
         They may be computed by this call. Search calls it once for each row and may write into the result.
         """
 
-    def fast_argmax(self, banned: Tensor) -> Tensor | None:
-        """The column [rows] with the largest logit, the columns `banned` excluded; None: take it from the logits."""
+    def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Column and value [rows] of the largest logit, the columns `banned` excluded; None: take it from the logits.
+
+        The value is not finite where the model computed NaN or infinity.
+        """
 
 
 class Stepper(Protocol):
@@ -167,6 +171,7 @@ class Hypothesis:
         token_log_probs: log-probability of each token and, last, of the end of sentence; their sum is `log_prob`.
         finished: False if a length limit or a constraint forced the end.
         attention: [T, S] attention over the source for each token, averaged over heads; None unless requested.
+        failed: the model computed NaN or infinity for the sentence, so that the tokens mean nothing.
     """
 
     tokens: list[int]
@@ -175,3 +180,9 @@ class Hypothesis:
     token_log_probs: list[float]
     finished: bool = True
     attention: Tensor | None = None
+    failed: bool = False
+
+    @classmethod
+    def failure(cls) -> Hypothesis:
+        """The hypothesis of a sentence for which the model computed NaN or infinity."""
+        return cls(tokens=[], log_prob=math.nan, score=math.nan, token_log_probs=[], finished=False, failed=True)

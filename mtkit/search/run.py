@@ -58,6 +58,10 @@ class SearchMethod(Protocol):
         """Seed of a random method; None for a deterministic one."""
 
     @property
+    def ignored_keys(self) -> frozenset[str]:
+        """Keys below `search` that have no effect on this method."""
+
+    @property
     def ctranslate2_unsupported_key(self) -> str | None:
         """The key below `search` for whose value CTranslate2 has no option; None if CTranslate2 can run the method."""
 

@@ -19,8 +19,8 @@ _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # spl
 class Sampling:
     """Sample tokens from softmax(logits / temperature), truncated by all of the options and renormalised.
 
-    `beam_size` and `patience` have no effect. The random number of each choice is a function of (seed, sentence, path,
-    step) alone, so that it does not depend on batches, their order or the number of workers.
+    `beam_size`, `patience` and `coverage_penalty` have no effect. The random number of each choice is a function of
+    (seed, sentence, path, step) alone, so that it does not depend on batches, their order or the number of workers.
     """
 
     kind: Literal["sampling"] = "sampling"
@@ -32,6 +32,7 @@ class Sampling:
     seed: Annotated[int, Field(ge=0)] = 1  # equal seeds give equal samples, whatever the batch
 
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
+    ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})
 
     @property
     def ctranslate2_unsupported_key(self) -> str | None:
@@ -59,14 +60,15 @@ class Sampling:
             "sampling_temperature": self.temperature,
         }
 
-    def __call__(self, logits: Tensor, key: SampleKey) -> Tensor:
+    def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
         """See TokenChooser; inverse transform sampling."""
         prob, column = self.distribution(logits)
         cumulative = prob.cumsum(1)  # [rows, C]
         threshold = uniform(self.seed, key).unsqueeze(1) * cumulative[:, -1:]  # [rows, 1]
         index = torch.searchsorted(cumulative, threshold, right=True).clamp(max=prob.size(1) - 1)
         last = (prob > 0).sum(1, keepdim=True) - 1  # rounding can lead past the last token that is allowed
-        return column.gather(1, torch.minimum(index, last.clamp(min=0))).squeeze(1)
+        chosen = column.gather(1, torch.minimum(index, last.clamp(min=0)))  # [rows, 1]; NaN comes first
+        return chosen.squeeze(1), logits.gather(1, chosen).squeeze(1)
 
     def distribution(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities [rows, C] after truncation, not renormalised, most probable first, and their columns."""

@@ -31,20 +31,21 @@ class NextToken(NamedTuple):
     """The token that each hypothesis is extended with."""
 
     column: Tensor  # [rows]
-    log_prob: Tensor | None  # [rows] the model's log-probability, nats; None unless requested
+    value: Tensor  # [rows] the model's log-probability, nats, or its logit if log-probabilities are not computed
     forced: Tensor  # [rows] bool, the end of sentence was the only choice
 
 
 class TokenChooser(Protocol):
     """Chooses the next token of each hypothesis."""
 
-    def __call__(self, logits: Tensor, key: SampleKey) -> Tensor:
-        """Columns [rows] of `logits` [rows, C]; forbidden columns are -inf."""
+    def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
+        """Columns of `logits` [rows, C] and their values, both [rows]; forbidden columns are -inf."""
 
 
-def argmax(logits: Tensor, key: SampleKey) -> Tensor:
+def argmax(logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
     """The most probable token: greedy search."""
-    return top_k(logits, 1).column.squeeze(1)
+    best = top_k(logits, 1)
+    return best.column.squeeze(1), best.value.squeeze(1)
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class SinglePathSearch:
             return []
         run = _PathRun(self, stepper, request)
         run.run()
-        hypotheses = run.history.hypotheses(self.parts.length_penalty)
+        hypotheses = run.history.hypotheses(self.parts.length_penalty, with_log_probs=run.computes_log_probs)
         sentences = [hypotheses[i * self.num_paths : (i + 1) * self.num_paths] for i in range(request.num_sentences)]
-        return [sorted(paths, key=lambda h: -h.score)[: self.parts.n_best] for paths in sentences]
+        return [sorted(paths, key=lambda h: (not h.failed, -h.score))[: self.parts.n_best] for paths in sentences]
 
 
 class _HistoryStep(NamedTuple):
@@ -83,7 +84,7 @@ class _HistoryStep(NamedTuple):
 
     path: Tensor  # [rows]
     token: Tensor  # [rows]
-    log_prob: Tensor | None  # [rows]
+    value: Tensor  # [rows] see NextToken
     attention: Tensor | None  # [rows, S]
 
 
@@ -96,24 +97,34 @@ class _PathHistory:
         self.forced = torch.zeros(num_paths, dtype=torch.bool)
         self.steps: list[_HistoryStep] = []
 
-    def add(self, path: Tensor, token: Tensor, log_prob: Tensor | None, attention: Tensor | None) -> None:
-        """Append the tokens [rows] of the paths [rows], and their attention [rows, H, S]."""
+    def add(self, path: Tensor, token: Tensor, value: Tensor, attention: Tensor | None) -> None:
+        """Append the tokens [rows] of the paths [rows], their values (see NextToken) and attention [rows, H, S]."""
         mean = None if attention is None else attention.float().mean(1).cpu()  # [rows, S]
-        self.steps.append(_HistoryStep(path.cpu(), token.cpu(), None if log_prob is None else log_prob.cpu(), mean))
+        self.steps.append(_HistoryStep(path.cpu(), token.cpu(), value, mean))
 
     def end(self, path: Tensor, length: int, forced: Tensor) -> None:
         """The paths [rows] end with `length` tokens; `forced` [rows]: without choosing the end of sentence freely."""
         self.lengths[path.cpu()] = length
         self.forced[path.cpu()] = forced.cpu()
 
-    def hypotheses(self, penalty: LengthPenalty) -> list[Hypothesis]:
-        """The hypotheses of all paths."""
+    def failed_paths(self) -> set[int]:
+        """Paths with a value that is NaN or +inf up to their end; -inf is a token that constraints have forced."""
+        values = [step.value for step in self.steps]
+        if not values or bool((torch.cat(values) < float("inf")).all()):  # one check for all steps
+            return set()
+        failed = torch.zeros_like(self.forced)
+        for t, step in enumerate(self.steps):
+            failed[step.path] |= ~(step.value.cpu() < float("inf")) & (t <= self.lengths[step.path])
+        return set(failed.nonzero().flatten().tolist())
+
+    def hypotheses(self, penalty: LengthPenalty, *, with_log_probs: bool) -> list[Hypothesis]:
+        """The hypotheses of all paths; `with_log_probs`: the values are log-probabilities."""
         tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
         log_probs = torch.full((self.num_paths, len(self.steps)), math.nan)
         for t, step in enumerate(self.steps):
             tokens[step.path, t] = step.token
-            if step.log_prob is not None:
-                log_probs[step.path, t] = step.log_prob
+            if with_log_probs:
+                log_probs[step.path, t] = step.value.cpu()
         lengths = self.lengths.tolist()
         token_log_probs = [row[: length + 1] for row, length in zip(log_probs.tolist(), lengths, strict=True)]
         # A path that ended before the model was asked for the end of sentence has no log-probability.
@@ -122,7 +133,7 @@ class _PathHistory:
             for row, length in zip(token_log_probs, lengths, strict=True)
         ]
         score = penalty.score(torch.tensor(total), self.lengths + 1).tolist()
-        forced = self.forced.tolist()
+        forced, failed = self.forced.tolist(), self.failed_paths()
         return [
             Hypothesis(
                 tokens=row[:length],
@@ -131,6 +142,7 @@ class _PathHistory:
                 token_log_probs=token_log_probs[path],
                 finished=not forced[path],
                 attention=self._attention(path, length),
+                failed=path in failed,
             )
             for path, (row, length) in enumerate(zip(tokens.tolist(), lengths, strict=True))
         ]
@@ -150,8 +162,9 @@ class _PathRun(SearchRun):
         super().__init__(search.parts, stepper, request, per_sentence=search.num_paths)
         self.choose = search.choose
         self.with_log_probs = search.with_log_probs
+        self.computes_log_probs = search.with_log_probs or bool(self.constraints)  # constraints work on them
         # Only plain greedy search can leave the choice to the model, which may find it without all logits.
-        self.may_use_argmax = search.choose is argmax and not (self.with_log_probs or self.constraints)
+        self.may_use_argmax = search.choose is argmax and not self.computes_log_probs
         self.history = _PathHistory(self.num_items)
 
     def run(self) -> None:
@@ -174,7 +187,7 @@ class _PathRun(SearchRun):
             chosen = self._next_token(step, path, tokens, at_limit)
             token = self.columns.to_ids(chosen.column)
             attention = step.attention if self.parts.with_attention else None
-            self.history.add(path, token, chosen.log_prob, attention)
+            self.history.add(path, token, chosen.value, attention)
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
             length += 1
@@ -196,9 +209,9 @@ class _PathRun(SearchRun):
     def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next token of each row."""
         if self.may_use_argmax and len(self.history.steps) in self.unconstrained_lengths:
-            column = step.fast_argmax(self.columns.banned)
-            if column is not None:
-                return NextToken(column, None, at_limit)
+            best = step.fast_argmax(self.columns.banned)
+            if best is not None:
+                return NextToken(*best, at_limit)
         # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
         chunks = [
             self._choose(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
@@ -206,14 +219,13 @@ class _PathRun(SearchRun):
         ]
         if len(chunks) == 1:
             return chunks[0]
-        columns, log_prob, forced = zip(*chunks, strict=True)
-        return NextToken(torch.cat(columns), None if log_prob[0] is None else torch.cat(log_prob), torch.cat(forced))
+        return NextToken(*(torch.cat(each) for each in zip(*chunks, strict=True)))
 
     def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next tokens according to these logits [n, V or C], which are overwritten."""
         eos, sentence = self.columns.eos, path // self.per_sentence
         own = logits
-        normaliser = log_normaliser(logits) if self.with_log_probs or self.constraints else None  # [n]
+        normaliser = log_normaliser(logits) if self.computes_log_probs else None  # [n]
         if self.constraints and normaliser is not None:
             own, logits = self.constrain(logits, normaliser, Prefixes(tokens, sentence))  # [n, V]
             normaliser = torch.zeros_like(normaliser)
@@ -227,12 +239,12 @@ class _PathRun(SearchRun):
             too_short = length < self.min_length[path]
             logits[:, eos] = logits[:, eos].masked_fill(too_short, float("-inf"))
         key = SampleKey(self.request.sentence_ids[sentence], path % self.per_sentence, length)
-        column, forced = self.choose(logits, key), at_limit
+        (column, value), forced = self.choose(logits, key), at_limit
         if is_limited:
             # The end is forced at the maximum length, and where the constraints allow nothing at all.
-            forced = at_limit | (logits.gather(1, column.unsqueeze(1)).squeeze(1) == float("-inf"))
+            forced = at_limit | (value == float("-inf"))
             column = torch.where(forced, eos, column)
         if normaliser is None:
-            return NextToken(column, None, forced)
+            return NextToken(column, value, forced)
         value = torch.where(column == eos, end, own.gather(1, column.unsqueeze(1)).squeeze(1))
         return NextToken(column, value.float() - normaliser, forced)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from mtkit.evaluation.config import SacrebleuTokenizer
 from mtkit.evaluation.score import score
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 
 def group_names(limits: Sequence[int]) -> list[str]:

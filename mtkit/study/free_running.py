@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -12,8 +13,11 @@ from mtkit.build.training import default_device
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
-from mtkit.io.files import hash_file, write_json
-from mtkit.model_folder.folder import WEIGHTS, read_model
+from mtkit.errors import DamagedError
+from mtkit.io.files import hash_file
+from mtkit.io.records import write_record
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
@@ -54,11 +58,12 @@ def free_running_loss(folder: RunFolder) -> float:
     """
     path = folder.path / CACHE_FILE
     weights = hash_file(folder.model / WEIGHTS)
-    cached = read_json(path, CachedLoss)
-    if cached and cached["weights"] == weights:
-        return float(cached["nats_per_token"])
+    with suppress(DamagedError):  # then it is measured again
+        cached = read_json(path, CachedLoss)
+        if cached and cached["weights"] == weights:
+            return float(cached["nats_per_token"])
     loss = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))
-    write_json(path, {"weights": weights, "nats_per_token": loss})
+    write_record(path, {"weights": weights, "nats_per_token": loss})
     return loss
 
 

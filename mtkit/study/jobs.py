@@ -22,7 +22,8 @@ from mtkit.errors import ComputeError, Interrupted, MtkitError, UsageError
 from mtkit.hardware import parse_device
 from mtkit.io.files import atomic_folder, translate_read_errors, translate_write_errors
 from mtkit.pipeline.open_run import open_run
-from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus, prepare_tokenizer
+from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
+from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.study.runs import StudyRun
@@ -262,7 +263,7 @@ class JobPool:
 
 
 def _check_source(run: StudyRun) -> bool:
-    """Whether the model that a run starts from exists; if not, the run is recorded as failed."""
+    """Return whether the model that a run starts from exists; if not, the run is recorded as failed."""
     if run.source is None or run.source.is_finished():
         return True
     run.note_failure(f"not started: {run.source.label} has no model to initialise from")

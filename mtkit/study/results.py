@@ -13,6 +13,7 @@ from rich.table import Table
 
 from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import Significance, paired_bootstrap
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
@@ -138,9 +139,9 @@ def _test_significance(study: Study, results: Sequence[RunResult]) -> Significan
     baseline = hyps.pop(study.baseline, None)
     if baseline is None or not hyps:
         return Significance({}, "")
-    recipe = study.recipes[study.baseline]
-    tokenize = recipe.evaluation.sacrebleu_tokenizer(recipe.corpus.tgt_lang)
-    return paired_bootstrap(baseline, hyps, [_reference(study)], tokenize=tokenize)
+    recipe, ref = study.recipes[study.baseline], _reference(study)
+    tokenizer = choose_tokenizer(ref, recipe.corpus.tgt_lang, recipe.evaluation.tokenize)
+    return paired_bootstrap(baseline, hyps, [ref], tokenize=tokenizer.name)
 
 
 @dataclass(frozen=True)

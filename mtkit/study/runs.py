@@ -8,9 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import FormatError, RecipeError
+from mtkit.errors import DamagedError, FormatError, RecipeError
 from mtkit.evaluation.repetition import repetition_rate
-from mtkit.io.files import translate_read_errors, write_json
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.io.files import translate_read_errors
+from mtkit.io.records import write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.recipe.recipe import Recipe, load_saved
@@ -53,14 +55,14 @@ class StudyRun:
         return f"{self.variant}, seed {self.seed}"
 
     def is_finished(self) -> bool:
-        """Whether exactly this recipe was trained and scored in the folder."""
-        report = self.folder.read_report()
-        scores = report.get("test", {}).get(self.test, {})
-        if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
-            return False
+        """Return whether exactly this recipe was trained and scored in the folder."""
         try:
+            report = self.folder.read_report()
+            scores = report.get("test", {}).get(self.test, {})
+            if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
+                return False
             return reconcile_recipe(self.recipe, self.folder)[0] == load_saved(self.folder.recipe)
-        except (FormatError, RecipeError):  # another recipe or version; running it reports the difference
+        except (DamagedError, FormatError, RecipeError):  # running it repairs the damage or reports the difference
             return False
 
     @property
@@ -69,7 +71,7 @@ class StudyRun:
 
     def note_failure(self, reason: str) -> None:
         """Record a failed training in the run folder."""
-        write_json(self._failure, {"reason": reason})
+        write_record(self._failure, {"reason": reason})
 
     def clear_failure(self) -> None:
         """Remove the record of a failed training, before a new attempt."""
@@ -77,7 +79,10 @@ class StudyRun:
 
     def failure(self) -> str | None:
         """Reason why the last training failed; None if it did not fail."""
-        record = read_json(self._failure, FailureRecord)
+        try:
+            record = read_json(self._failure, FailureRecord)
+        except DamagedError as error:
+            return error.what
         return str(record["reason"]) if record else None
 
 
@@ -158,7 +163,8 @@ def run_result(run: StudyRun, config: StudyConfig) -> RunResult:
 def _metrics(train: Any, test: Any, events: list[dict[str, Any]], *, lines: int) -> dict[str, float]:
     metrics = {"bleu": test["bleu"], "tokens_per_second": train["tokens_per_second"], "updates": train["updates"]}
     losses = {event["update"]: event["nll"] for event in events if event["event"] == "validation"}
-    loss = losses.get(train["best_update"], next(reversed(losses.values()), None))
+    last = next(reversed(losses.values()), None)
+    loss = last if train["best_update"] is None else losses.get(train["best_update"])  # None: its line is damaged
     if loss is not None:
         metrics["loss"] = loss
     if test.get("seconds"):
@@ -172,8 +178,8 @@ def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> di
     if config.bleu_by_length:
         files = run.recipe.corpus.test[run.test]
         srcs, refs = list(read_lines(files.src)), list(read_lines(files.tgt))
-        tokenize = run.recipe.evaluation.sacrebleu_tokenizer(run.recipe.corpus.tgt_lang)
-        groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenize)
+        tokenizer = choose_tokenizer(refs, run.recipe.corpus.tgt_lang, run.recipe.evaluation.tokenize)
+        groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenizer.name)
         metrics |= {f"bleu {name}": value for name, value in groups.items()}
     if config.exposure_bias:
         metrics["repetition"] = repetition_rate(hyps)

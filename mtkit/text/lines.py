@@ -20,15 +20,17 @@ from mtkit.errors import DataError, MissingExtraError
 from mtkit.io.files import require_regular_file, translate_read_errors
 
 _CHUNK = 1 << 20  # bytes read at a time
+MAX_LINE_BYTES = 1 << 26  # longer ones are no text, and a device may never end its first line
 _BOM = b"\xef\xbb\xbf"
 _GZIP, _XZ, _ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file without their line ends; memory does not grow with the file.
+    """The lines of a text file or pipe without their line ends; memory does not grow with the file.
 
     Raises:
-        DataError: a byte that is not UTF-8 (after all lines before it were yielded), or a damaged compressed file.
+        DataError: a byte that is not UTF-8 or a line of more than MAX_LINE_BYTES (after all lines before it were
+            yielded), or a damaged compressed file.
         MissingInputError, ReadWriteError: as `files.translate_read_errors`.
         MissingExtraError: the file is compressed with zstandard and no package for zstandard is installed.
     """
@@ -72,6 +74,8 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         head, line_end, tail = chunk.rpartition(b"\n")
         if not line_end:
             rest += chunk
+            if len(rest) > MAX_LINE_BYTES:
+                raise DataError(f"{name}:{done + 1}: a line of more than {MAX_LINE_BYTES >> 20} MiB; is this a text?")
             continue
         block = _without_bom(bytes(rest) + head, is_first)
         rest, is_first = bytearray(tail), False
@@ -116,7 +120,7 @@ def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
 
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
-    with translate_read_errors(path), path.open("rb") as file:
+    with translate_read_errors(path, allow_stream=True), path.open("rb") as file:
         stream, damage = _decompressed(file, file.peek(6))
         try:
             yield stream

@@ -19,8 +19,10 @@ import sentencepiece
 from pydantic import Field
 
 from mtkit.errors import DataError
-from mtkit.io.files import load_json, translate_read_errors, write_bytes, write_json
+from mtkit.io.files import translate_read_errors, write_bytes
+from mtkit.io.records import read_record, write_record
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
+from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword_regularization import SubwordSampler
 from mtkit.text.vocab import Vocab
 
@@ -40,7 +42,7 @@ class TokenizerConfig:
 
     # unigram scores alike; word and char are for comparison
     model_type: Literal["bpe", "unigram", "word", "char"] = "bpe"
-    vocab_size: Annotated[int, Field(gt=0, le=10_000_000)] = 8000  # with reserved tokens; suits 30k sentence pairs
+    vocab_size: Annotated[int, Field(gt=0, le=1_000_000)] = 8000  # with reserved tokens; suits 30k sentence pairs
     shared: bool = True  # one model for both sides; false: one model per side, each with vocab_size tokens
     byte_fallback: bool = False  # unknown characters become bytes: decoding is lossless, at a cost of 256 tokens
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0  # below 1 rare characters become unknown
@@ -86,7 +88,7 @@ class Tokenizer:
 
         Raises:
             MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-            DataError: the file is no sentencepiece model, or one without pad, bos or eos.
+            DataError: the file is no sentencepiece model, or one that mtkit train-bpe has not trained.
         """
         with translate_read_errors(path):
             model = path.read_bytes()
@@ -94,9 +96,20 @@ class Tokenizer:
             tokenizer = cls(model, normalisation=normalisation)
         except RuntimeError as error:
             raise DataError(f"{path}: not a sentencepiece model, or a damaged one; train it again") from error
-        if min(tokenizer.vocab.pad, tokenizer.vocab.bos, tokenizer.vocab.eos) < 0:
-            raise DataError(f"{path}: the model has no pad, bos or eos token; train one with mtkit train-bpe")
+        if reason := tokenizer._unsupported():
+            raise DataError(f"{path}: {reason}; train a model with mtkit train-bpe")
         return tokenizer
+
+    def _unsupported(self) -> str | None:
+        """Reason why a sentencepiece model of other settings cannot be used, or None."""
+        try:
+            pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
+        except UnicodeDecodeError:
+            return "a token of the model is not UTF-8"
+        control = {pieces[token_id] for token_id in self.special_ids()}
+        if missing := [token for token in SPECIAL_TOKENS if token not in control]:
+            return f"the model has no special token {missing[0]}"
+        return None if min(self.vocab.pad, self.vocab.bos, self.vocab.eos) >= 0 else "the model has no pad, bos or eos"
 
     def save(self, path: Path) -> None:
         """Write the model file, byte for byte as it was read."""
@@ -235,7 +248,9 @@ class TokenizerPair:
             DataError: a file is damaged, or was written by a later version.
         """
         path = folder / "tokenizer.json"
-        description = load_json(path, remedy="train the tokenizer again")
+        description = read_record(
+            path, remedy="in a run folder, mtkit run makes it again; train any other tokenizer again"
+        )
         try:
             version, config = description["format"], TokenizerConfig(**description["config"])
         except (ValueError, KeyError, TypeError) as error:
@@ -255,7 +270,7 @@ class TokenizerPair:
         """
         for name, tokenizer in zip(model_names(self.shared), (self.src, self.tgt), strict=False):
             tokenizer.save(folder / name)
-        write_json(folder / "tokenizer.json", {"format": FORMAT, "config": asdict(self.config)})
+        write_record(folder / "tokenizer.json", {"format": FORMAT, "config": asdict(self.config)})
 
 
 def model_names(shared: bool) -> list[str]:

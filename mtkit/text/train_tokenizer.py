@@ -17,6 +17,7 @@ import sentencepiece
 
 from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
+from mtkit.signals import call_interruptibly
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
@@ -170,8 +171,9 @@ class _ErrorCapturingIterator:
 def _train_model(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
     model = io.BytesIO()
     source = _ErrorCapturingIterator(lines)
-    sentencepiece.set_random_generator_seed(_SEED)
-    try:
+
+    def train() -> None:
+        sentencepiece.set_random_generator_seed(_SEED)
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=source,
             model_writer=model,
@@ -192,6 +194,9 @@ def _train_model(lines: Iterator[str], config: TokenizerConfig, report: Tokenize
             num_threads=_NUM_THREADS,
             minloglevel=2,
         )
+
+    try:
+        call_interruptibly(train)
     except RuntimeError as error:
         if source.error is not None:
             raise source.error from None  # an error of the text, not of sentencepiece

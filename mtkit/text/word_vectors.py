@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
+from mtkit.io.files import require_regular_file
 from mtkit.text.lines import read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer
@@ -120,6 +121,7 @@ def _read_entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
     Raises:
         DataError: the first line states or has another dimension, or the file is empty.
     """
+    require_regular_file(path)
     lines = read_lines(path)
     first = next(lines, "")
     word, _, rest = first.rstrip(" ").partition(" ")

@@ -29,6 +29,7 @@ from mtkit.training.objectives.interface import TrainingObjective
 from mtkit.training.optimisers.schedule import Schedule
 from mtkit.training.optimisers.torch_optimisers import load_optimiser, optimiser_tensors, set_lr, trainable
 from mtkit.training.precision import Precision, resolve_precision
+from mtkit.training.robustness.numerics import Numerics
 from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import load_weights, weights
@@ -43,6 +44,7 @@ class Learner:
         scaler: scales the loss with fp16; the identity otherwise.
         splitter: splits micro-batches that do not fit into memory.
         gradient_stats: measured at some updates, for the log.
+        numerics: what the bits of the arithmetic depend on.
         ema: of the weights, for validation and the final model; None: the weights themselves.
         ranks: the processes of the training.
         eval_replica: with FSDP, the unsharded copy for validation; None otherwise.
@@ -58,6 +60,7 @@ class Learner:
     scaler: torch.amp.GradScaler
     splitter: MicroBatchSplitter
     gradient_stats: GradientStats
+    numerics: Numerics
     ema: ExponentialMovingAverage | None = None
     ranks: ProcessGroup = SINGLE_PROCESS
     eval_replica: UnshardedReplica | None = None
@@ -177,8 +180,9 @@ class Learner:
             self.ema.load(tensors["ema"])
 
     def scalar_state(self) -> dict[str, Any]:
-        """Return the state of schedule, scaler and splitter for a checkpoint."""
+        """Return the state of schedule, scaler and splitter for a checkpoint, and the numerics that led to it."""
         return {
+            "numerics": self.numerics.to_json(),
             "schedule": self.schedule.state(),
             "scaler": self.scaler.state_dict(),
             "max_padded_tokens": self.splitter.max_padded_tokens,
@@ -223,6 +227,7 @@ def build_learner(
         scaler=torch.amp.GradScaler(device.type, enabled=precision.name == "fp16"),
         splitter=MicroBatchSplitter(can_split=device.type != "cpu" and eval_replica is None),
         gradient_stats=GradientStats(config.log_every if config.log_gradient_norms else 0),
+        numerics=Numerics.of(device, ranks),
         ema=ema,
         ranks=ranks,
         eval_replica=eval_replica,

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.errors import DamagedError
+from mtkit.hardware import limit_onednn_cache
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import (
     Checkpoint,
@@ -30,7 +31,6 @@ from mtkit.training.monitoring.meter import LossSums
 from mtkit.training.monitoring.tensorboard import log_to_tensorboard
 from mtkit.training.progress import Progress
 from mtkit.training.robustness.deterministic import deterministic_algorithms
-from mtkit.training.robustness.onednn_cache import limit_onednn_cache
 from mtkit.training.robustness.oom import explain_oom, is_out_of_memory
 from mtkit.training.run import TrainingRun, UpdateSource
 from mtkit.training.weights import weights
@@ -70,7 +70,7 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
     Raises:
         ComputeError: a loss or gradient is not finite (see `training.on_nonfinite`), training diverged too often,
             memory ran out, or an operation cannot satisfy `training.deterministic`.
-        Interrupted: SIGINT, SIGTERM or SIGUSR1; the state is saved.
+        Interrupted: SIGINT, SIGTERM, SIGHUP or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
         MissingExtraError: `training.tensorboard` is set and TensorBoard is not installed.
@@ -141,6 +141,11 @@ def resume(run: TrainingRun) -> None:
         log.event("damaged", path=str(each.path), reason=each.reason)
     if checkpoint is not None:
         log.event("resume", progress.update, checkpoint=str(checkpoint_path(run.checkpoints, progress.update)))
+        numerics = checkpoint.state.get("numerics", {})
+        learner.numerics.use_same_library(numerics)
+        if changes := learner.numerics.changes_since(numerics):
+            message = f"{', '.join(changes)}: the weights will differ in rounding from those of an unchanged training"
+            log.event("numerics_changed", progress.update, result=message)
     if saved.best_updates != progress.best_updates:
         message = "the validation set or metric changed; best-checkpoint tracking was reset"
         log.event("metric_changed", progress.update, result=message)
@@ -150,6 +155,7 @@ def resume(run: TrainingRun) -> None:
         max_updates=run.config.max_updates,
         precision=learner.precision.name,
         device=str(learner.device),
+        numerics=learner.numerics.to_json(),
         parameters=sum(p.numel() for p in learner.model.parameters()),
     )
 
@@ -197,6 +203,7 @@ def finish(run: TrainingRun) -> TrainingResult:
         best_update=best.update if best else None,
         seconds=round(result.seconds, 1),
         tokens_per_second=round(result.tokens_per_second, 1),
+        numerics=run.learner.numerics.to_json(),
     )
     return result
 

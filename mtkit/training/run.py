@@ -198,8 +198,7 @@ class TrainingRun:
         best_updates = self.progress.best_updates.add(ScoredUpdate(value, update), keep=self.config.keep_best)
         loss_trend = self.progress.loss_trend.after_validation(_finite(validation.nll), self.config.on_divergence)
         self.progress = replace(self.progress, last_validated=update, best_updates=best_updates, loss_trend=loss_trend)
-        perplexity = math.exp(min(validation.nll, 700.0))
-        fields = {"nll": validation.nll, "perplexity": perplexity, "bleu": validation.bleu, "sample": validation.sample}
+        fields = validation.fields()
         self.log.event("validation", update, **fields, is_best=best_updates.since_best == 0, seconds=seconds)
 
     def _validate_model(self, validator: ShardedValidator, update: int) -> Validation | None:

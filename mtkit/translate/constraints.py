@@ -39,6 +39,11 @@ class ConstrainedLine:
 
 Line = str | ConstrainedLine
 
+# The time for a translation grows with the square of these; what is longer is refused, as it would take minutes.
+MAX_PREFIX_TOKENS = 500
+MAX_INCLUDED_TOKENS = 200
+MAX_EXCLUDED_TEXTS = 200
+MAX_QUOTED = 80  # characters of a text in a message
 KEYS = ("prefix", "include", "exclude")
 _EXAMPLE = '{"prefix": "Das ist", "include": ["Haus", "rot"]}'
 
@@ -112,7 +117,8 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
     """Convert the constraints on each line to ids of the target side; lines are numbered from `first`.
 
     Raises:
-        DataError: the constraints on a line contradict each other, or contain characters that the vocabulary lacks.
+        DataError: the constraints on a line contradict each other, are too long, or contain characters that the
+            vocabulary lacks.
     """
     for number, line in enumerate(lines, start=first):
         if isinstance(line, str):
@@ -127,12 +133,26 @@ def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> Token
     for text, text_bytes in zip(line.exclude, excluded, strict=True):
         for other in required:
             if text_bytes in tokenizer.text_bytes(other):
-                raise DataError(f"line {number}: {other!r} must appear but contains {text!r}, which is excluded")
+                raise DataError(
+                    f"line {number}: {_quote(other)} must appear but contains {_quote(text)}, which is excluded"
+                )
     ids = tokenizer.encode(required)
     for text, token_ids in zip(required, ids, strict=True):
         if tokenizer.vocab.unk in token_ids:
-            raise DataError(f"line {number}: {text!r} contains characters that the vocabulary lacks")
+            raise DataError(f"line {number}: {_quote(text)} contains characters that the vocabulary lacks")
+    numbers = {
+        "tokens in prefix": (len(ids[0]), MAX_PREFIX_TOKENS),
+        "tokens in include": (sum(map(len, ids[1:])), MAX_INCLUDED_TOKENS),
+        "texts in exclude": (len(excluded), MAX_EXCLUDED_TEXTS),
+    }
+    for name, (count, maximum) in numbers.items():
+        if count > maximum:
+            raise DataError(f"line {number}: {count:,} {name}; the maximum is {maximum}")
     return TokenConstraints(tuple(ids[0]), tuple(map(tuple, ids[1:])), tuple(excluded))
+
+
+def _quote(text: str) -> str:
+    return repr(text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "...")
 
 
 def apply_constraints(

@@ -14,11 +14,34 @@ _CLAUSE = re.compile(r"(?<=[,;:–—])(?=\s)|(?<=[,、;:])")
 _WORD = re.compile(r"(?<=\S)(?=\s)")
 
 
+# Longer lines are cut into chunks, which are split one after the other: sentencepiece needs 200 bytes a character.
+MAX_CHUNK = 1 << 16  # characters
+
+
 class LinePart(NamedTuple):
     """A part of a line: white space, and text that does not begin with white space."""
 
     leading_space: str
     text: str
+
+
+def cut_into_chunks(line: str) -> Iterator[str]:
+    """Cut at most MAX_CHUNK characters at a time, after the last sentence of their second half if one ends there;
+    otherwise after the last clause or word, or anywhere. The concatenation of all chunks is the line.
+    """
+    start = 0
+    while len(line) - start > MAX_CHUNK:
+        window = line[start : start + MAX_CHUNK]
+        end = start + next(filter(None, (_last_end(window, level) for level in (_SENTENCE, _CLAUSE, _WORD))), MAX_CHUNK)
+        yield line[start:end]
+        start = end
+    yield line[start:]
+
+
+def _last_end(text: str, level: re.Pattern[str]) -> int | None:
+    """End of the last match before the end of the text, which lies in its second half; None if there is none."""
+    ends = [match.end() for match in level.finditer(text, len(text) // 2) if match.end() < len(text)]
+    return ends[-1] if ends else None
 
 
 def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[LinePart]:
@@ -52,7 +75,7 @@ def _fit(
     if size <= max_length:
         return [text]
     if level is None:
-        return list(_halved(text, lengths, max_length))
+        return _halved(text, lengths, max_length)
     parts = _split(text, level)
     packed: list[str] = []
     free = 0  # tokens that still fit into the last part
@@ -66,15 +89,22 @@ def _fit(
     return packed
 
 
-def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> Iterator[str]:
-    """Halve the text until its parts fit."""
-    texts = [text]
-    while texts:
-        head = texts.pop()
-        if len(head) == 1 or lengths([head])[0] <= max_length:
-            yield head
-        else:
-            texts += [head[len(head) // 2 :], head[: len(head) // 2]]
+def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[str]:
+    """Halve a text that does not fit, and its halves, until they fit."""
+    texts = [(text, False)]  # with whether it fits
+    while not all(fits for _, fits in texts):
+        halves = [half for each, fits in texts if not fits for half in _halves(each)]
+        measured = iter(zip(halves, lengths(halves), strict=True))
+        texts = [
+            (half, len(half) == 1 or size <= max_length)
+            for each, fits in texts
+            for half, size in ([(each, 0)] if fits else itertools.islice(measured, 2))
+        ]
+    return [each for each, _ in texts]
+
+
+def _halves(text: str) -> tuple[str, str]:
+    return text[: len(text) // 2], text[len(text) // 2 :]
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> list[str]:

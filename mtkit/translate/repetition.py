@@ -12,7 +12,7 @@ MIN_REPEATED_TOKENS = MIN_LOOP_TOKENS - MIN_LOOP_TOKENS // MIN_REPEATS
 
 
 def has_loop(tokens: Sequence[int], source: Sequence[int]) -> bool:
-    """Whether the translation repeats an n-gram in a row: MIN_REPEATS times, and over twice as often as the source.
+    """Return whether an n-gram is repeated in a row: MIN_REPEATS times, and over twice as often as in the source.
 
     "Ha ha ha ha ha" has a correct translation with repeats; sixty times "and the" is no translation of a sentence.
     """

@@ -16,7 +16,7 @@ from torch import Tensor
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
-from mtkit.errors import DataError
+from mtkit.errors import DataError, NonFiniteError
 from mtkit.models.interface import TranslationModel
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
@@ -26,6 +26,7 @@ from mtkit.translate.segment import split_lines
 
 WINDOW = 4096  # pairs that are read ahead and sorted by length
 CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
+MAX_NATS = 700.0  # for each token; exp of more is infinite, which JSON does not have
 
 GivenTranslation = str | tuple[str, ...]  # text, or the tokens that a search chose
 
@@ -39,21 +40,27 @@ class ForcedScore:
         log_prob: of all tokens and the end of sentence.
         tokens: subwords of the translation.
         token_log_probs: log-probability of each token and, last, of the end of sentence.
+        confidences: probability of the most probable token at the position of each.
+        is_correct: whether no token is more probable than the given one.
     """
 
     line: int
     log_prob: float
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]
+    confidences: tuple[float, ...] = ()
+    is_correct: tuple[bool, ...] = ()
 
     @property
     def perplexity(self) -> float:
         """exp of the mean negative log-probability of a token; 1 for a blank pair."""
-        return math.exp(-self.log_prob / len(self.token_log_probs)) if self.token_log_probs else 1.0
+        nats = -self.log_prob / max(1, len(self.token_log_probs))
+        return math.exp(min(nats, MAX_NATS))
 
     def json(self) -> str:
-        """One line of JSON."""
-        return json.dumps({**asdict(self), "perplexity": self.perplexity}, ensure_ascii=False)
+        """One line of JSON, without the other tokens' probabilities."""
+        fields = {name: value for name, value in asdict(self).items() if name not in ("confidences", "is_correct")}
+        return json.dumps({**fields, "perplexity": self.perplexity}, ensure_ascii=False)
 
 
 class _Pair(NamedTuple):
@@ -76,6 +83,7 @@ def score_lines(
     *,
     max_source_length: int | None = None,
     batch_tokens: int = 8192,
+    name: str = "the model",
 ) -> Iterator[ForcedScore]:
     """Score translations: one score for each pair (source, translation), in order.
 
@@ -87,6 +95,8 @@ def score_lines(
 
     Raises:
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
+        NonFiniteError: the models, which the message calls `name`, compute NaN or infinity; raised after the scores of
+            all lines before.
     """
     stream = enumerate(pairs, start=1)
     while window := list(itertools.islice(stream, WINDOW)):
@@ -98,28 +108,37 @@ def score_lines(
             if src_line.strip() or "".join(given).strip()
             for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
-        of_line: dict[int, list[float]] = {}
+        of_line: dict[int, list[TokenScore]] = {}
         for part, values in zip(parts, _score(models, tokenizers, parts, batch_tokens), strict=True):
             of_line.setdefault(part.line_index, []).extend(values)
         for i, (line, _) in enumerate(window):
-            log_probs = of_line.get(i, [])
+            log_probs, confidences, is_correct = zip(*of_line[i], strict=True) if i in of_line else ((), (), ())
+            if not math.isfinite(sum(log_probs)):
+                raise NonFiniteError(name, line)
             tokens = tuple(tokenizers.tgt.ids_to_tokens(tgt[i])) if log_probs else ()
-            yield ForcedScore(line=line, log_prob=sum(log_probs), tokens=tokens, token_log_probs=tuple(log_probs))
+            yield ForcedScore(
+                line=line,
+                log_prob=sum(log_probs),
+                tokens=tokens,
+                token_log_probs=log_probs,
+                confidences=confidences,
+                is_correct=is_correct,
+            )
 
 
 def _score(
     models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], batch_tokens: int
-) -> list[list[float]]:
-    """Log-probabilities of the tokens of each pair, computed in batches of similar length, the longest first."""
-    log_probs: dict[int, list[float]] = {}
+) -> list[list[TokenScore]]:
+    """Scores of the tokens of each pair, computed in batches of similar length, the longest first."""
+    scores: dict[int, list[TokenScore]] = {}
     waiting = sorted(range(len(pairs)), key=lambda k: -pairs[k].length)
     while waiting:
         count = max(1, batch_tokens // (pairs[waiting[0]].length + 1))
         chosen, waiting = waiting[:count], waiting[count:]
         sources, targets = [pairs[k].src for k in chosen], [pairs[k].tgt for k in chosen]
         batch = collate(sources, targets, chosen, tokenizers.src.vocab, tokenizers.tgt.vocab)
-        log_probs.update(zip(chosen, forced_log_probs(models, batch), strict=True))
-    return [log_probs[k] for k in range(len(pairs))]
+        scores.update(zip(chosen, score_tokens(models, batch), strict=True))
+    return [scores[k] for k in range(len(pairs))]
 
 
 def read_pairs(
@@ -184,23 +203,45 @@ def _split_pair(
     return list(zip(sources, targets, strict=True))
 
 
+class TokenScore(NamedTuple):
+    """A label, given the source and the labels before it."""
+
+    log_prob: float
+    confidence: float  # probability of the most probable token
+    is_correct: bool  # no token is more probable than the label
+
+
 @torch.inference_mode()
-def forced_log_probs(models: Sequence[TranslationModel], batch: Batch) -> list[list[float]]:
-    """Log-probabilities of the labels of each sentence of a batch, the end of sentence included."""
-    device = next(models[0].parameters()).device
-    batch = batch.to(device)
-    per_model = torch.stack([_label_log_probs(model, batch) for model in models])  # [models, N]
-    values = iter((per_model.logsumexp(0) - math.log(len(models))).tolist())
-    return [list(itertools.islice(values, count)) for count in batch.loss_mask.sum(1).tolist()]
-
-
-def _label_log_probs(model: TranslationModel, batch: Batch) -> Tensor:
-    """Log-probabilities of the N labels, [N] float32."""
-    hidden = model.decode_states(batch.source, batch.target)[batch.loss_mask]  # [N, D]
+def score_tokens(models: Sequence[TranslationModel], batch: Batch) -> list[list[TokenScore]]:
+    """Scores of the labels of each sentence of a batch, the end of sentence included."""
+    batch = batch.to(next(models[0].parameters()).device)
+    hidden = [model.decode_states(batch.source, batch.target)[batch.loss_mask] for model in models]  # each [N, D]
     labels = batch.labels[batch.loss_mask]  # [N]
-    log_probs = []
-    chunks = zip(torch.split(hidden, CHUNK_POSITIONS), torch.split(labels, CHUNK_POSITIONS), strict=True)
-    for states, label in chunks:
-        logits = model.output(states)  # [n, V]
-        log_probs.append(logits.gather(1, label.unsqueeze(1)).squeeze(1).float() - log_normaliser(logits))
-    return torch.cat(log_probs)
+    chunks = []
+    for start in range(0, labels.numel(), CHUNK_POSITIONS):
+        chunk = slice(start, start + CHUNK_POSITIONS)
+        logits = [model.output(states[chunk]) for model, states in zip(models, hidden, strict=True)]
+        chunks.append(_score_labels(logits, labels[chunk]))
+    fields = (torch.cat(each).tolist() for each in zip(*chunks, strict=True))
+    scores = (TokenScore(*each) for each in zip(*fields, strict=True))
+    return [list(itertools.islice(scores, count)) for count in batch.loss_mask.sum(1).tolist()]
+
+
+def _score_labels(logits: Sequence[Tensor], labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probability, confidence and correctness of labels [n], each [n], by the mean of the models' distributions.
+
+    Args:
+        logits: of each model, [n, V].
+        labels: [n].
+    """
+    values, normaliser = logits[0], None
+    if len(logits) > 1:
+        values = torch.stack([each.float().log_softmax(-1) for each in logits]).logsumexp(0) - math.log(len(logits))
+    else:
+        normaliser = log_normaliser(values)  # [n]
+    label = values.gather(1, labels.unsqueeze(1)).squeeze(1).float()
+    best = values.amax(1).float()
+    is_correct = label == best
+    if normaliser is not None:
+        label, best = label - normaliser, best - normaliser
+    return label, best.exp(), is_correct

@@ -15,7 +15,7 @@ from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import links_of, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
-from mtkit.translate.long_lines import split_line
+from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
 from mtkit.translate.translation import Alternative, Translation
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -35,6 +35,7 @@ class Segment:
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     violates_exclusion: bool = False  # all hypotheses contain an excluded text
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
+    end: int = 0  # characters of the line up to the end of the segment
 
     def accept(self, hypotheses: list[Hypothesis], token_bytes: TokenBytes) -> None:
         """Store the hypotheses that contain no excluded text; all of them if none is without.
@@ -74,83 +75,133 @@ def split_lines(
     """
     tokenizer = tokenizers.src
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
+    can_split = {i for i in not_blank if split and max_length is not None and requests[i].constraints is None}
+    whole = [i for i in not_blank if len(requests[i].text) <= MAX_CHUNK or i not in can_split]
+    ids_of = dict(zip(whole, tokenizer.encode([requests[i].text for i in whole]), strict=True))
+    for i in not_blank:
+        text, constraints = requests[i]
+        ids = ids_of.get(i)
+        is_long = ids is None or (max_length is not None and len(ids) > max_length)
+        if ids is not None and not (is_long and i in can_split):
+            flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
+            yield Segment(first + i, (first + i) * _MAX_PARTS, "", ids, flags, constraints, end=len(text))
+        elif max_length is not None:
+            yield from _split_long_line(text, first + i, tokenizer, max_length)
 
+
+def _split_long_line(text: str, line: int, tokenizer: Tokenizer, max_length: int) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.encode(texts)]
 
-    for i, ids in zip(not_blank, tokenizer.encode([requests[i].text for i in not_blank]), strict=True):
-        number = (first + i) * _MAX_PARTS
-        text, constraints = requests[i]
-        flags = _unknown(ids, tokenizer)
-        if max_length is None or len(ids) <= max_length:
-            yield Segment(first + i, number, "", ids, flags, constraints)
-            continue
-        if constraints is not None or not split:
-            yield Segment(first + i, number, "", ids, ("long", *flags), constraints)
-            continue
-        parts = split_line(text, lengths, max_length)
-        for k, (part, part_ids) in enumerate(zip(parts, tokenizer.encode([p.text for p in parts]), strict=True)):
-            flags = ("split", *_unknown(part_ids, tokenizer))
-            yield Segment(first + i, number + k, part.leading_space, part_ids, flags)
+    number, end = line * _MAX_PARTS, 0
+    for chunk in cut_into_chunks(text):
+        parts = split_line(chunk, lengths, max_length)
+        for part, ids in zip(parts, tokenizer.encode([p.text for p in parts]), strict=True):
+            end += len(part.leading_space) + len(part.text)
+            yield Segment(line, number, part.leading_space, ids, ("split", *_unknown(ids, tokenizer)), end=end)
+            number += 1
 
 
 def _unknown(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, ...]:
     return ("unknown",) if tokenizer.vocab.unk in ids else ()
 
 
-def merge(line: int, segments: Sequence[Segment], tokenizers: TokenizerPair, penalty: LengthPenalty) -> Translation:
-    """Merge the translations of a line's segments into the translation of the line; empty for a blank line."""
-    best = [segment.hypotheses[0] for segment in segments if segment.hypotheses]
-    if not best:
-        return Translation(line=line, hyp="")
-    hyp = "".join(collapse_newlines(s.leading_space) + (s.texts[0] if s.hypotheses else "") for s in segments)
-    log_probs = tuple(value for h in best for value in h.token_log_probs)
-    log_prob = sum(h.log_prob for h in best)
-    nbest = [(text, h.score, h.log_prob) for h, text in zip(segments[0].hypotheses, segments[0].texts, strict=True)]
-    if len(segments) > 1:
-        score = float(penalty.score(torch.tensor(log_prob), torch.tensor(len(log_probs))))
-        nbest = [(hyp, score, log_prob)]
-    flags = [flag for segment in segments for flag in segment.flags]
-    if not all(h.finished for h in best):
-        flags.append("limit")
-    if any(segment.violates_exclusion for segment in segments):
-        flags.append("excluded")
-    num_tokens = sum(len(h.tokens) for h in best)
-    ids = [token for h in best for token in (*h.tokens, tokenizers.tgt.vocab.eos)][:-1]
-    return Translation(
-        line=line,
-        hyp=hyp,
-        score=nbest[0][1],
-        log_prob=log_prob,
-        tokens=tuple(tokenizers.tgt.ids_to_tokens(ids)),
-        token_log_probs=log_probs,
-        alignment=_alignment(segments, tokenizers),
-        nbest=tuple(Alternative(hyp=text, score=score, log_prob=log_prob) for text, score, log_prob in nbest),
-        length_ratio=num_tokens / max(1, sum(len(segment.ids) for segment in segments)),
-        flags=tuple(dict.fromkeys(flags)),
-    )
+class LineMerger:
+    """Merges the translations of a line's segments, which it takes one at a time, into the translation of the line.
+
+    Attributes:
+        line: number of the line.
+    """
+
+    def __init__(self, line: int, tokenizers: TokenizerPair) -> None:
+        self.line = line
+        self._tokenizers = tokenizers
+        self._first: Segment | None = None
+        self._num_segments = self._num_src_tokens = 0
+        self._hyp: list[str] = []
+        self._log_probs: list[float] = []  # of the segments
+        self._token_log_probs: list[float] = []
+        self._tokens: list[str] = []
+        self._flags: dict[str, None] = {}  # in order
+        self._is_finished, self._violates_exclusion = True, False
+        self._alignment = _Alignment(tokenizers)
+
+    def add(self, segment: Segment) -> None:
+        """Take the next segment, after search and detokenization."""
+        self._num_segments += 1
+        self._num_src_tokens += len(segment.ids)
+        self._hyp.append(collapse_newlines(segment.leading_space))
+        self._flags.update(dict.fromkeys(segment.flags))
+        self._violates_exclusion |= segment.violates_exclusion
+        if not segment.hypotheses:
+            return
+        best, tokenizer = segment.hypotheses[0], self._tokenizers.tgt
+        if self._first is None:
+            self._first = segment
+        else:
+            self._tokens += tokenizer.ids_to_tokens([tokenizer.vocab.eos])
+        self._hyp.append(segment.texts[0])
+        self._log_probs.append(best.log_prob)
+        self._token_log_probs += best.token_log_probs
+        self._tokens += tokenizer.ids_to_tokens(best.tokens)
+        self._is_finished &= best.finished
+        self._alignment.add(segment)
+
+    def translation(self, penalty: LengthPenalty) -> Translation:
+        """The translation of the line; empty for a blank line."""
+        if self._first is None:
+            return Translation(line=self.line, hyp="")
+        hyp, log_prob = "".join(self._hyp), sum(self._log_probs)
+        first = self._first
+        nbest = [(text, h.score, h.log_prob) for h, text in zip(first.hypotheses, first.texts, strict=True)]
+        if self._num_segments > 1:
+            score = float(penalty.score(torch.tensor(log_prob), torch.tensor(len(self._token_log_probs))))
+            nbest = [(hyp, score, log_prob)]
+        last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
+        num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments
+        return Translation(
+            line=self.line,
+            hyp=hyp,
+            score=nbest[0][1],
+            log_prob=log_prob,
+            tokens=tuple(self._tokens),
+            token_log_probs=tuple(self._token_log_probs),
+            alignment=self._alignment.pairs(),
+            nbest=tuple(Alternative(hyp=text, score=score, log_prob=log_prob) for text, score, log_prob in nbest),
+            length_ratio=num_tokens / max(1, self._num_src_tokens),
+            flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
+        )
 
 
-def _alignment(segments: Sequence[Segment], tokenizers: TokenizerPair) -> tuple[tuple[int, int], ...]:
-    """Word pairs of the whole line; empty without attention."""
-    src: list[str] = []
-    tgt: list[str] = []
-    links: list[tuple[int, int]] = []
-    for segment in segments:
-        if not segment.hypotheses or segment.hypotheses[0].attention is None:
-            continue
-        src.append(segment.leading_space)
-        tgt.append(segment.leading_space)
-        pairs = links_of(segment.hypotheses[0].attention, len(segment.ids))
-        links += [(s + len(src), t + len(tgt)) for s, t in pairs]
+class _Alignment:
+    """Collects the word pairs of a line; there are none without attention."""
+
+    def __init__(self, tokenizers: TokenizerPair) -> None:
+        self._tokenizers = tokenizers
+        self._src: list[str] = []
+        self._tgt: list[str] = []
+        self._links: list[tuple[int, int]] = []
+
+    def add(self, segment: Segment) -> None:
+        """Take the next segment that has a hypothesis."""
+        attention = segment.hypotheses[0].attention
+        if attention is None:
+            return
+        self._src.append(segment.leading_space)
+        self._tgt.append(segment.leading_space)
+        pairs = links_of(attention, len(segment.ids))
+        self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in pairs]
         for tokens, ids, tokenizer in (
-            (src, segment.ids, tokenizers.src),
-            (tgt, segment.hypotheses[0].tokens, tokenizers.tgt),
+            (self._src, segment.ids, self._tokenizers.src),
+            (self._tgt, segment.hypotheses[0].tokens, self._tokenizers.tgt),
         ):
             new = tokenizer.ids_to_tokens(ids)
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]
-    return word_pairs(links, src, tgt)
+
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The word pairs of the whole line."""
+        return word_pairs(self._links, self._src, self._tgt)
 
 
 def collapse_newlines(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -11,15 +10,16 @@ from typing import TypeVar
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.errors import MtkitError, NonFiniteError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
 from mtkit.search.interface import SearchRequest, SpecialIds
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
 from mtkit.translate.engines.interface import Engine
+from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
-from mtkit.translate.segment import Segment, collapse_newlines, merge, split_lines
+from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation
 
@@ -27,7 +27,9 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special
 
 L = TypeVar("L", bound=Line | LineRequest)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their indices, best first
+Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
+MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
@@ -42,6 +44,7 @@ class TranslationOptions:
     window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
     flush_every: int | None = None  # return translations after every N lines; None: after each window
     with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
+    report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
     rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
 
     def __post_init__(self) -> None:
@@ -115,7 +118,7 @@ class Translator:
         Raises:
             MtkitError: reading `lines` failed; raised after the translations of all lines before.
             DataError: constraints contradict each other; raised after the translations of all lines before.
-            DataError: the model computes NaN.
+            NonFiniteError: the model computes NaN or infinity; raised after the translations of all lines before.
         """
         for window, error in read_windows(tokenize_constraints(lines, first, self.tokenizers.tgt), self.options):
             yield from self._translate_window(window, first)
@@ -133,31 +136,60 @@ class Translator:
 
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
         split = self.search.split_long_lines
-        segments = list(split_lines(lines, first, self.tokenizers, self.max_source_length, split=split))
-        self._search(segments, self.search)
-        looping = [s for s in segments if s.hypotheses and has_loop(s.hypotheses[0].tokens, s.ids)]
+        segments = split_lines(lines, first, self.tokenizers, self.max_source_length, split=split)
+        penalty = self.search.penalty()
+        merger = LineMerger(first, self.tokenizers)
+        end = first + len(lines)
+        while end == first + len(lines) and (group := list(itertools.islice(segments, MAX_SEGMENTS))):
+            end = self._translate_segments(group, end)
+            for segment in [segment for segment in group if segment.line < end]:
+                while merger.line < segment.line:
+                    yield merger.translation(penalty)
+                    merger = LineMerger(merger.line + 1, self.tokenizers)
+                merger.add(segment)
+            if self.options.report_progress is not None and len(lines[merger.line - first].text) > MAX_CHUNK:
+                self.options.report_progress(merger.line, segment.end, len(lines[merger.line - first].text))
+        while merger.line < end:
+            yield merger.translation(penalty)
+            merger = LineMerger(merger.line + 1, self.tokenizers)
+        if end < first + len(lines):
+            raise NonFiniteError(self.engine.name, end)
+
+    def _translate_segments(self, segments: Sequence[Segment], end: int) -> int:
+        """Search the segments of lines before `end`, once more without repeated n-grams where a translation loops.
+
+        Returns:
+            See `_search`.
+        """
+        end = self._search(segments, self.search, end)
+        looping = [s for s in segments if s.line < end and s.hypotheses and has_loop(s.hypotheses[0].tokens, s.ids)]
         if self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
-            self._search(looping, no_loops)
+            end = self._search(looping, no_loops, end)
+        segments = [s for s in segments if s.line < end]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
         self._detokenize(segments)
-        by_line = {line: list(group) for line, group in itertools.groupby(segments, key=lambda s: s.line)}
-        penalty = self.search.penalty()
-        for line in range(first, first + len(lines)):
-            yield merge(line, by_line.get(line, []), self.tokenizers, penalty)
+        return end
 
-    def _search(self, segments: Sequence[Segment], config: SearchConfig) -> None:
-        """Search the hypotheses of all segments that have tokens."""
+    def _search(self, segments: Sequence[Segment], config: SearchConfig, end: int) -> int:
+        """Search the hypotheses of the segments that have tokens, of lines before `end`.
+
+        Returns:
+            `end`, or the first line for which the model computes NaN or infinity; lines after it are not searched.
+        """
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
         search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
         size = self.options.batch_tokens or BATCH_TOKENS
-        for batch in _batches(segments, size / (1 + num_hypotheses)):
-            results = search(self._request(batch, config))
+        for planned in _batches(segments, size / (1 + num_hypotheses)):
+            batch = [segment for segment in planned if segment.line < end]
+            results = search(self._request(batch, config)) if batch else []
             for segment, hypotheses in zip(batch, results, strict=True):
-                if any(math.isnan(h.score) for h in hypotheses) and (with_scores or num_hypotheses > 1):
-                    raise DataError(f"line {segment.line}: the model computes NaN; its training failed, train it again")
-                segment.accept(hypotheses, self.token_bytes)
+                if any(h.failed for h in hypotheses):
+                    end = min(end, segment.line)
+                else:
+                    segment.accept(hypotheses, self.token_bytes)
+        return end
 
     def _request(self, batch: Sequence[Segment], config: SearchConfig) -> SearchRequest:
         """The search request for a batch of segments."""
@@ -190,15 +222,22 @@ class Translator:
 
 
 def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
-    """Read lines in windows, to be sorted by length; the last one comes with the error that ended the reading."""
+    """Read lines in windows, to be sorted by length; the last one comes with the error that ended the reading.
+
+    A line of more than MAX_CHUNK characters is a window of its own, so that the lines before it need not wait for it.
+    """
     max_lines = min(options.window, options.flush_every or options.window)
     window: list[L] = []
     characters = 0
     try:
         for line in lines:
+            length = len(text_of(line))
+            if length > MAX_CHUNK and window:
+                yield window, None
+                window, characters = [], 0
             window.append(line)
-            characters += len(text_of(line))
-            if len(window) == max_lines or characters >= options.window_characters:
+            characters += length
+            if len(window) == max_lines or characters >= options.window_characters or length > MAX_CHUNK:
                 yield window, None
                 window, characters = [], 0
     except MtkitError as error:
@@ -211,7 +250,8 @@ def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tu
 def _batches(segments: Iterable[Segment], budget: float) -> Iterator[list[Segment]]:
     """Batches of similar length, the longest first; sentences × longest source of each stays within the budget."""
     waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
-    while waiting:
-        count = max(1, int(budget / (len(waiting[0].ids) + 1)))
-        yield waiting[:count]
-        waiting = waiting[count:]
+    start = 0
+    while start < len(waiting):
+        count = max(1, int(budget / (len(waiting[start].ids) + 1)))
+        yield waiting[start : start + count]
+        start += count

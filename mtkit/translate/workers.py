@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ from typing import NamedTuple, Self, TypeVar
 import torch
 
 from mtkit.errors import MtkitError, ReadWriteError
+from mtkit.signals import blocked_in_workers
 from mtkit.translate.constraints import Line
 from mtkit.translate.translator import Translation, TranslationOptions, Translator, read_windows
 
@@ -51,14 +51,15 @@ class WorkerPool:
             num_workers: number of processes.
             flush_every: see TranslationOptions.
         """
-        self.options = TranslationOptions(window=CHUNK_LINES, flush_every=flush_every)
+        self.options = _chunk_options(flush_every)
         context = multiprocessing.get_context("spawn")
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
         for _ in range(num_workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, load), daemon=True)
-            process.start()
+            with blocked_in_workers():
+                process.start()
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
@@ -76,7 +77,7 @@ class WorkerPool:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
-            process.terminate()
+            process.kill()
             process.join()
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
@@ -151,6 +152,15 @@ def auto_num_workers(
     return max(1, min(torch.get_num_threads(), file.stat().st_size // BYTES_PER_WORKER))
 
 
+def window_options(num_workers: int, flush_every: int | None) -> TranslationOptions:
+    """The settings with which `translator_pool` divides lines into windows."""
+    return TranslationOptions(flush_every=flush_every) if num_workers == 1 else _chunk_options(flush_every)
+
+
+def _chunk_options(flush_every: int | None) -> TranslationOptions:
+    return TranslationOptions(window=CHUNK_LINES, flush_every=flush_every)
+
+
 @contextmanager
 def translator_pool(
     load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None
@@ -167,7 +177,6 @@ def translator_pool(
 
 def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
     """Main function of a worker: translate chunks until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interruptions
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
         translators, load_error = _collect_until_error(load() for _ in range(1))

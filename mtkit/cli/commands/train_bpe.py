@@ -54,11 +54,13 @@ def train_bpe(
     if not output.name:
         raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
     from mtkit.cli.printing import print_lines
+    from mtkit.io.lock import OutputLock
     from mtkit.text.tokenizer import TokenizerConfig
     from mtkit.text.train_tokenizer import train_tokenizer
 
     config = TokenizerConfig(model_type=(model_type or ModelType.bpe).value, vocab_size=vocab_size)
-    report = train_tokenizer([Path(file) for file in files], output, config)
+    with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
+        report = train_tokenizer([Path(file) for file in files], output, config)
     print_lines([report.describe()])
 
 

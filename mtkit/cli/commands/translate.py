@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,7 @@ def translate(
         int | None, typer.Option("--flush-every", min=1, metavar="N", help="Write translations after every N lines.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="With -o: resume after the lines already in FILE.part.")
+        bool, typer.Option("--resume", help="With -o: resume FILE.part, of the same text, model and options.")
     ] = False,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
@@ -55,39 +56,77 @@ def translate(
 ) -> None:
     """Translate text, line by line.
 
-    Writes one line for each line, in order. At a terminal it prompts for lines.
+    Writes one line for each line, in order. At a terminal it prompts for lines. A line longer than any training
+    source is translated in parts. One of more than 65,536 characters also reports its progress on stderr.
     """
+    import sys
     from functools import partial
 
-    from mtkit.build.translator import load_translator
+    from mtkit.build.translator import load_translator, translation_settings, unwritten_n_best
     from mtkit.cli.input import is_interactive, read_input_lines
-    from mtkit.errors import UsageError
-    from mtkit.translate.translate_to_file import translate_to_file
+    from mtkit.cli.printing import print_translation_progress
+    from mtkit.translate.translate_to_file import OutputFile, translate_to_file
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import auto_num_workers
 
-    if resume and output is None:
-        raise UsageError("translate: --resume continues FILE.part and needs -o FILE")
+    _check_output(output, [file, constraints], resume=resume)
+    overrides = [*(settings or []), *([f"search.beam_size={beam_size}"] if beam_size is not None else [])]
+    if not jsonl and (note := unwritten_n_best(model, overrides)) is not None:
+        sys.stderr.write(f"{note}\n")
     flush_every = 1 if is_interactive(file) else flush_every
+    options = TranslationOptions(
+        batch_tokens=batch_tokens,
+        flush_every=flush_every,
+        with_scores=jsonl,
+        report_progress=print_translation_progress,
+        rewrite=not no_rewrite,
+    )
+    models = [model, *(ensemble or [])]
     load = partial(
         load_translator,
-        [model, *(ensemble or [])],
-        search_overrides=[*(settings or []), *([f"search.beam_size={beam_size}"] if beam_size is not None else [])],
+        models,
+        search_overrides=overrides,
         compute_type=compute_type.value,
         device=device,
         threads=threads,
-        options=TranslationOptions(
-            batch_tokens=batch_tokens, flush_every=flush_every, with_scores=jsonl, rewrite=not no_rewrite
-        ),
+        options=options,
         shortlist=shortlist,
     )
+    output_file = None
+    if output is not None:
+        header = translation_settings(
+            models,
+            search_overrides=overrides,
+            compute_type=compute_type.value,
+            device=device,
+            options=options,
+            shortlist=shortlist,
+        )
+        output_file = OutputFile(output, resume=resume, header=header)
     translate_to_file(
         load,
         read_input_lines(file),
-        output,
+        output_file,
         constraints=constraints,
-        resume=resume,
         as_json=jsonl,
         num_workers=workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every),
         flush_every=flush_every,
     )
+
+
+def _check_output(output: Path | None, inputs: Sequence[Path | None], *, resume: bool) -> None:
+    """Refuse to resume without a file, and to write unfinished lines over an input.
+
+    Raises:
+        UsageError: either is requested.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.io.part_file import part_paths
+
+    if output is None:
+        if resume:
+            raise UsageError("translate: --resume continues FILE.part and needs -o FILE")
+        return
+    for path in inputs:
+        if path is not None and path.resolve() in part_paths(output):
+            raise UsageError(f"translate: {path} is where unfinished lines of -o {output} are kept; name another FILE")

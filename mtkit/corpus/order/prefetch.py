@@ -7,6 +7,8 @@ from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from mtkit.hardware import require_thread_memory
+
 T = TypeVar("T")
 
 
@@ -23,6 +25,7 @@ def prefetch(items: Generator[T, None, None], count: int) -> Generator[T, None, 
     An error of `items` is raised at the position of the failed item. Closing this iterator waits for the item that is
     being computed, closes `items`, and ends the thread.
     """
+    require_thread_memory()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as pool:
         pending: deque[Future[T | _End]] = deque(pool.submit(next, items, _END) for _ in range(count))
         try:

@@ -26,6 +26,7 @@ class BeamConfig:
 
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()
     ctranslate2_unsupported_key: ClassVar[None] = None
 
     def num_hypotheses(self, beam_size: int) -> int:
@@ -190,10 +191,23 @@ class _BeamRun(SearchRun):
         enough = self.pool.count[at_pool] >= self.parts.patience * self.width
         enough |= bound <= self.pool.worst[at_pool]
         done = (best == float("-inf")) | enough.to(best.device)
+        done |= self._failures(live, best, end)
         if self.per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
+
+    def _failures(self, live: LiveHypotheses, best: Tensor, end: Tensor) -> Tensor:
+        """[N] bool, beams for which the model computed NaN or infinity; they are marked in the pool.
+
+        A row of logits with NaN or infinity has a normaliser of NaN or +inf. The best extension [N] or the end [N, W]
+        is then NaN, since NaN ranks above all numbers.
+        """
+        failed = (best + end.sum(1)).isnan()  # [N]
+        if bool(failed.any()):
+            failed &= (live.log_prob > float("-inf")).any(1)  # a beam that is done ignores what the model computes
+            self.pool.fail(live.beam[failed])
+        return failed
 
     def _ends(self, chosen: Extensions, live: LiveHypotheses, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The hypotheses that end at this step.
@@ -234,6 +248,8 @@ class _BeamRun(SearchRun):
         """The n best hypotheses of all groups of a sentence; equal texts once."""
         beams = range(sentence * self.per_sentence, (sentence + 1) * self.per_sentence)
         hypotheses = sorted((h for beam in beams for h in self.pool.best(beam)), key=lambda h: -h.score)
+        if any(h.failed for h in hypotheses):
+            return [Hypothesis.failure()]
         unique: dict[tuple[int, ...], Hypothesis] = {}
         for hypothesis in hypotheses:
             unique.setdefault(tuple(hypothesis.tokens), hypothesis)

@@ -31,6 +31,7 @@ class DiverseBeam:
     per_beam: ClassVar[bool] = False
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()
     ctranslate2_unsupported_key: ClassVar[str] = "method.kind"
 
     def num_hypotheses(self, beam_size: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class FinishedPool:
         # views of the same memory: numpy reads and writes single numbers ten times as fast as torch
         self._count, self._worst = self.count.numpy(), self.worst.numpy()
         self._best: list[list[FinishedHypothesis]] = [[] for _ in range(num_beams)]
+        self._failed: set[int] = set()  # beams
         self._attention: list[Tensor] = []  # of each step [rows, S]
 
     def record_attention(self, attention: Tensor | None) -> None:
@@ -69,6 +71,9 @@ class FinishedPool:
         for beam, tokens, source_rows, log_prob, token_log_probs, value, ended in zip(
             *(column.tolist() for column in columns), strict=True
         ):
+            if not value < math.inf:  # NaN or +inf
+                self._failed.add(beam)
+                continue
             self._count[beam] += 1
             best = self._best[beam]
             if len(best) == self.n_best and value <= best[-1].hypothesis.score:
@@ -79,8 +84,14 @@ class FinishedPool:
             if len(best) == self.n_best:
                 self._worst[beam] = best[-1].hypothesis.score
 
+    def fail(self, beams: Tensor) -> None:
+        """Mark beams [F], for a hypothesis of which the model computed NaN or infinity."""
+        self._failed.update(beams.tolist())
+
     def best(self, beam: int) -> list[Hypothesis]:
-        """The n best hypotheses of a beam, best first, with attention if it was recorded."""
+        """The n best hypotheses of a beam, best first, with attention if it was recorded; a failure if it failed."""
+        if beam in self._failed:
+            return [Hypothesis.failure()]
         return [self._with_attention(entry) for entry in self._best[beam]]
 
     def _with_attention(self, entry: FinishedHypothesis) -> Hypothesis:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.search.beam.state import Extensions, LiveHypotheses
@@ -62,6 +63,7 @@ class RequiredPhrases:
             for number, phrase in enumerate(of_sentence):
                 self.ids[sentence, number, : len(phrase)] = torch.tensor(phrase)
         self.lengths = (self.ids != NONE).sum(2)  # [B, P], 0: no phrase
+        self.sizes = {len(phrase) for of_sentence in unique for phrase in of_sentence}
 
     def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
         """See Constraint."""
@@ -127,17 +129,16 @@ class RequiredPhrases:
         tokens = prefixes.tokens
         ids, lengths = self._of(self.ids, prefixes.sentence), self._of(self.lengths, prefixes.sentence)
         unmet = lengths > 0  # [rows, P]
-        progress = torch.zeros_like(lengths)
-        # A loop over sizes, not phrases: the phrases of all sentences are compared at once, a size at a time.
-        for size in range(1, min(self.ids.size(2), tokens.size(1)) + 1):
-            beginning = ids[:, :, :size]  # [rows, P, size]
-            recent = tokens[:, tokens.size(1) - size :].unsqueeze(1)  # [rows, 1, size]
-            # Sizes grow, so that the last match is the longest beginning.
-            progress = torch.where((beginning == recent).all(2) & (lengths >= size), size, progress)
+        longest = min(ids.size(2), tokens.size(1))
+        for size in (size for size in self.sizes if size <= longest):
             # A phrase of exactly this size is met if it stands anywhere in the hypothesis.
             ngrams = tokens.unfold(1, size, 1).unsqueeze(1)  # [rows, 1, t - size + 1, size]
-            met = (ngrams == beginning.unsqueeze(2)).all(3).any(2) & (lengths == size)
+            met = (ngrams == ids[:, :, :size].unsqueeze(2)).all(3).any(2) & (lengths == size)
             unmet = unmet & ~met
+        matches = _matching_beginnings(ids[:, :, :longest], tokens[:, tokens.size(1) - longest :])  # [rows, P, n]
+        sizes = torch.arange(1, longest + 1, device=ids.device)  # [n]
+        matches = matches & (sizes <= lengths.unsqueeze(2))
+        progress = torch.cat([torch.zeros_like(lengths).unsqueeze(2), matches * sizes], dim=2).amax(2)
         return unmet, progress
 
     def _next_tokens(self, prefixes: Prefixes, unmet: Tensor, progress: Tensor, *, furthest_only: bool) -> Tensor:
@@ -159,3 +160,25 @@ class RequiredPhrases:
     def _of(self, table: Tensor, sentence: Tensor) -> Tensor:
         """Rows of a table for the sentences of the hypotheses, on their device."""
         return table.to(sentence.device)[sentence]
+
+
+def _matching_beginnings(ids: Tensor, recent: Tensor) -> Tensor:
+    """Return whether the first s tokens of each phrase equal the last s tokens of each hypothesis, for every s at once.
+
+    Args:
+        ids: [rows, P, n] first n tokens of each phrase.
+        recent: [rows, n] last n tokens of each hypothesis.
+
+    Returns:
+        [rows, P, n], index s - 1 for s tokens.
+    """
+    rows, count, size = ids.shape
+    if size == 0:
+        return ids == NONE
+    differs = ids.unsqueeze(3) != recent[:, None, None, :]  # [rows, P, n, n]
+    # Token i of the phrase is compared with token n - s + i of the hypothesis. These diagonals of the table are the
+    # columns of the same memory with rows of n + 1 elements.
+    padded = F.pad(differs.flatten(2), (0, size))  # [rows, P, n (n + 1)]
+    diagonals = padded.view(rows, count, size, size + 1)[..., :size]  # [rows, P, i, n - s]
+    inside = torch.ones(size, size, dtype=torch.bool, device=ids.device).triu().flip(1)  # [i, n - s], i < s
+    return ~(diagonals & inside).any(2).flip(2)

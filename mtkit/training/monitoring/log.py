@@ -4,12 +4,13 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 
 | event | fields |
 |---|---|
-| begin | max_updates, precision, parameters, device |
+| begin | max_updates, precision, parameters, device, numerics (see robustness/numerics.py) |
 | resume | checkpoint |
+| numerics_changed | result: a sentence; the resumed training does not end with the bits of an uninterrupted one |
 | metric_changed | result: a sentence; earlier validations are not comparable and were forgotten |
 | train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
 | | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, seconds_left |
-| validation | nll, perplexity, bleu, sample [src, hyp, ref], is_best, seconds |
+| validation | nll, perplexity, bleu, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, seconds |
 | checkpoint | path |
 | damaged | path, reason |
 | nonfinite | loss, grad_norm, samples, path |
@@ -18,10 +19,14 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
-`padding_efficiency` is the fraction of tokens that are not padding, `memory_gb` the peak so far, and
-`teacher_forcing_ratio` that of scheduled sampling. `modules`, logged with `training.log_gradient_norms`, has for each
-module of the model its `grad_norm` after clipping and its `update_ratio`, the norm of the weights' change over the norm
-of the weights.
+`token_accuracy` is the fraction of reference tokens that are the most probable ones with teacher forcing, `ece` the
+expected calibration error and `reliability` its table (see evaluation/calibration.py). `padding_efficiency` is the
+fraction of tokens that are not padding, `memory_gb` the peak so far, and `teacher_forcing_ratio` that of scheduled
+sampling. `modules`, logged with `training.log_gradient_norms`, has for each module of the model its `grad_norm` after
+clipping and its `update_ratio`, the norm of the weights' change over the norm of the weights.
+
+Each line ends with its checksum (see io/records.py). Readers skip a line that is damaged or incomplete, so that damage
+in the log costs a point of a curve and nothing else.
 
 A resumed training repeats the updates after its checkpoint. Their lines are removed first, so that the log has no
 update twice.
@@ -29,7 +34,6 @@ update twice.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -38,7 +42,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from mtkit.io.files import translate_write_errors, write_bytes
+from mtkit.io.files import translate_read_errors, translate_write_errors, write_bytes
+from mtkit.io.records import parse_record_line, record_line
 
 # events that a resumed training repeats
 REWOUND_EVENTS = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
@@ -118,7 +123,7 @@ class Log:
         """Write and display one event; a number that is not finite is written as null."""
         record = {"time": round(time.time(), 3), "event": name, "update": update, **fields}
         with translate_write_errors(self.path):
-            self._file.write(json.dumps(_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.write(record_line(_finite(record)))
             self._file.flush()
         for display in (self.display, *self._others):
             display.event(name, update, fields)
@@ -133,7 +138,7 @@ class Log:
             self._others.remove(display)
 
     def rewind(self, update: int, *, is_validated: bool = True) -> None:
-        """Remove the events that a training resumed after `update` will repeat, and incomplete lines.
+        """Remove the events that a training resumed after `update` will repeat, and incomplete or damaged lines.
 
         Args:
             update: the last update whose events stay.
@@ -178,12 +183,20 @@ def _remains(line: bytes, update: int, *, is_validated: bool) -> bool:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Parse one event; None for a line that is empty, incomplete or not an event."""
-    try:
-        record = json.loads(line)
-    except ValueError:
+    """Parse one event; None for a line that is empty, incomplete, damaged or not an event."""
+    record = parse_record_line(line)
+    return record if record is not None and record.keys() >= {"time", "event", "update"} else None
+
+
+def last_event(path: Path, name: str, **fields: Any) -> dict[str, Any] | None:
+    """Return the last event with this name and these fields in a log; None if there is none, or no log.
+
+    Raises:
+        ReadWriteError: the log cannot be read.
+    """
+    if not path.is_file():
         return None
-    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
-        return None
-    is_event = isinstance(record.get("update", ""), int | None) and isinstance(record.get("time"), int | float)
-    return record if is_event else None
+    with translate_read_errors(path):
+        records = [parse_line(line) for line in path.read_bytes().split(b"\n")]
+    wanted = {"event": name, **fields}.items()
+    return next((record for record in reversed(records) if record and wanted <= record.items()), None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from mtkit.models.interface import TranslationModel
 from mtkit.training.distributed.process_group import ProcessGroup
@@ -19,6 +20,7 @@ class Validation:
 
     Attributes:
         nll: nats per target token, without label smoothing.
+        calibration: token accuracy, calibration error and reliability table, for the log; empty if not measured.
         bleu: of the decoded subset of the validation set, 0 to 100; None if nothing was decoded.
         sample: source, hypothesis and reference of one sentence, for the display; None if nothing was decoded.
     """
@@ -26,6 +28,13 @@ class Validation:
     nll: float
     bleu: float | None = None
     sample: tuple[str, str, str] | None = None
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the log's event."""
+        perplexity = math.exp(min(self.nll, 700.0))
+        values = {"nll": self.nll, "perplexity": perplexity, "bleu": self.bleu, "sample": self.sample}
+        return {**values, **self.calibration}
 
     def value(self, metric: Metric) -> float:
         """Return the metric with the sign that makes lower values better.
@@ -51,11 +60,13 @@ class ValidationShard:
         nats: summed loss of each of its batches.
         tokens: scored tokens of these batches.
         hyps: translation of each of its sentences.
+        predictions: counts of each of its batches, see evaluation/calibration.py.
     """
 
     nats: list[float]
     tokens: int
     hyps: list[str]
+    predictions: list[list[list[float]]] = field(default_factory=list)
 
 
 class ShardedValidator(Protocol):

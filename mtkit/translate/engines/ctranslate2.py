@@ -42,6 +42,7 @@ class CTranslate2Engine:
     """An exported model.
 
     Attributes:
+        name: the folder.
         compute_type: the number format of the computation, by CTranslate2's name.
         device: of requests, the CPU.
     """
@@ -75,6 +76,7 @@ class CTranslate2Engine:
             )
         except RuntimeError as error:
             raise DataError(f"{folder}: CTranslate2 cannot read it: {error}") from error
+        self.name = str(folder)
         self.compute_type: str = self._translator.compute_type
         self.device = torch.device("cpu")
         self._threads = threads
@@ -216,6 +218,7 @@ class _CTranslate2Search:
                     token_log_probs=token_log_probs,
                     finished=len(target) < max_length,
                     attention=attention,
+                    failed=not result.scores[i] < math.inf,  # NaN or +inf
                 )
             )
         return hypotheses[: self.n_best]

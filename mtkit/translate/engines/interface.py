@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from mtkit.hardware import parse_device, tune_malloc
+from mtkit.hardware import limit_onednn_cache, parse_device, tune_malloc
 from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
@@ -20,6 +20,10 @@ SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of ea
 
 class Engine(Protocol):
     """Interface of an engine; the source of a request is a `Source` on `device`."""
+
+    @property
+    def name(self) -> str:
+        """The model or models, for error messages."""
 
     @property
     def compute_type(self) -> str:
@@ -47,6 +51,7 @@ class TorchEngine:
 
     Attributes:
         models: the models prepared for inference, on the device and with the compute type.
+        name: see Engine.
         compute_type: see Engine.
         device: the device of models and requests.
         stepper: the model or ensemble as search calls it.
@@ -60,6 +65,7 @@ class TorchEngine:
         device: str = "cpu",
         beam_size: int | None = None,
         rewrite: bool = True,
+        name: str = "the model",
     ) -> None:
         """Prepare the models for inference.
 
@@ -69,10 +75,13 @@ class TorchEngine:
             device: see `parse_device`.
             beam_size: hypotheses of a sentence that search will follow; None: unknown.
             rewrite: see `prepare_for_inference`.
+            name: of the models, for error messages.
 
         Raises:
             UsageError: this machine lacks the device or the compute type.
         """
+        self.name = name
+        limit_onednn_cache()
         self.device = parse_device(device)
         tune_malloc()
         dtype = resolve_compute_type(compute_type, self.device)

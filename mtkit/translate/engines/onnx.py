@@ -126,6 +126,7 @@ class OnnxEngine:
             ]
         except (Fail, InvalidGraph, InvalidProtobuf, NoSuchFile) as error:
             raise DataError(f"{folder}: onnxruntime cannot read it: {error}") from error
+        self.name = str(folder)
         self.stepper = OnnxStepper(*sessions)
         self.compute_type = "float32"
         self.device = torch.device("cpu")

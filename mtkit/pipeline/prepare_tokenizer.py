@@ -1,0 +1,156 @@
+"""The tokenizer of a run: trained, or copied from a model, and kept while its inputs are unchanged.
+
+A training that was started keeps its tokenizer: damage is repaired only by the same tokenizer, bit for bit.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from mtkit.corpus.config import MonolingualFile
+from mtkit.corpus.store import Manifest, read_manifest
+from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
+from mtkit.io.records import Json, write_record
+from mtkit.model_folder.config_file import verify_model
+from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
+from mtkit.pipeline.open_run import Run
+from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.text.tokenizer import TokenizerPair, model_names
+from mtkit.text.train_tokenizer import train_pair
+
+FINGERPRINT = "fingerprint.json"  # hashes of the inputs of the tokenizer and of its files
+
+
+def prepare_tokenizer(run: Run) -> TokenizerPair:
+    """Return the tokenizers of a run, trained again if their inputs changed or a file is damaged.
+
+    Raises:
+        RecipeError: they would change, and training was started with them.
+        DamagedError: they are damaged, training was started with them, and they cannot be made again.
+        DataError, MissingInputError, ReadWriteError: as `train_pair`.
+    """
+    folder = run.folder.tokenizer
+    known_inputs = run.read_record(folder / FINGERPRINT) or _derive_record(run)
+    inputs = _tokenizer_inputs(run, known_inputs)
+    known_files: dict[str, str] = known_inputs.pop("files", {})
+    damaged = changed_files(folder, known_files)
+    if known_inputs == inputs and not damaged:
+        run.mark_unchanged("tokenizer")
+        return load_tokenizers(run)
+    if known_inputs and known_inputs != inputs:
+        run.forbid_overwrite("the training text or the tokenizer")
+    if damaged:
+        run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
+    with atomic_folder(folder) as temporary:
+        result = _train_tokenizer(run.recipe, temporary)
+        if run.folder.has_training():
+            _require_same(run, temporary, known_files)
+        write_record(temporary / FINGERPRINT, {**inputs, "files": hash_files(temporary)})
+    run.notify("tokenizer", result)
+    return load_tokenizers(run)
+
+
+def load_tokenizers(run: Run) -> TokenizerPair:
+    """Read the tokenizers of a run, with the subword regularization of its recipe, which is no property of the files.
+
+    Raises:
+        MissingInputError, DataError: as `TokenizerPair.load`.
+    """
+    pair = TokenizerPair.load(run.folder.tokenizer)
+    rate = run.recipe.tokenizer.subword_regularization
+    return replace(pair, config=replace(pair.config, subword_regularization=rate))
+
+
+def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
+    """Return hashes of the training text and the configuration, or the model, that the tokenizer is made from.
+
+    The training text is included even if the tokenizer is taken from a model, since it must not change during training.
+    A training that was started has its own copy of that tokenizer, and the model may have been deleted since: then its
+    hashes are taken from `known_inputs`.
+    """
+    recipe = run.recipe
+    text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
+    if recipe.training.tokenizer_from is not None:
+        if run.folder.has_training() and "init_from" in known_inputs:
+            return {"text": text, "init_from": known_inputs["init_from"]}
+        model = find_model(recipe.training.tokenizer_from)
+        names = model_names(read_metadata(model).tokenizer.shared)
+        return {"text": text, "init_from": [hash_file(model / name) for name in names]}
+    return {"text": text, "config": _training_keys(recipe.tokenizer)}
+
+
+def _training_keys(config: object) -> Json:
+    keys: Json = to_plain(config)
+    del keys["subword_regularization"]
+    return keys
+
+
+def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
+    """Train or copy the tokenizers into an empty folder; return a sentence about them for the log."""
+    if recipe.training.tokenizer_from is not None:
+        model = find_model(recipe.training.tokenizer_from)
+        verify_model(model)
+        read_tokenizers(model, read_metadata(model).tokenizer).save(folder)
+        return f"copied from {model}"
+    pairs = recipe.corpus.train
+    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
+    return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
+
+
+def _derive_record(run: Run) -> Json:
+    """Make fingerprint.json again if the binarised corpora of a training name this tokenizer and their text.
+
+    Returns:
+        Its content; empty if no training was started, or if the corpora or the tokenizer are damaged too.
+    """
+    folder, corpora = run.folder.tokenizer, _manifests(run)
+    if not run.folder.has_training() or len(corpora) < len(run.recipe.corpus.train):
+        return {}
+    with suppress(DataError, MissingInputError):
+        pair = TokenizerPair.load(folder)
+        if {corpus.tokenizer for corpus in corpora} == {pair.hash()}:
+            text = [side.sha256 for corpus in corpora for side in (corpus.src, corpus.tgt)]
+            names = model_names(pair.shared)
+            is_copied = run.recipe.training.tokenizer_from is not None
+            source = {"init_from": [hash_file(folder / name) for name in names]}
+            inputs = {"text": text, **(source if is_copied else {"config": _training_keys(pair.config)})}
+            files = {name: digest for name, digest in hash_files(folder).items() if name != FINGERPRINT}
+            write_record(folder / FINGERPRINT, {**inputs, "files": files})
+            run.notify("tokenizer", f"{FINGERPRINT} made again: the corpora were made with these files")
+            return {**inputs, "files": files}
+    return {}
+
+
+def _manifests(run: Run) -> list[Manifest]:
+    """Return the manifests of the training corpora that are intact."""
+    manifests = []
+    for number in range(len(run.recipe.corpus.train)):
+        with suppress(DamagedError, MissingInputError):
+            manifests.append(read_manifest(run.folder.train(number)))
+    return manifests
+
+
+def _require_same(run: Run, new: Path, known_files: Json) -> None:
+    """Check that a tokenizer that was made again is the one that the training was started with.
+
+    Raises:
+        DamagedError: it is another one, or nothing is left to compare it with.
+    """
+    folder = run.folder.tokenizer
+    pair = TokenizerPair.load(new)
+    expected = {name: digest for name, digest in known_files.items() if name.endswith(".model")}
+    corpora = {corpus.tokenizer for corpus in _manifests(run)}
+    if expected:
+        is_same = all((new / name).is_file() and hash_file(new / name) == expected[name] for name in expected)
+    elif corpora:
+        is_same = corpora == {pair.hash()}
+    else:
+        is_same = not changed_files(folder, {name: hash_file(new / name) for name in model_names(pair.shared)})
+    if not is_same:
+        raise DamagedError(
+            f"{folder}: damaged, and making the tokenizer again gave another one than this training was started with",
+            "restore this folder from a copy; nothing was changed",
+        )
