@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,10 +82,3 @@ def text(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt"
     path.write_text("".join(f"{line}\n" for line in [*sentences(10), "", " \t"]))
     return path
-
-
-@pytest.fixture
-def _own_signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)

@@ -21,7 +21,6 @@ from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 
-pytestmark = pytest.mark.usefixtures("_own_signals")
 Make = Callable[[Any], Path]
 SMALL = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
 

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ GPU_OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total cap
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """A function that runs a command line in this process and returns exit code, stdout and stderr."""
 
     def execute(*words: str) -> tuple[int, str, str]:
@@ -32,9 +32,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    before = signal.getsignal(signal.SIGTERM)
-    yield execute
-    signal.signal(signal.SIGTERM, before)
+    return execute
 
 
 def failing(error: BaseException) -> Callable[[list[str]], int]:
@@ -80,8 +78,8 @@ def test_version(run: Run) -> None:
         (["train-bpe", "a", "--vocab-size", "9", "-o", "b", "--run-dir", "r"], "--run-dir needs --recipe"),
         (["evaluate", "a.txt"], "either HYP... --ref REF, or --run RUN_FOLDER"),
         (["evaluate", "--run", "r", "--ref", "x"], "either HYP... --ref REF, or --run RUN_FOLDER"),
-        (["evaluate", "--run", "r", "--lang", "ja"], "with --run the recipe names texts and languages"),
-        (["evaluate", "--run", "r", "--src", "x"], "omit --src and --lang"),
+        (["evaluate", "--run", "r", "--lang", "ja"], "with --run the recipe names text, language and tokenizer"),
+        (["evaluate", "--run", "r", "--src", "x"], "omit --src, --lang and --tokenize"),
         (["fetch", "multi31k"], "known corpora: multi30k"),
         (["average", "a"], "average: Missing option '-o'"),
     ],
@@ -100,7 +98,7 @@ def test_usage_errors_are_one_sentence(run: Run, words: list[str], message: str)
         (RecipeError("a.yaml:3: model.x: no such key"), 78, "mtkit: error: a.yaml:3: model.x: no such key\n"),
         (PermissionError(13, "Permission denied", "x.txt"), 74, "mtkit: error: x.txt: permission denied\n"),
         (OSError(28, "No space left on device"), 74, "mtkit: error: reading or writing failed: no space left"),
-        (KeyboardInterrupt(), 130, "mtkit: error: interrupted\n"),
+        (KeyboardInterrupt(), 130, "mtkit: error: interrupted by SIGINT\n"),
         (Interrupted(signal.SIGTERM), 143, "mtkit: error: interrupted; the state is saved\n"),
         (MemoryError(), 70, "mtkit: error: out of memory; "),
         (RuntimeError(CPU_OOM), 70, "mtkit: error: out of memory (tried to allocate 4.0 GiB more); "),
@@ -202,7 +200,7 @@ def test_sigterm(tmp_path: Path) -> None:
         "entry._invoke = lambda words: os.kill(os.getpid(), signal.SIGTERM); raise SystemExit(entry.execute([]))"
     )
     done = shell(f'"{sys.executable}" -c "{code}"', tmp_path)
-    assert (done.returncode, done.stderr) == (143, "mtkit: error: terminated by a signal\n")
+    assert (done.returncode, done.stderr) == (143, "mtkit: error: interrupted by SIGTERM\n")
 
 
 def test_internal_errors_are_one_sentence_and_the_traceback_needs_debug(tmp_path: Path) -> None:

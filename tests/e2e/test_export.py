@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 
 pytest.importorskip("ctranslate2")
-pytestmark = pytest.mark.usefixtures("_own_signals")
 Make = Callable[[Any], Path]
 
 
@@ -198,12 +198,34 @@ def test_errors(toy_model: Make, exported: str, tmp_path: Path, text: Path, caps
         in run_mtkit(capsys, "score", exported, "--src", str(text), "--ref", str(text), code=2)[1]
     )
     (tmp_path / "exported" / "model.bin").write_bytes(b"nonsense")
-    assert "exported: CTranslate2 cannot read it" in run_mtkit(capsys, "translate", exported, str(text), code=65)[1]
+    _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
+    assert "exported: damaged: model.bin not as written; export the model again" in err
     translations = iter([["a"] * 12, ["a"] * 11 + ["b"]])
     monkeypatch.setattr(equivalence, "_translate", lambda *_: next(translations))
     _, err = run_mtkit(capsys, *command, str(tmp_path / "new"), "--check", str(text), code=65)
     assert "the exported model translates differently: 11 of 12 translations are equal" in err
     assert not (tmp_path / "new").exists()
+
+
+def test_every_file_of_an_exported_model_is_checked(exported: str, text: Path, capsys) -> None:
+    rng = random.Random(1)
+    for path in sorted(Path(exported).iterdir()):
+        whole = path.read_bytes()
+        # the last flip makes invalid UTF-8 of most bytes of JSON, which CTranslate2 reports as a UnicodeDecodeError
+        for bit in [*(rng.randrange(8 * len(whole)) for _ in range(3)), 8 * (len(whole) // 2) + 7]:
+            changed = bytearray(whole)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
+            assert path.name in err
+            assert "damaged" in err
+            assert err.endswith("export the model again\n")
+        path.unlink()
+        _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
+        assert path.name in err
+        assert err.endswith("export the model again\n")
+        path.write_bytes(whole)
+    run_mtkit(capsys, "translate", exported, str(text))
 
 
 def test_a_run_is_compared_on_its_validation_text(

@@ -27,7 +27,6 @@ from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 
-pytestmark = pytest.mark.usefixtures("_own_signals")
 Make = Callable[[Any], Path]
 
 

@@ -165,6 +165,7 @@ class PlainGreedy:
 
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()
     ctranslate2_unsupported_key: ClassVar[str] = "method.kind"
 
     def check(self, beam_size: int) -> None:

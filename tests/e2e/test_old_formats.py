@@ -9,6 +9,7 @@ import pytest
 
 from mtkit import __version__
 from mtkit.cli import entry
+from mtkit.io.records import read_record
 from tests.toy.runs import MODELS, RECIPE, run, write_all
 
 
@@ -28,15 +29,15 @@ def old_run(tmp_path: Path) -> Path:
     (folder / "version.json").unlink()
     (folder / "fingerprints.json").rename(folder / "stamps.json")
     recipe = folder / "recipe.yaml"
-    recipe.write_text(recipe.read_text().replace("\n  validate_every:", "\n  look_every:"))
+    recipe.write_text(recipe.read_text().replace("\n  validate_every:", "\n  look_every:").rpartition("#")[0])
+    (folder / ".recipe.yaml").unlink()
     config = folder / "model" / "config.json"
     fields = json.loads(config.read_text())
     fields["longest_source"] = fields.pop("max_source_length")
-    config.write_text(json.dumps({**fields, "format": 1, "mtkit": "0.1.0"}))
+    config.write_text(json.dumps({**fields, "format": 1, "mtkit": "0.1.0", "sha256": fields["files"]}))
     return folder
 
 
-@pytest.mark.usefixtures("_own_signals")
 def test_every_command_refuses_an_old_run_folder_and_fresh_starts_over(
     old_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,11 +45,11 @@ def test_every_command_refuses_an_old_run_folder_and_fresh_starts_over(
     recipe, checkpoint = str(old_run.parent / "toy.yaml"), str(old_run / "checkpoints" / "update-00000004")
     of_run = (
         f"mtkit: error: {old_run}: written by mtkit 0.1.0 in run folder format 1, but mtkit {__version__} reads format "
-        "2; train it again (--fresh, or another --run-dir), or use mtkit 0.1.0\n"
+        "3; train it again (--fresh, or another --run-dir), or use mtkit 0.1.0\n"
     )
     of_model = (
         f"mtkit: error: {old_run}/model/config.json: written by mtkit 0.1.0 in model format 1, but mtkit {__version__} "
-        "reads format 2; train it again, or use mtkit 0.1.0\n"
+        "reads format 3; train it again, or use mtkit 0.1.0\n"
     )
     commands = {
         ("run", recipe, "--run-dir", str(old_run)): of_run,
@@ -64,7 +65,7 @@ def test_every_command_refuses_an_old_run_folder_and_fresh_starts_over(
         assert content(old_run) == before, command
     assert not (old_run.parent / "mean").exists()
     assert entry.execute(["train", recipe, "--run-dir", str(old_run), "--fresh"]) == 0
-    assert json.loads((old_run / "version.json").read_text()) == {"format": 2, "mtkit": __version__}
+    assert read_record(old_run / "version.json", remedy="") == {"format": 3, "mtkit": __version__}
     assert not (old_run / "checkpoints" / "update-00000005").exists()
     assert entry.execute(["train", recipe, "--run-dir", str(old_run)]) == 0
     assert "already finished" in capsys.readouterr().out
@@ -81,6 +82,6 @@ def test_an_old_corpus_without_training_is_made_again(tmp_path: Path) -> None:
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}))
     _, display = run(tmp_path, "training.max_updates=1")
     assert len(display.damaged) == 1
-    assert "has format 1" in display.damaged[0]
+    assert "manifest.json: damaged, or edited by hand" in display.damaged[0]
     assert "train.0" in display.results
     assert json.loads(manifest.read_text())["format"] == 2

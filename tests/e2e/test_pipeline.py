@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from mtkit.build.translator import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
+from mtkit.io.records import read_record
 from mtkit.pipeline import stages
 from mtkit.pipeline.dry_run import dry_run_report
 from mtkit.pipeline.open_run import Run
@@ -42,7 +42,7 @@ def test_all_stages_for_every_kind_of_model(folder: Path, kind: str) -> None:
     ):
         assert (run_folder / name).exists(), name
     assert (run_folder / "attention.png").exists() == (kind != "rnn")
-    written = json.loads((run_folder / "report.json").read_text())
+    written = read_record(run_folder / "report.json", remedy="")
     assert written == report.content
     assert written["test"]["toy"].keys() >= {
         "bleu",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from torch import Tensor, nn
+from torch import Tensor
 
 import mtkit
 from mtkit.cli import entry
@@ -14,13 +14,13 @@ from mtkit.inference import pruned_argmax
 from mtkit.inference.absorbed_cross_attention import AbsorbedCrossAttention
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translator import TranslationOptions
 from tests.toy.runs import run, write_all
 
 CONFIG = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=2)
-pytestmark = pytest.mark.usefixtures("_own_signals")
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_a_changed_cross_attention_shows_in_training_and_validation(tmp_path: Pa
     modules = [module for engine in engines for model in engine.models for module in model.modules()]
     assert any(type(module) is CrossAttention for module in modules)
     assert not any(isinstance(module, AbsorbedCrossAttention) for module in modules)
-    assert all(type(model.output) is nn.Linear for engine in engines for model in engine.models)
+    assert all(type(model.output) is Projection for engine in engines for model in engine.models)
 
     monkeypatch.setattr(CrossAttention, "forward", changed_forward)
     run(tmp_path, *overrides, fresh=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,18 +43,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., tuple[int, str, str]]]:
+) -> Callable[..., tuple[int, str, str]]:
     """Run a command line in the folder; return exit code, stdout and stderr."""
     monkeypatch.chdir(folder)
-    before = signal.getsignal(signal.SIGTERM)
 
     def execute(*words: str) -> tuple[int, str, str]:
         code = entry.execute(words)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    yield execute
-    signal.signal(signal.SIGTERM, before)
+    return execute
 
 
 def test_run_and_the_commands_that_use_its_folder(

@@ -16,7 +16,6 @@ MODELS = [
     AttentionRNNConfig(d_model=16, d_embed=12, d_attention=8),
     Seq2SeqRNNConfig(d_model=16, d_embed=12),
 ]
-pytestmark = pytest.mark.usefixtures("_own_signals")
 
 
 def lines_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
@@ -74,3 +73,23 @@ def test_errors_in_the_translations(content, code, message, toy_model, text, cap
 def test_one_of_two_files(capsys) -> None:
     assert entry.execute(["score", "m", "--src", "a"]) == 2
     assert "score: give either --ref FILE or --hyps FILE" in capsys.readouterr().err
+
+
+def test_the_summary_has_perplexity_accuracy_and_calibration(toy_model, text, tmp_path, capsys) -> None:
+    model, path = toy_model(MODELS[0]), tmp_path / "summary.json"
+    words = ["score", str(model), "--src", str(text), "--ref", str(text), "--jsonl"]
+    assert entry.execute([*words, "--json", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.split("\n")[:-1] == lines_of(capsys, *words)
+    scores = [json.loads(line) for line in captured.out.split("\n")[:-1]]
+    summary = json.loads(path.read_text())
+    tokens = sum(len(score["token_log_probs"]) for score in scores)
+    assert (summary["lines"], summary["tokens"]) == (12, tokens)
+    assert summary["nll"] == pytest.approx(-sum(score["log_prob"] for score in scores) / tokens)
+    assert 0 <= summary["token_accuracy"] <= 1
+    assert sum(row["tokens"] for row in summary["reliability"]) == tokens
+    gaps = [row["tokens"] * abs(row["accuracy"] - row["confidence"]) for row in summary["reliability"]]
+    assert summary["ece"] == pytest.approx(sum(gaps) / tokens)
+    assert f"12 lines, {tokens:,} tokens: perplexity" in captured.err
+    assert captured.err.count("\n") == 1
+    assert entry.execute([*words, "--json", str(text)]) == 2

@@ -9,8 +9,6 @@ import pytest
 
 from mtkit.cli import entry
 
-pytestmark = pytest.mark.usefixtures("_own_signals")
-
 RECIPE = """
 name: toy
 corpus:

@@ -12,7 +12,6 @@ from mtkit.cli import entry
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.usefixtures("_own_signals")
 
 
 @pytest.fixture

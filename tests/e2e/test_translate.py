@@ -6,10 +6,8 @@ import io
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,13 +59,6 @@ def make_model(folder: Path, model: Seq2SeqRNNConfig | TransformerConfig) -> Pat
     return folder / "model"
 
 
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     path = tmp_path / "in.txt"
@@ -108,7 +99,7 @@ def test_file_stdin_and_output_file_give_the_same_lines(
 
 
 def test_jsonl(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hyps = translated(capsys, str(model), str(source), "--set", "search.n_best=2")
+    hyps = translated(capsys, str(model), str(source))
     records = [
         json.loads(line, parse_constant=pytest.fail) for line in translated(capsys, str(model), str(source), "--jsonl")
     ]
@@ -202,32 +193,55 @@ def test_a_damaged_model_is_named(
         (damaged / path.name).write_bytes(path.read_bytes())
     (damaged / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:100])
     assert entry.execute(["translate", str(damaged), str(source)]) == 65
-    assert "damaged/model.safetensors" in capsys.readouterr().err
+    assert "damaged: damaged: model.safetensors not as written" in capsys.readouterr().err
 
 
 def test_several_workers_give_the_same_lines(model: Path, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert translated(capsys, str(model), str(source), "--workers", "2") == translated(capsys, str(model), str(source))
 
 
-@pytest.mark.parametrize("words", [[], ["--jsonl"]])
+@pytest.mark.parametrize("words", [[], ["--jsonl"], ["--flush-every", "2"], ["--workers", "2"]])
 def test_resume_continues_after_the_finished_lines(
     words: list[str], model: Path, source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hyps = translated(capsys, str(model), str(source), *words)
-    output = source.with_name("out.txt")
-    part = output.with_name("out.txt.part")
-    command = ["translate", str(model), str(source), "-o", str(output), "--resume", *words]
-    for content in (None, "", "\n".join([*hyps[:4], hyps[4][:3]]), "".join(f"{hyp}\n" for hyp in hyps)):
-        if content is not None:
-            part.write_text(content, encoding="utf-8")
-        assert entry.execute(command) == 0
-        assert lines_of(output.read_text(encoding="utf-8")) == hyps
-        assert not part.exists()
-    part.write_text("x\n" * 9)
+    output, part = source.with_name("out.txt"), source.with_name("out.txt.part")
+    command = ["translate", str(model), str(source), "-o", str(output), *words]
+    whole = source.read_bytes()
+    source.write_bytes(whole + b"caf\xe9\n")
     assert entry.execute(command) == 65
-    assert "out.txt.part: has 9 lines, but the input has 6" in capsys.readouterr().err
+    assert lines_of(part.read_text(encoding="utf-8")) == hyps
+    source.write_bytes(whole)
+    assert entry.execute([*command, "--resume", "--set", "search.beam_size=3"]) == 65
+    assert 'out.txt.part: was written with search [], not ["search.beam_size=3"]; start over' in capsys.readouterr().err
+    assert lines_of(part.read_text(encoding="utf-8")) == hyps
+    for _ in range(2):
+        assert entry.execute([*command, "--resume"]) == 0
+        assert lines_of(output.read_text(encoding="utf-8")) == hyps
+        assert [path.name for path in output.parent.glob("*out.txt*")] == ["out.txt"]
+
+
+def test_resume_refuses_another_model_another_text_and_needs_a_file(
+    model: Path, attentive: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = source.with_name("out.txt")
+    words = [str(source), "-o", str(output), "--flush-every", "2"]
+    whole = source.read_bytes()
+    source.write_bytes(whole + b"caf\xe9\n")
+    assert entry.execute(["translate", str(model), *words]) == 65
+    source.write_bytes(whole)
+    for other, text, message in (
+        (attentive, whole, "was written with models "),
+        (model, whole.replace(b"dog", b"cat"), "has translations of other lines than the first 6 of the input"),
+        (model, whole.split(b"\n")[0], "has translations of 6 lines, but the input has 1"),
+    ):
+        source.write_bytes(text)
+        assert entry.execute(["translate", str(other), *words, "--resume"]) == 65
+        assert f"out.txt.part: {message}" in capsys.readouterr().err
     assert entry.execute(["translate", str(model), str(source), "--resume"]) == 2
     assert "--resume continues FILE.part and needs -o FILE" in capsys.readouterr().err
+    assert entry.execute(["translate", str(model), f"{output}.part", "-o", str(output)]) == 2
+    assert "is where unfinished lines of -o" in capsys.readouterr().err
 
 
 def test_pipe_with_flush_every_line(model: Path) -> None:

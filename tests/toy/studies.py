@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from mtkit.io.records import record_line, write_record
 from mtkit.recipe.recipe import save_recipe
 from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
@@ -79,10 +79,10 @@ def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: f
     folder.write_version()
     write(folder.hyps(run.test), hyps)
     train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "best_update": 2}
-    folder.report.write_text(json.dumps({"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}}))
+    write_record(folder.report, {"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}})
     events = [
         {"event": "begin", "update": 0, "parameters": 1234},
         {"event": "validation", "update": 2, "nll": loss, "bleu": bleu},
         {"event": "validation", "update": 4, "nll": loss + 1, "bleu": bleu},
     ]
-    folder.log.write_text("".join(json.dumps({"time": 0.0, **event}) + "\n" for event in events))
+    folder.log.write_bytes(b"".join(record_line({"time": 0.0, **event}) for event in events))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,10 +11,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.build.training import build_validator
 from mtkit.build.validator import DecodedSubset, TranslationValidator, evenly_spaced
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store
+from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
@@ -22,6 +26,7 @@ from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.precision import Precision
+from tests.toy.runs import toy, write_all
 
 
 @pytest.fixture
@@ -121,3 +126,41 @@ def test_evenly_spaced(count: int, max_chosen: int, expected: list[int]) -> None
 
 def test_evenly_spaced_numbers_are_distinct() -> None:
     assert all(len(evenly_spaced(count, most)) == min(count, most) for count in range(1, 60) for most in range(1, 60))
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_a_diverged_model_has_a_bleu_of_0_and_does_not_end_the_training(parts, tmp_path, beam_size) -> None:
+    store, tokenizers, model = parts
+    write_all(tmp_path)
+    recipe = toy(tmp_path, f"training.validation.beam_size={beam_size}", kind="rnn")
+    validator = build_validator(recipe, store, tokenizers, Precision(name="float32", device="cpu", dtype=None))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(3e38)
+    result = validate(validator, model)
+    assert not math.isfinite(result.nll)
+    assert result.bleu == 0
+    assert result.sample is not None
+    assert result.sample[1] == ""
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_token_accuracy_and_calibration_are_those_of_the_whole_distribution(parts, world_size) -> None:
+    store, tokenizers, model = parts
+    result = validate(validator(store, DecodedSubset([], [], 0)), model, world_size)
+    confidence, is_correct = [], []
+    for number in range(len(store)):
+        pair = [store.ids(side, number).tolist() for side in ("src", "tgt")]
+        batch = collate([pair[0]], [pair[1]], [number], tokenizers.src.vocab, tokenizers.tgt.vocab)
+        with torch.no_grad():
+            states = model.decode_states(batch.source, batch.target)[batch.loss_mask]
+            prob = model.output(states).double().softmax(-1)
+        confidence += prob.amax(1).tolist()
+        is_correct += (prob.argmax(1) == batch.labels[batch.loss_mask]).tolist()
+    expected = Calibration.of(confidence, is_correct)
+    assert result.calibration["token_accuracy"] == expected.accuracy
+    assert result.calibration["ece"] == pytest.approx(expected.expected_calibration_error, abs=1e-6)
+    assert sum(row["tokens"] for row in result.calibration["reliability"]) == len(confidence)
+    assert json.loads(json.dumps(result.fields()))["token_accuracy"] == expected.accuracy
+    alone = validate(validator(store, DecodedSubset([], [], 0)), model)
+    assert result.calibration == alone.calibration  # to the bit

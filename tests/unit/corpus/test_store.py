@@ -1,4 +1,3 @@
-import json
 import shutil
 
 import numpy as np
@@ -8,6 +7,7 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.store import Store
 from mtkit.corpus.store_writer import id_type
 from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.io.records import read_record, write_record
 
 COLUMNS = [
     f"{side}.{content}{part}" for side in ("src", "tgt") for content in ("ids", "text") for part in ("", ".offsets")
@@ -73,9 +73,9 @@ def test_a_damaged_manifest_is_named(store, content):
 
 def test_manifest_without_a_column_is_rejected(store):
     path = store.folder / "manifest.json"
-    content = json.loads(path.read_text())
+    content = read_record(path, remedy="")
     del content["columns"]["line"]
-    path.write_text(json.dumps(content))
+    write_record(path, content)
     with pytest.raises(DataError, match="column line is missing"):
         Store(store.folder)
 
@@ -90,7 +90,7 @@ def test_offsets_of_another_column_are_rejected(store):
 @pytest.mark.parametrize("version", [1, 99])
 def test_another_format_is_refused(store, version):
     path = store.folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
+    write_record(path, {**read_record(path, remedy=""), "format": version})
     with pytest.raises(DataError, match=f"has format {version}, this mtkit reads format 2"):
         Store(store.folder)
 

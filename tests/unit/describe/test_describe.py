@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.build.skip_init import META_DEVICE, SkipInit
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import dummy_batch
@@ -25,6 +24,7 @@ from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
+from mtkit.models.skip_init import META_DEVICE, SkipInit
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss

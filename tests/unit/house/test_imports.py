@@ -25,6 +25,7 @@ PROGRAMS = {"pipeline", "bench", "describe", "study", "export"}
 
 TABLE: dict[str, set[str]] = {
     "errors": set(),
+    "signals": set(),
     "hardware": set(),
     "io": set(),
     "text": set(),
@@ -32,7 +33,7 @@ TABLE: dict[str, set[str]] = {
     "layers": set(),
     "models": {"layers", "corpus.order.batch"},
     "inference": {"layers", "models"},
-    "training": {"models", "corpus"},
+    "training": {"models", "corpus", "layers.matmul"},
     "search": set(),
     "translate": {"search", "inference", "models", "corpus", "text"},
     "evaluation": {"text"},
@@ -48,7 +49,7 @@ TABLE: dict[str, set[str]] = {
 }
 
 
-OPEN_TO_ALL = {"errors", "hardware", "io", "__init__"}  # `__init__` for __version__ alone, by a test below
+OPEN_TO_ALL = {"errors", "signals", "hardware", "io", "__init__"}  # `__init__` for __version__ alone, by a test below
 
 
 def sub_package(module: str) -> str:

@@ -38,6 +38,19 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     assert faults == []
 
 
+def test_predicates_begin_with_a_verb() -> None:
+    """A function returns whether something holds; only a property is it, as an attribute would be."""
+    faults = [
+        f"{name(path)}:{node.lineno}: {node.name}"
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, FUNCTION)
+        and (ast.get_docstring(node) or "").startswith("Whether")
+        and not any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+    ]
+    assert faults == []
+
+
 DIALECT = re.compile(
     r"\b(so many|as many as|nobody|in place of|likewise|ibidem|but for|anew|is told|hears)\b"
 )

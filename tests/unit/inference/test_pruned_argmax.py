@@ -26,7 +26,7 @@ def test_the_largest_output_is_found(outputs, rows):
     generator = torch.Generator().manual_seed(outputs + rows)
     layer = layer_of(torch.randn(outputs, 24, generator=generator))
     x = torch.randn(rows, 24, generator=generator)
-    found = Int8PrunedArgmax.of(layer).argmax(x, NONE)
+    found, _ = Int8PrunedArgmax.of(layer).argmax(x, NONE)
     assert torch.equal(found, layer(x).argmax(1))
 
 
@@ -36,7 +36,7 @@ def test_outputs_that_are_equal_in_int8():
     layer, x = layer_of(alike), torch.randn(50, 24, generator=generator)
     pruned = Int8PrunedArgmax.of(layer)
     assert pruned.weight_int8[:, :400].unique(dim=1).size(1) < 100  # most columns are the same
-    assert torch.equal(pruned.argmax(x, NONE), layer(x).argmax(1))
+    assert torch.equal(pruned.argmax(x, NONE)[0], layer(x).argmax(1))
 
 
 @settings(deadline=None, max_examples=60)
@@ -50,7 +50,7 @@ def test_any_scale_of_weights_and_inputs(seed, weights, inputs, outlier):
     layer = layer_of(weight)
     exact = (x.double() @ weight.double().T).sort(dim=1, descending=True)
     clear = exact.values[:, 0] - exact.values[:, 1] > 1e-5 * exact.values[:, 0].abs()
-    found = Int8PrunedArgmax.of(layer).argmax(x, NONE)
+    found, _ = Int8PrunedArgmax.of(layer).argmax(x, NONE)
     assert torch.equal(found[clear], exact.indices[clear, 0])
 
 
@@ -65,12 +65,13 @@ def test_banned_columns_are_excluded():
     x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
     banned = layer(x).argmax(1).unique()
     expected = layer(x).index_fill(1, banned, float("-inf")).argmax(1)
-    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, banned), expected)
+    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, banned)[0], expected)
 
 
 @pytest.mark.parametrize(("x", "weight"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
 def test_zeros(x, weight):
-    found = Int8PrunedArgmax.of(layer_of(torch.full((120, 4), weight))).argmax(torch.full((2, 4), x), torch.arange(3))
+    pruned = Int8PrunedArgmax.of(layer_of(torch.full((120, 4), weight)))
+    found, _ = pruned.argmax(torch.full((2, 4), x), torch.arange(3))
     assert ((found >= 3) & (found < 120)).all()
 
 
@@ -79,14 +80,14 @@ def test_a_row_with_nan_does_not_change_other_rows():
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(2))
     expected = layer(x).argmax(1)
     x[1, 4], expected[1] = float("nan"), 0
-    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, NONE), expected)
+    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, NONE)[0], expected)
 
 
 def test_row_chunks_change_nothing(monkeypatch):
     layer = layer_of(torch.randn(500, 8, generator=torch.Generator().manual_seed(1)))
     x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
     monkeypatch.setattr(pruned_argmax, "ROW_CHUNK", 7)
-    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, NONE), layer(x).argmax(1))
+    assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, NONE)[0], layer(x).argmax(1))
 
 
 def test_restricted_to_a_shortlist():
@@ -95,7 +96,7 @@ def test_restricted_to_a_shortlist():
     columns = torch.arange(499, 0, -3)
     restricted = Int8PrunedArgmax.of(layer).restricted(columns)
     torch.testing.assert_close(restricted(x), layer(x)[:, columns])
-    assert torch.equal(restricted.argmax(x, NONE), layer(x)[:, columns].argmax(1))
+    assert torch.equal(restricted.argmax(x, NONE)[0], layer(x)[:, columns].argmax(1))
 
 
 def test_logits_are_those_of_the_layer():
@@ -109,3 +110,25 @@ def test_logits_are_those_of_the_layer():
 def test_a_bias_is_refused():
     with pytest.raises(ValueError, match="bias"):
         Int8PrunedArgmax.of(nn.Linear(3, 4))
+
+
+@pytest.mark.parametrize("outputs", [99, 250])
+@pytest.mark.parametrize("bad", [float("nan"), -float("nan"), float("inf"), -float("inf"), 3e38])
+def test_the_value_is_that_of_the_column_and_not_finite_after_an_overflow(outputs, bad):
+    layer = layer_of(torch.randn(outputs, 8, generator=torch.Generator().manual_seed(1)))
+    x = torch.randn(5, 8, generator=torch.Generator().manual_seed(2))
+    x[3, 4] = bad
+    column, value = Int8PrunedArgmax.of(layer).argmax(x, torch.tensor([0, 7]))
+    good = torch.tensor([0, 1, 2, 4])
+    torch.testing.assert_close(value[good], layer(x)[good, column[good]])
+    assert value.isfinite().tolist() == [True, True, True, False, True]
+    assert 0 <= int(column[3]) < outputs
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 3e38])
+def test_no_value_is_finite_with_such_a_weight(bad):
+    weight = torch.randn(250, 8, generator=torch.Generator().manual_seed(1))
+    weight[249, 7] = bad
+    column, value = Int8PrunedArgmax.of(layer_of(weight)).argmax(torch.ones(3, 8), NONE)
+    assert not value.isfinite().any()
+    assert (column < 250).all()

@@ -1,12 +1,12 @@
 """Records and format version of a run folder."""
 
-import json
 import re
 
 import pytest
 
 from mtkit import __version__
-from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
+from mtkit.errors import DamagedError, FormatError, MissingInputError
+from mtkit.io.records import write_record, write_text_record
 from mtkit.pipeline.run_folder import FORMAT, Fingerprints, RunFolder, RunRecord, read_json
 
 TRAIN = {"updates": 3, "precision": "float32", "tokens_per_second": 9, "best_update": None, "reason": "max_updates"}
@@ -21,7 +21,7 @@ def path(tmp_path):
     "content", [{}, {"train": TRAIN}, {"test": {"a": {"bleu": 3.5, "of a later mtkit": [1]}}, "x": 1}]
 )
 def test_a_valid_report_is_returned_unchanged(path, content):
-    path.write_text(json.dumps(content))
+    write_record(path, content)
     assert read_json(path, RunRecord) == content
 
 
@@ -43,9 +43,9 @@ def test_a_missing_file_is_an_empty_object(path):
     ],
 )
 def test_a_value_of_the_wrong_type_is_damage_and_is_named(path, content, key):
-    path.write_text(json.dumps(content))
+    write_record(path, content)
     with pytest.raises(
-        DamagedError, match=rf"report.json: damaged: {re.escape(key)} is missing or has the wrong type; delete it"
+        DamagedError, match=rf"report.json: damaged: {re.escape(key)} is missing or has the wrong type; mtkit run makes"
     ):
         read_json(path, RunRecord)
 
@@ -53,7 +53,7 @@ def test_a_value_of_the_wrong_type_is_damage_and_is_named(path, content, key):
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"train": NaN}', "\0", '{"train": ' + "9" * 5000 + "}"])
 def test_invalid_json_is_damage(path, content):
     path.write_text(content)
-    with pytest.raises(DamagedError, match="delete it"):
+    with pytest.raises(DamagedError, match="does not match its checksum; mtkit run makes it again"):
         read_json(path, Fingerprints)
 
 
@@ -67,7 +67,7 @@ corpus: {src_lang: en, tgt_lang: de, train: [{src: a, tgt: b}], valid: {src: c, 
 @pytest.fixture
 def folder(tmp_path):
     """A run folder with a training that was started."""
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    write_text_record(tmp_path / "recipe.yaml", RECIPE)
     (tmp_path / "checkpoints" / "update-00000001").mkdir(parents=True)
     folder = RunFolder(tmp_path)
     folder.write_version()
@@ -75,7 +75,7 @@ def folder(tmp_path):
 
 
 def test_the_saved_recipe_is_read(folder):
-    assert json.loads(folder.version.read_text()) == {"format": FORMAT, "mtkit": __version__}
+    assert read_json(folder.version) == {"format": FORMAT, "mtkit": __version__}
     assert folder.load_recipe().name == "x"
 
 
@@ -88,6 +88,7 @@ def test_a_folder_without_a_recipe_is_not_a_run_folder(tmp_path):
     ("version", "writer", "number"), [(None, "0.1.0", 1), ('{"format": 99, "mtkit": "9.9"}', "9.9", 99)]
 )
 def test_another_format_is_refused_in_one_sentence(folder, version, writer, number):
+    folder.recipe.write_text(RECIPE)
     if version is None:  # the first version wrote no version.json
         folder.version.unlink()
     else:
@@ -108,8 +109,8 @@ def test_a_folder_without_training_may_have_any_format(folder):
 
 
 def test_recipe_keys_of_another_version_are_refused_in_one_sentence(folder):
-    folder.version.write_text(json.dumps({"format": FORMAT, "mtkit": "0.1.9"}))
-    folder.recipe.write_text(RECIPE + "training: {layer_drop: 1, clip: 2}\n")
+    write_record(folder.version, {"format": FORMAT, "mtkit": "0.1.9"})
+    write_text_record(folder.recipe, RECIPE + "training: {layer_drop: 1, clip: 2}\n")
     with pytest.raises(FormatError) as caught:
         folder.load_recipe()
     message = str(caught.value)
@@ -119,15 +120,28 @@ def test_recipe_keys_of_another_version_are_refused_in_one_sentence(folder):
     assert message.endswith("); train it again (--fresh, or another --run-dir), or use mtkit 0.1.9")
 
 
-def test_an_edited_recipe_is_refused_with_its_errors(folder):
-    folder.recipe.write_text(RECIPE + "training: {sead: 1}\n")
-    with pytest.raises(RecipeError, match=r"training\.sead: no such key; did you mean seed.*\n.*undo the change to it"):
+def test_a_recipe_that_is_damaged_like_its_copy_is_named(folder):
+    folder.recipe.write_text(RECIPE + "training: {seed: 1}\n")
+    with pytest.raises(
+        DamagedError, match=r"/recipe\.yaml: damaged, or .*; .*/\.recipe\.yaml: no such file; restore one"
+    ):
         folder.load_recipe()
 
 
-def test_a_damaged_version_is_named(folder):
-    folder.version.write_text('{"format": "2", "mtkit": "0.2.0"}')
-    with pytest.raises(
-        DamagedError, match=r"version\.json: damaged: format is missing or has the wrong type; train it"
-    ):
+@pytest.mark.parametrize("content", [None, '{"format": "2", "mtkit": "0.2.0"}', "{"])
+def test_a_recipe_with_a_checksum_shows_the_format_of_a_folder_whose_version_is_lost(folder, content):
+    folder.version.unlink()
+    if content is not None:
+        folder.version.write_text(content)
+    folder.check_format()
+    assert folder.load_recipe().name == "x"
+    assert len(folder.damaged_records()) == 2
+    folder.write_version()
+    assert read_json(folder.version) == {"format": FORMAT, "mtkit": __version__}
+
+
+def test_a_damaged_version_beside_a_damaged_recipe_is_named(folder):
+    folder.version.write_text("{")
+    folder.recipe.write_text(RECIPE)
+    with pytest.raises(DamagedError, match=r"version\.json: damaged, or edited by hand: .*; restore it, or recipe"):
         folder.check_format()

@@ -1,4 +1,3 @@
-import json
 import struct
 import subprocess
 import sys
@@ -7,6 +6,7 @@ import numpy as np
 import pytest
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
+from mtkit.io.records import record_line
 from mtkit.plot import attention as attention_module
 from mtkit.plot import figure as figure_module
 from mtkit.plot.attention import plot_attention
@@ -25,7 +25,7 @@ def size(path):
 
 def log_of(run, *records, end=""):
     run.mkdir()
-    (run / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records) + end)
+    (run / "log.jsonl").write_bytes(b"".join(map(record_line, records)) + end.encode())
     return run
 
 
@@ -50,6 +50,7 @@ def test_torn_lines_and_lines_without_numbers_are_skipped(tmp_path):
         tmp_path / "run", *RECORDS, {"event": "train", "loss": 1.0}, {"event": "train", "update": 5, "loss": "x"}
     )
     with (run / "log.jsonl").open("ab") as file:
+        file.write(b"[" * 100_000 + b"\n")
         file.write('{"event": "validation", "update": 6, "sample": ["ü'.encode()[:-1])
     assert read_curves(run / "log.jsonl", "x").loss == [(2, 6.5)]
 

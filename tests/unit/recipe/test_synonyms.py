@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
 from mtkit.recipe.type_hints import field_types, kind_of, unwrap_hint
 from mtkit.study.config import StudyConfig
 from tests.toy.studies import RECIPE
+from tests.unit.house.source_code import FILES, PACKAGE, ROOT
 
 COMMON = (
     "lr warmup_steps warmup_updates epochs max_tokens batch_size ff_size ffn_dim hidden_dim hidden_size embedding_dim "
@@ -118,3 +121,36 @@ def test_answers_name_file_and_line(toy: Path) -> None:
         RecipeError, match=f"toy.yaml:{line}: training.max_epochs: no such key; did you mean training.max"
     ):
         load_recipe(str(toy))
+
+
+def test_a_removed_key_has_its_own_sentence(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(RECIPE)
+    override = "model={kind: transformer, encoder_attention: {kind: longformer, sentence_ends: true}}"
+    with pytest.raises(RecipeError, match=r"no such key for kind longformer; it was removed in 0\.2; global_str"):
+        load_recipe(str(tmp_path / "toy.yaml"), [override])
+
+
+SECTION_PATH = re.compile(r"(?<![\w./])(?:corpus|tokenizer|model|training|search|evaluation)(?:\.[a-z_]+)+")
+NO_KEYS = {  # methods and files
+    "model.forward",
+    "model.safetensors",
+    "model.bin",
+    "tokenizer.json",
+    "training.resolved_batch_tokens",
+}
+
+
+def test_messages_and_comments_name_keys_that_exist() -> None:
+    """Former keys do not survive in messages, docstrings, comments and recipes."""
+    faults = []
+    for path in [*FILES, *(ROOT / "recipes").rglob("*.yaml")]:
+        texts = path.read_text(encoding="utf-8").split("\n")
+        if path.suffix == ".py":
+            with path.open("rb") as file:
+                tokens = list(tokenize.tokenize(file.readline))
+            texts = [token.string for token in tokens if token.type in (tokenize.STRING, tokenize.COMMENT)]
+        for key in (key for text in texts if path.stem != "synonyms" for key in SECTION_PATH.findall(text)):
+            module = PACKAGE.joinpath(*key.split(".")[:2]).with_suffix(".py")
+            if not (has_path(Recipe, key) or key in NO_KEYS or key.endswith(".kind") or module.is_file()):
+                faults.append(f"{path.relative_to(ROOT)}: {key}")
+    assert faults == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import ReadWriteError, RecipeError
+from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.yaml_reader import read_value, read_yaml, read_yaml_file
 
 HERE = Path("/folder")
@@ -102,7 +102,7 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ReadWriteError, match=f"{tmp_path}: Is a directory"):
+    with pytest.raises(MissingInputError, match=f"{tmp_path}: a folder, where a file is expected"):
         read_yaml_file(tmp_path, [])
 
 

@@ -17,7 +17,7 @@ from tests.unit.search.scripted import ScriptedModel, request, single_path
 
 def frequencies(sampling: Sampling, logits: torch.Tensor, count: int) -> torch.Tensor:
     key = SampleKey(torch.arange(count), torch.zeros(count, dtype=torch.int64), 3)
-    return torch.bincount(sampling(logits.expand(count, -1), key), minlength=logits.numel())
+    return torch.bincount(sampling(logits.expand(count, -1), key)[0], minlength=logits.numel())
 
 
 def chi_square(observed: torch.Tensor, prob: torch.Tensor) -> tuple[float, int]:

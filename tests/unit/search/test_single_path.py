@@ -43,7 +43,8 @@ class FastArgmaxModel(ScriptedModel):
 
             def fast_argmax(self, banned):
                 model.calls += 1
-                return step.all_logits.index_fill(1, banned, float("-inf")).argmax(1)
+                best = step.all_logits.index_fill(1, banned, float("-inf")).max(1)
+                return best.indices, best.values
 
         return Step()
 

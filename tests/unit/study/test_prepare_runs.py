@@ -9,7 +9,8 @@ import pytest
 from mtkit.errors import BusyError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.open_run import open_run
-from mtkit.pipeline.prepare_corpus import prepare_corpus, prepare_tokenizer
+from mtkit.pipeline.prepare_corpus import prepare_corpus
+from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.recipe.recipe import load_saved
 from mtkit.study.jobs import prepare_runs
 from mtkit.study.runs import StudyRun, runs_of

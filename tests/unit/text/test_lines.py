@@ -113,7 +113,7 @@ def test_missing_file_and_folder(tmp_path):
 def test_a_pipe_can_be_read_but_not_counted(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(MissingInputError, match="pipe: a pipe or device, and this is read more than once"):
+    with pytest.raises(MissingInputError, match="pipe: a pipe or device, where a file is expected"):
         count_lines(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"eins\nzwei\n",))
     writer.start()

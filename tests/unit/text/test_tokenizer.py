@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingInputError
+from mtkit.io.records import write_record
 from mtkit.text.special_tokens import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
 from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
@@ -213,7 +214,7 @@ def test_damaged_files_are_named(tmp_path, without_bytes):
         Tokenizer.load(tmp_path / "spm.model")
     TokenizerPair(without_bytes, without_bytes, TokenizerConfig()).save(tmp_path)
     content = (tmp_path / "tokenizer.json").read_text()
-    (tmp_path / "tokenizer.json").write_text(content.replace('"format": 2', '"format": 3'))
+    write_record(tmp_path / "tokenizer.json", {"format": 3, "config": {}})
     with pytest.raises(DataError, match="has format 3; this mtkit reads format 2"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "tokenizer.json").write_text(content[:-9])

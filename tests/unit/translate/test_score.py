@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+import torch
 
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
-from mtkit.translate.score import forced_log_probs, score_lines
+from mtkit.translate.score import score_lines, score_tokens
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
 
 
@@ -18,11 +21,13 @@ def test_forced_log_probs_are_those_of_the_search(tokenizers, config):
     ids = {tokenizers.tgt.ids_to_tokens([i])[0]: i for i in range(tokenizers.tgt.vocab.size)}
     tgt = [[ids[token] for token in one.tokens] for one in translations]
     batch = collate(src, tgt, range(len(lines)), tokenizers.src.vocab, tokenizers.tgt.vocab)
-    for one, values in zip(translations, forced_log_probs([model], batch), strict=True):
+    for one, scores in zip(translations, score_tokens([model], batch), strict=True):
+        values = [score.log_prob for score in scores]
         assert sum(values) == pytest.approx(one.log_prob, abs=1e-4 * max(1, abs(one.log_prob)))
         assert one.token_log_probs == pytest.approx(values, abs=1e-4)
-    twice = forced_log_probs([model, model], batch)
-    assert [sum(v) for v in twice] == pytest.approx([one.log_prob for one in translations], rel=1e-4)
+    twice = score_tokens([model, model], batch)
+    sums = [sum(score.log_prob for score in scores) for scores in twice]
+    assert sums == pytest.approx([one.log_prob for one in translations], rel=1e-4)
 
 
 def test_log_probs_of_a_split_line_are_those_of_its_parts(tokenizers):
@@ -47,3 +52,19 @@ def test_scores_are_in_order_and_independent_of_the_batch(tokenizers):
     assert [s.line for s in together] == list(range(1, 22))
     assert [s.log_prob for s in together] == pytest.approx([s.log_prob for s in alone], abs=1e-4)
     assert (together[-1].log_prob, together[-1].perplexity) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)], ids=["one model", "ensemble"])
+def test_confidence_and_correctness_are_those_of_the_mean_distribution(tokenizers, seeds):
+    models = [transformer(tokenizers, seed) for seed in seeds]
+    lines = sentences(12)
+    ids = tokenizers.src.encode(lines)
+    batch = collate(ids, ids[::-1], range(len(lines)), tokenizers.src.vocab, tokenizers.tgt.vocab)
+    with torch.no_grad():
+        states = [model.decode_states(batch.source, batch.target) for model in models]
+        prob = torch.stack([m.output(s).double().softmax(-1) for m, s in zip(models, states, strict=True)]).mean(0)
+    for row, scores in enumerate(score_tokens(models, batch)):
+        for t, score in enumerate(scores):
+            assert score.confidence == pytest.approx(float(prob[row, t].max()), rel=1e-4)
+            assert score.is_correct == (int(prob[row, t].argmax()) == int(batch.labels[row, t]))
+            assert score.log_prob == pytest.approx(math.log(prob[row, t, batch.labels[row, t]]), rel=1e-4)

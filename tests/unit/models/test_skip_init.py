@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.build.skip_init import META_DEVICE, SkipInit, build_on_meta
 from mtkit.models.rnn.config import AttentionRNNConfig
+from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
 from mtkit.models.transformer.config import TransformerConfig
 
 CONFIGS = [

@@ -1,0 +1,135 @@
+"""Input that would take minutes, block or exhaust the memory is refused at once, with one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.models.config import ModelConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.text import lines
+from tests.toy.runs import MODELS, write_all
+
+Run = Callable[..., tuple[int, str]]
+SMALL = TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with a corpus and a recipe."""
+    write_all(tmp_path)
+    with (tmp_path / "toy.yaml").open("a") as recipe:
+        recipe.write(f"model: {MODELS['transformer']}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line; returns exit code and stderr."""
+
+    def execute(*words: str) -> tuple[int, str]:
+        code = entry.execute(words)
+        return code, capsys.readouterr().err
+
+    return execute
+
+
+@pytest.fixture
+def constrained(
+    run: Run, folder: Path, toy_model: Callable[[ModelConfig], Path]
+) -> Callable[[dict[str, object]], tuple[int, str]]:
+    """Translate a line with constraints."""
+    model = toy_model(SMALL)
+
+    def translate(constraints: dict[str, object]) -> tuple[int, str]:
+        (folder / "line").write_text("the dog sees the cat\n")
+        (folder / "constraints").write_text(json.dumps(constraints) + "\n")
+        return run("translate", str(model), "line", "--constraints", "constraints", "-o", os.devnull)
+
+    return translate
+
+
+def test_constraints_that_would_take_minutes(constrained: Callable[[dict[str, object]], tuple[int, str]]) -> None:
+    cases: tuple[tuple[dict[str, object], str], ...] = (
+        ({"include": ["the dog " * 2_000]}, "tokens in include; the maximum is 200"),
+        ({"include": ["dog"] * 2_000}, "tokens in include; the maximum is 200"),
+        ({"prefix": "the dog " * 2_000}, "tokens in prefix; the maximum is 500"),
+        ({"exclude": ["dog"] * 201}, "201 texts in exclude; the maximum is 200"),
+    )
+    for constraints, expected in cases:
+        code, err = constrained(constraints)
+        assert (code, err.count("\n")) == (65, 1)
+        assert expected in err
+
+
+def test_long_texts_of_constraints_are_quoted_in_part(
+    constrained: Callable[[dict[str, object]], tuple[int, str]],
+) -> None:
+    for constraints in ({"include": ["\u4e2d" * 5_000]}, {"include": ["dog " * 5_000], "exclude": ["dog"]}):
+        code, err = constrained(constraints)
+        assert code == 65
+        assert len(err) < 300
+
+
+@pytest.mark.parametrize("name", ["toy.yaml", "train.en", "valid.de"])
+@pytest.mark.parametrize("stream", ["pipe", "device"])
+def test_a_pipe_or_device_as_recipe_or_corpus(run: Run, folder: Path, name: str, stream: str) -> None:
+    (folder / name).unlink()
+    if stream == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    for command in ("run", "preprocess", "train"):
+        code, err = run(command, "toy.yaml")
+        assert code == 66
+        assert f"{name}: a pipe or device" in err or "/dev/zero: a pipe or device" in err
+
+
+def test_a_base_that_is_a_pipe(run: Run, folder: Path) -> None:
+    os.mkfifo(folder / "base.yaml")
+    (folder / "top.yaml").write_text("base: base.yaml\n")
+    assert run("train", "top.yaml")[0] == 66
+
+
+def test_word_vectors_from_a_pipe(run: Run, folder: Path) -> None:
+    os.mkfifo(folder / "vectors")
+    code, err = run("train", "toy.yaml", "training.word_vectors.src=vectors")
+    assert code == 66
+    assert "vectors: a pipe or device" in err
+
+
+def test_a_line_without_end(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, toy_model: Callable[[ModelConfig], Path]
+) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1 << 20)
+    (folder / "endless").write_bytes(bytes(3 << 20))
+    code, err = run("translate", str(toy_model(SMALL)), "endless")
+    assert code == 65
+    assert "endless:1: a line of more than 1 MiB" in err
+
+
+def test_a_dry_run_of_a_model_that_exceeds_the_memory(run: Run, folder: Path) -> None:
+    assert run("train", "toy.yaml", "--dry-run", "tokenizer.vocab_size=10000000")[0] == 78
+    code, err = run("train", "toy.yaml", "--dry-run", "model.d_model=100000", "model.d_ff=100000")
+    assert (code, err.count("\n")) == (70, 1)
+    assert "parameters need 1" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
+@pytest.mark.parametrize("kilobytes", [300_000, 500_000, 900_000])
+@pytest.mark.parametrize("command", ["train toy.yaml", "describe toy.yaml"])
+def test_little_memory(folder: Path, kilobytes: int, command: str) -> None:
+    shell = f"ulimit -v {kilobytes}; exec {sys.executable} -m mtkit {command}"
+    done = subprocess.run(shell, shell=True, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode in (0, 70), done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode:
+        assert done.stderr.splitlines()[-1].startswith("mtkit: error: out of memory"), done.stderr

@@ -1,0 +1,120 @@
+"""The harness notices what it must: broken promises, and operations at which a process is attacked."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.robustness.harness.client import ForkServer, Outcome
+from tests.robustness.harness.experiment import Ending, Trial, draw, forget_failures, perform, result
+from tests.robustness.harness.file_operations import Attack
+from tests.robustness.harness.fork_server import Job
+from tests.robustness.harness.lab import difference, digests
+from tests.robustness.harness.report import write_report
+
+LIMIT = 60.0  # seconds
+MESSAGE = "mtkit: error: run: no such folder\n"
+
+
+def outcome(status: int, err: str = "", *, hung: bool = False) -> Outcome:
+    return Outcome(status, hung, 0.1, b"", err)
+
+
+@pytest.mark.parametrize(
+    ("end", "fault"),
+    [
+        (outcome(0), None),
+        (outcome(66, MESSAGE), None),
+        (outcome(66, MESSAGE + MESSAGE), "exit code 66 with 2 messages"),
+        (outcome(66), "exit code 66 with 0 messages"),
+        (outcome(66, MESSAGE + "x\n" * 12), "more than 12 lines"),
+        (outcome(3, MESSAGE), "exit code 3"),
+        (outcome(-15), "exit code -15: silent"),
+        (outcome(-9, hung=True), "hung"),
+        (outcome(0, "Exception ignored in: x\n"), "traceback"),
+        (outcome(1, "Traceback (most recent call last):\nKeyError: 1\n"), "traceback: KeyError: 1"),
+        (outcome(1, "mtkit: error: internal error (a bug in mtkit): x\n"), "internal error"),
+    ],
+)
+def test_broken_promises_of_a_process(end: Outcome, fault: str | None) -> None:
+    found = end.fault()
+    assert found is None if fault is None else fault in str(found)
+
+
+def test_an_exit_code_must_be_allowed() -> None:
+    assert outcome(66, MESSAGE).fault(frozenset({0, 65})) == "exit code 66: mtkit: error: run: no such folder"
+
+
+def test_a_full_disk_takes_part_of_a_write() -> None:
+    attack, written = Attack(kind="full_disk", room=3), []
+    assert attack.write(lambda content: written.append(bytes(content)) or len(content), b"12345") == 3
+    with pytest.raises(OSError) as caught:
+        attack.write(len, b"45")
+    assert (written, caught.value.errno) == ([b"123"], errno.ENOSPC)
+
+
+def test_differences_of_run_folders(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text('{"bleu": 1, "seconds": 2}')
+    (tmp_path / ".lock").write_text("1")
+    before = digests(tmp_path)
+    (tmp_path / "report.json").write_text('{"bleu": 1, "seconds": 3}')
+    assert difference(digests(tmp_path), before) is None
+    (tmp_path / "report.json").write_text('{"bleu": 2, "seconds": 2}')
+    assert difference(digests(tmp_path), before) == "other content: report.json"
+    assert difference({}, before) == "lost: report.json"
+    assert difference(before | {"x.tmp": ""}, before) == "left behind: x.tmp"
+    assert difference(before | {"checkpoints/damaged-update-00000004/x": ""}, before) is None
+
+
+def trials() -> list[Trial]:
+    groups = {"a": 5, "b": 1}
+    names = [(group, f"{group}{number}") for group, count in groups.items() for number in range(count)]
+    return [Trial(group, name, partial(Ending, "ended", "lost" if name == "b0" else None)) for group, name in names]
+
+
+def test_all_groups_are_drawn_in_turn() -> None:
+    drawn = [trial.group for trial in draw(trials(), 4, 1)]
+    assert drawn == ["a", "b", "a", "a"]
+    assert draw(trials(), 6, 1)[0].name == draw(trials(), 3, 1)[0].name
+    assert {trial.group for trial in draw(trials(), 4, 1, ["b"])} == {"b"}
+
+
+def test_records_are_continued_counted_and_reported(tmp_path: Path) -> None:
+    records, faults = tmp_path / "records" / "kills.jsonl", []
+    perform(trials()[:2], records, faults.append)
+    perform(trials(), records, faults.append)
+    perform(trials(), records, faults.append, until=0.0)
+    names = [json.loads(line)["trial"] for line in records.read_text().rstrip("\n").split("\n")]
+    assert names == ["a0", "a1", "a2", "a3", "a4", "b0"]
+    assert faults == ["b0: lost"]
+    found = result("kills", records)
+    assert (found.tried, found.survived) == (6, 5)
+    assert found.endings == {"a": {"ended": 5}, "b": {"BROKEN: ended": 1}}
+    write_report(tmp_path / "report.md", [found])
+    report = (tmp_path / "report.md").read_text()
+    assert "| kills | Killed at any file operation" in report
+    assert "| b | 1 | 0 | BROKEN: ended 1 |" in report
+    assert "- `b0`: lost\n" in report
+    forget_failures(records)
+    assert result("kills", records).tried == 5
+
+
+def test_a_job_receives_signals_that_the_server_ignores(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ForkServer() as server:
+            job = Job(["0"], str(tmp_path), function="tests.robustness.harness.rank:host_store")
+            pid = server.start(job)
+            while not (tmp_path / "process.err").exists():
+                time.sleep(0.01)
+            os.kill(pid, signal.SIGHUP)
+            assert server.wait(pid, job, LIMIT).status == -signal.SIGHUP
+    finally:
+        signal.signal(signal.SIGHUP, before)

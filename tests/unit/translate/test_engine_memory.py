@@ -1,0 +1,34 @@
+"""Translation bounds oneDNN's caches of kernels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from mtkit.hardware import CPUINFO, cpu_has_bf16
+
+GROWTH = """
+import torch
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.translate.engines.interface import TorchEngine
+
+def used():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+torch.set_num_threads(1)
+model = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=1).build(20, 20)
+engine = TorchEngine([model], compute_type="bf16")
+weight = torch.ones(256, 256, dtype=torch.bfloat16)
+before = used()
+for rows in range(1, 900):
+    torch.nn.functional.linear(torch.ones(rows, 256, dtype=torch.bfloat16), weight)
+print(used() - before)
+"""
+
+
+@pytest.mark.skipif(not (sys.platform == "linux" and cpu_has_bf16(CPUINFO)), reason="no bf16 kernels of oneDNN")
+def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
+    done = subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True)
+    assert int(done.stdout) < 200 << 20  # 600 MB with the default capacity, 60 MB with ours

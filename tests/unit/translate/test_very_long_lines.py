@@ -1,0 +1,126 @@
+"""Very long lines: cut into chunks, searched a few segments at a time, and apart from the lines before them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from mtkit.errors import DataError
+from mtkit.translate import long_lines
+from mtkit.translate import translator as module
+from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
+from mtkit.translate.translator import TranslationOptions, read_windows
+from tests.unit.translate.toy_translator import translator
+
+
+@pytest.fixture
+def _small_limits(monkeypatch):
+    monkeypatch.setattr(long_lines, "MAX_CHUNK", 40)
+    for name in ("segment", "translator"):
+        monkeypatch.setattr(f"mtkit.translate.{name}.MAX_CHUNK", 40)
+    monkeypatch.setattr(module, "MAX_SEGMENTS", 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "a", "A dog. " * 50_000, "no marks here " * 20_000, "one, two, " * 20_000, "a" * 200_000, " " * 150_000],
+)
+def test_chunks_are_bounded_and_their_concatenation_is_the_line(line):
+    chunks = list(cut_into_chunks(line))
+    assert "".join(chunks) == line
+    assert all(len(chunk) <= MAX_CHUNK for chunk in chunks)
+    assert all(2 * len(chunk) >= MAX_CHUNK for chunk in chunks[:-1])
+
+
+@pytest.mark.parametrize(("unit", "ends"), [("A dog. ", "."), ("no marks here ", "kse"), ("one, two, ", ",")])
+def test_chunks_end_where_sentences_clauses_or_words_end(unit, ends):
+    chunks = list(cut_into_chunks(unit * 20_000))
+    assert len(chunks) > 2
+    assert {chunk[-1] for chunk in chunks[:-1]} <= set(ends)
+    assert all(chunk.startswith(" ") for chunk in chunks[1:])
+
+
+def test_chunks_of_sentences_are_split_as_the_whole_line():
+    def lengths(texts):
+        return [len(text.split()) for text in texts]
+
+    line = "A dog sees, and finds, a cat. The man? " * 5_000
+    parts = [part for chunk in cut_into_chunks(line) for part in split_line(chunk, lengths, 4)]
+    assert parts == split_line(line, lengths, 4)
+
+
+def test_the_tokenizer_never_encodes_more_than_a_chunk(tokenizers, monkeypatch):
+    engine = translator(tokenizers, max_source_length=12)
+    encode, longest = type(tokenizers.src).encode, []
+
+    def recorded(self, lines, **options):
+        longest.extend(map(len, lines))
+        return encode(self, lines, **options)
+
+    monkeypatch.setattr(type(tokenizers.src), "encode", recorded)
+    monkeypatch.setattr(engine, "_search", lambda segments, config, end: end)
+    for line in ("the dog sees . " * 10_000, "dog" * 50_000, "a" * 150_000):
+        longest.clear()
+        list(engine.translate([line]))
+        assert 0 < max(longest) <= MAX_CHUNK
+
+
+@pytest.mark.usefixtures("_small_limits")
+def test_groups_of_segments_change_nothing(tokenizers, monkeypatch):
+    lines = ["the dog .", "", "the dog sees a cat . " * 30, "a man", " ", "red house, " * 20, "a" * 99]
+    engine = translator(tokenizers, max_source_length=12)
+    in_groups = list(engine.translate(lines))
+    monkeypatch.setattr(module, "MAX_SEGMENTS", 10**6)
+    whole = list(engine.translate(lines))
+    for one, other in zip(in_groups, whole, strict=True):
+        assert (one.hyp, one.tokens, one.alignment) == (other.hyp, other.tokens, other.alignment)
+        assert (one.line, one.flags, one.length_ratio) == (other.line, other.flags, other.length_ratio)
+        assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
+        assert (one.log_prob, one.score) == pytest.approx((other.log_prob, other.score), rel=1e-4)
+    assert [t.line for t in whole] == list(range(1, len(lines) + 1))
+    assert whole[2].flags[0] == "split"
+    assert whole[2].tokens.count("</s>") >= 29
+
+
+@pytest.mark.usefixtures("_small_limits")
+def test_few_segments_are_searched_at_a_time_and_progress_is_reported(tokenizers, monkeypatch):
+    progress, groups = [], []
+    options = TranslationOptions(report_progress=lambda *values: progress.append(values))
+    engine = translator(tokenizers, max_source_length=12, options=options)
+    search = engine._search
+
+    def recorded(group, config, end):
+        groups.append(len(group))
+        return search(group, config, end)
+
+    monkeypatch.setattr(engine, "_search", recorded)
+    line = "the dog sees a cat . " * 30
+    assert len(list(engine.translate(["a dog", line]))) == 2
+    assert max(groups) == 3
+    assert [each[0] for each in progress] == [2] * len(progress)
+    assert [each[1] for each in progress] == sorted({each[1] for each in progress})
+    assert progress[-1] == (2, len(line), len(line))
+
+
+def test_lines_before_a_very_long_one_do_not_wait_for_it():
+    lines = ["a", "b", "x" * (MAX_CHUNK + 1), "c", "y" * (MAX_CHUNK + 1), "z" * (MAX_CHUNK + 1), "d"]
+    windows = [len(window) for window, _ in read_windows(lines, TranslationOptions())]
+    assert windows == [2, 1, 1, 1, 1, 1]
+
+    def failing():
+        yield from lines[:3]
+        raise DataError("x")
+
+    found = [(len(window), error is None) for window, error in read_windows(failing(), TranslationOptions())]
+    assert found == [(2, True), (1, True), (0, False)]
+
+
+def test_lines_before_a_very_long_one_are_yielded_before_it_is_translated(tokenizers, monkeypatch):
+    engine = translator(tokenizers, max_source_length=12)
+    split = []
+    cut = long_lines.cut_into_chunks
+    monkeypatch.setattr("mtkit.translate.segment.cut_into_chunks", lambda line: (split.append(len(line)), cut(line))[1])
+    translations = engine.translate(["a dog", "the man", "dog " * MAX_CHUNK])
+    assert [each.line for each in itertools.islice(translations, 2)] == [1, 2]
+    assert split == []
