@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +17,7 @@ ZERO_POINT = 128  # the unsigned byte that represents zero
 MAX_CHUNK = 1 << 20  # int32 sums computed at once; the allocator returns larger blocks to the system after every call
 MIN_ABS_MAX = 1e-30  # of a row of zeros, to avoid division by zero
 ONEDNN_MIN_OUTPUTS = 2048  # from which oneDNN's product, which rescales by itself, is faster than torch._int_mm
+EXACTNESS_TRIAL_SIZE = 64  # rows, inputs and outputs of a product that uses the widest instructions
 MIN_WEIGHTS = 1 << 16  # smaller projections lose more time in quantisation than int8 saves
 
 
@@ -34,7 +37,7 @@ class Int8Linear(nn.Module, OutputProjection):
         self.register_buffer("weight_int8", weight_int8)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", bias)
-        use_onednn = scale.numel() >= ONEDNN_MIN_OUTPUTS and cpu_has_vnni()
+        use_onednn = scale.numel() >= ONEDNN_MIN_OUTPUTS and has_fast_int8()
         self.packed = torch.ops.onednn.qlinear_prepack(weight_int8.T.contiguous(), None) if use_onednn else None
 
     @classmethod
@@ -63,7 +66,7 @@ class Int8Linear(nn.Module, OutputProjection):
         rows = max(1, MAX_CHUNK // y.size(1))
         for chunk, out in zip(torch.split(x, rows), torch.split(y, rows), strict=True):
             rounded, scale = quantise(chunk)
-            torch.mul(torch._int_mm(rounded.to(torch.int8), self.weight_int8), scale, out=out).mul_(self.scale)
+            torch.mul(int_mm(rounded, self.weight_int8), scale, out=out).mul_(self.scale)
         return y
 
     def _by_onednn(self, x: Tensor, packed: Tensor) -> Tensor:
@@ -77,6 +80,30 @@ class Int8Linear(nn.Module, OutputProjection):
         )  # no bias; scale, zero, type
         y: Tensor = torch.ops.onednn.qlinear_pointwise(unsigned, 1.0, ZERO_POINT, *weights, *output, "none", [], "")
         return y.mul_(scale)
+
+
+def int_mm(x: Tensor, weight_int8: Tensor) -> Tensor:
+    """Product of integers x [N, D_in], given as floats, with weights [D_in, D_out] int8.
+
+    Returns:
+        [N, D_out] int32, or the same sums as float32 where the processor's int8 products are not exact.
+    """
+    return torch._int_mm(x.to(torch.int8), weight_int8) if has_exact_int8() else x @ weight_int8.float()
+
+
+def has_fast_int8() -> bool:
+    """Return whether int8 products are exact and faster than float32 products on this processor."""
+    return cpu_has_vnni() and has_exact_int8()
+
+
+@functools.cache
+def has_exact_int8() -> bool:
+    """Return whether torch's int8 products are exact, from a product with the largest sums.
+
+    Without VNNI, or if ONEDNN_MAX_CPU_ISA hides it, oneDNN adds pairs of products in 16 bits, where large sums saturate.
+    """
+    largest = torch.full((EXACTNESS_TRIAL_SIZE, EXACTNESS_TRIAL_SIZE), INT8_MAX, dtype=torch.int8)
+    return bool((torch._int_mm(largest, largest) == INT8_MAX**2 * EXACTNESS_TRIAL_SIZE).all())
 
 
 def quantise(x: Tensor) -> tuple[Tensor, Tensor]:

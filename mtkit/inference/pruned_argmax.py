@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.hardware import cpu_has_vnni
-from mtkit.inference.int8 import INT8_MAX, quantise
+from mtkit.inference.int8 import INT8_MAX, has_fast_int8, int_mm, quantise
 from mtkit.models.interface import OutputProjection, TranslationModel
 
 GROUP_SIZE = 100  # outputs that are first reduced to their maximum
@@ -91,11 +90,11 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         """
         rounded, row_scale = quantise(hidden)  # [N, D], [N, 1]
         bound = self._error_bound(hidden, rounded, row_scale)  # [N, 1]
-        hidden_int8, excluded = rounded.to(torch.int8), torch.cat([banned, self.padding_columns])
+        excluded = torch.cat([banned, self.padding_columns])
         rows, columns = [], []
         for first in range(0, len(hidden), ROW_CHUNK):
             chunk = slice(first, first + ROW_CHUNK)
-            row, column = self._candidates(hidden_int8[chunk], bound[chunk], excluded)
+            row, column = self._candidates(rounded[chunk], bound[chunk], excluded)
             rows.append(row + first)
             columns.append(column)
         row, column = torch.cat(rows), torch.cat(columns)  # [M], sorted by row
@@ -108,11 +107,11 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         """Rows and columns [M] whose int8 product is less than twice the error bound below the largest of the row.
 
         Args:
-            x: [N, D] int8.
+            x: [N, D] integers, as floats.
             bound: [N, 1], in units of the products.
             excluded: columns that must not be returned.
         """
-        products = torch._int_mm(x, self.weight_int8).index_fill_(1, excluded, LOWEST).view(len(x), -1, GROUP_SIZE)
+        products = int_mm(x, self.weight_int8).index_fill_(1, excluded, LOWEST).view(len(x), -1, GROUP_SIZE)
         # Most groups hold no candidate: compare their maxima first, and look into the others only.
         group_max = products.amax(2)  # [N, V/GROUP_SIZE]
         # Without a finite bound nothing can be excluded or found: NaN compares as False, and so must infinity.
@@ -135,5 +134,5 @@ def use_pruned_argmax(model: TranslationModel) -> None:
     The projection then stays in float32 in an int8 model as well: pruned it takes less time than Int8Linear, and its
     argmax is exact.
     """
-    if model.output.bias is None and cpu_has_vnni():
+    if model.output.bias is None and has_fast_int8():
         model.output = Int8PrunedArgmax.of(model.output)

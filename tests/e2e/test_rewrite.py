@@ -25,7 +25,7 @@ CONFIG = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, d
 
 @pytest.fixture(autouse=True)
 def _all_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruned_argmax, "cpu_has_vnni", lambda: True)
+    monkeypatch.setattr(pruned_argmax, "has_fast_int8", lambda: True)
 
 
 def changed_forward(self: CrossAttention, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:

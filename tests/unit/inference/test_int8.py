@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.hardware import cpu_has_vnni
 from mtkit.inference import int8
-from mtkit.inference.int8 import Int8Linear, quantise
+from mtkit.inference.int8 import Int8Linear, has_exact_int8, has_fast_int8, int_mm, quantise
 
 
 @pytest.fixture(
@@ -16,7 +15,7 @@ from mtkit.inference.int8 import Int8Linear, quantise
         "torch",
         pytest.param(
             "onednn",
-            marks=pytest.mark.skipif(not cpu_has_vnni(), reason="this CPU has no VNNI"),
+            marks=pytest.mark.skipif(not has_fast_int8(), reason="no VNNI"),
         ),
     ],
     autouse=True,
@@ -84,7 +83,7 @@ def test_the_result_has_the_type_of_the_input() -> None:
     assert Int8Linear.of(layer())(torch.randn(2, 24).bfloat16()).dtype == torch.bfloat16
 
 
-@pytest.mark.skipif(not cpu_has_vnni(), reason="this CPU has no VNNI")
+@pytest.mark.skipif(not has_fast_int8(), reason="no VNNI")
 def test_both_implementations_agree(monkeypatch) -> None:
     given, x = layer(d_in=128, d_out=300), torch.randn(70, 128)
     found = []
@@ -92,3 +91,12 @@ def test_both_implementations_agree(monkeypatch) -> None:
         monkeypatch.setattr(int8, "ONEDNN_MIN_OUTPUTS", min_outputs)
         found.append(Int8Linear.of(given)(x))
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_largest_sums_are_exact_on_every_processor(is_exact, monkeypatch) -> None:
+    if is_exact and not has_exact_int8():
+        pytest.skip("int8 products saturate on this processor")
+    monkeypatch.setattr(int8, "has_exact_int8", lambda: is_exact)
+    largest = torch.full((64, 300), int8.INT8_MAX, dtype=torch.int8)
+    assert (int_mm(largest.float(), largest.T) == 127**2 * 300).all()

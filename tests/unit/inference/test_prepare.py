@@ -70,7 +70,7 @@ def test_small_projections_and_positions_keep_their_precision() -> None:
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
 @pytest.mark.parametrize("shortlist_ids", [None, torch.tensor([0, 3, 50, 7, 9])])
 def test_rewrites_for_one_hypothesis_change_nothing(config, shortlist_ids, monkeypatch) -> None:
-    monkeypatch.setattr(pruned_argmax, "cpu_has_vnni", lambda: True)
+    monkeypatch.setattr(pruned_argmax, "has_fast_int8", lambda: True)
     torch.manual_seed(1)
     model = config.build(60, 60).eval()
     for_one, for_any = (prepare_for_inference(model, torch.float32, CPU, beam_size=number) for number in (1, None))
@@ -88,7 +88,7 @@ def test_rewrites_for_one_hypothesis_change_nothing(config, shortlist_ids, monke
 @pytest.mark.usefixtures("quantises_small_projections")
 @pytest.mark.parametrize(("beam_size", "kind"), [(1, Int8PrunedArgmax), (5, Int8Linear), (None, Int8Linear)])
 def test_the_output_of_int8_is_pruned_for_one_hypothesis(beam_size, kind, monkeypatch) -> None:
-    monkeypatch.setattr(pruned_argmax, "cpu_has_vnni", lambda: True)
+    monkeypatch.setattr(pruned_argmax, "has_fast_int8", lambda: True)
     model = CONFIGS[0].build(60, 60)
     assert type(prepare_for_inference(model, torch.int8, CPU, beam_size=beam_size).output) is kind
 
@@ -111,7 +111,7 @@ def test_float32_weights_are_stored_by_column() -> None:
 
 
 def test_without_rewrites_the_model_is_as_it_is_written(monkeypatch) -> None:
-    monkeypatch.setattr(pruned_argmax, "cpu_has_vnni", lambda: True)
+    monkeypatch.setattr(pruned_argmax, "has_fast_int8", lambda: True)
     model = CONFIGS[0].build(60, 60)
     plain = prepare_for_inference(model, torch.float32, CPU, beam_size=1, rewrite=False)
     assert plain is not model  # in eval mode
