@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from mtkit.build.initial_weights import Notify, initialise
-from mtkit.build.validator import DecodedSubset, TranslationValidator
+from mtkit.build.validator import DecodedSubset, TranslationValidator, ValidationSet
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
@@ -19,6 +20,7 @@ from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
@@ -153,29 +155,34 @@ def learner_from_recipe(
 
 
 def build_validator(
-    recipe: Recipe, valid: Store, tokenizers: TokenizerPair, precision: Precision
+    recipe: Recipe, valid: Sequence[Store], tokenizers: TokenizerPair, precision: Precision
 ) -> TranslationValidator:
-    """Build the validator of a recipe: nll and BLEU on the validation set, or nll alone on monolingual text.
+    """Build the validator of a recipe: nll and BLEU on the validation sets, or nll alone on monolingual text.
 
     Args:
         recipe: with the validation and search configuration.
-        valid: the binarised validation set.
+        valid: the binarised validation sets.
         tokenizers: of both sides.
         precision: of the forward passes.
     """
-    config, files = recipe.training.validation, recipe.corpus.valid
-    (corpus,) = _corpora_with_noise(recipe, [] if files is None else [files], [valid], tokenizers)
+    config, files = recipe.training.validation, recipe.corpus.valid_sets
+    corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
     is_masked = recipe.training.objective.kind == "masked_lm"
     search = recipe.search.limited_to(recipe.model.max_target_length()).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
-    subset = DecodedSubset.from_store(valid, 0 if isinstance(corpus, DenoisingCorpus) else config.sentences)
-    tokenizer = choose_tokenizer(subset.ref, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
+    sentences = -(-config.sentences // max(1, len(valid)))  # of each set
+    subsets = [
+        DecodedSubset.from_store(store, 0 if isinstance(corpus, DenoisingCorpus) else sentences)
+        for store, corpus in zip(valid, corpora, strict=True)
+    ]
+    refs = [ref for subset in subsets for ref in subset.ref]
+    tokenizer = choose_tokenizer(refs, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
 
-    def translate(model: TranslationModel, lines: Sequence[str]) -> list[str]:
+    def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
         # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
         engine = TorchEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
         try:
-            return Translator(engine, tokenizers, search).translate_lines(lines)
+            return Translator(engine, tokenizers, search).with_source_prefix(prefix).translate_lines(lines)
         except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
             return [""] * len(lines)
 
@@ -183,12 +190,20 @@ def build_validator(
         result = score(hyps, [refs], ["bleu"], tokenize=tokenizer).bleu
         return result.value if result else 0.0
 
+    sets = [
+        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one))
+        for number, (one, corpus, subset) in enumerate(zip(files, corpora, subsets, strict=True))
+    ]
     return TranslationValidator(
-        corpus,
-        subset,
-        translate=translate,
+        sets,
         bleu=bleu,
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
         objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
     )
+
+
+def _set_name(number: int, files: CorpusFiles) -> str:
+    """Name of a validation set in the log: its number and its file names, such as 0 val.en val.de."""
+    names = dict.fromkeys(path.name.removesuffix(".gz") for path in (files.src, files.tgt))
+    return " ".join([str(number), *names])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 from mtkit.translate.engines.interface import Engine, TorchEngine
 from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
@@ -106,6 +108,7 @@ def load_translator(
         options=options,
         rerank=_rerank(config, first.metadata.tgt_lang),
         shortlist=_shortlist(first, config) if shortlist else None,
+        requires_tag=first.metadata.requires_tag,
     )
 
 
@@ -128,6 +131,7 @@ def translation_settings(
         "compute_type": compute_type,
         "shortlist": shortlist,
         "rewrite": options.rewrite,
+        "source_prefix": asdict(options.source_prefix),
         "with_scores": options.with_scores,
     }
 
@@ -203,6 +207,7 @@ def load_exported(
         max_source_length=model.metadata.max_source_length,
         options=options,
         rerank=_rerank(config, model.metadata.tgt_lang),
+        requires_tag=model.metadata.requires_tag,
     )
 
 
@@ -232,6 +237,7 @@ def load_scorer(
     device: str | None = None,
     threads: int | None = None,
     batch_tokens: int | None = None,
+    source_prefix: SourcePrefix = NO_PREFIX,
     rewrite: bool = True,
 ) -> Callable[[Iterable[tuple[str, GivenTranslation]]], Iterator[ForcedScore]]:
     """Load a function that scores given translations with a model or an ensemble.
@@ -249,8 +255,22 @@ def load_scorer(
         rewrite=rewrite,
     )
     max_length = min(one.metadata.max_source_length for one in loaded)
+    tokenizers = loaded[0].tokenizers
+    translator = Translator(
+        engine,
+        tokenizers,
+        loaded[0].metadata.search,
+        max_source_length=max_length,
+        options=TranslationOptions(source_prefix=source_prefix),
+        requires_tag=loaded[0].metadata.requires_tag,
+    )
     score_pairs = partial(
-        score_lines, engine.models, loaded[0].tokenizers, max_source_length=max_length, name=_names(loaded)
+        score_lines,
+        engine.models,
+        tokenizers,
+        max_source_length=max_length,
+        prefix_ids=translator.checked_prefix(),
+        name=_names(loaded),
     )
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
 

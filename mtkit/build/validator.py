@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -57,13 +58,28 @@ def evenly_spaced(count: int, max_chosen: int) -> list[int]:
     return [int(number) for number in np.unique(chosen)]
 
 
-class TranslationValidator:
-    """Validator of a translation model: nll on the validation set, and BLEU on a decoded subset.
+@dataclass(frozen=True)
+class ValidationSet:
+    """A validation set of a model; a multilingual one has several, such as one per direction.
 
-    Args:
-        corpus: the binarised validation set.
+    Attributes:
+        name: for the log.
+        corpus: the binarised text.
         subset: the sentences to decode; if it is empty, no BLEU is computed.
         translate: translates lines with a model.
+    """
+
+    name: str
+    corpus: Corpus
+    subset: DecodedSubset
+    translate: TranslateFn
+
+
+class TranslationValidator:
+    """Validator of a translation model: nll on all validation sets, and BLEU on a decoded subset of each.
+
+    Args:
+        sets: the validation sets.
         bleu: BLEU of hypotheses and references, 0 to 100.
         batch_tokens: sentences × longest side of a batch.
         precision: of the forward passes.
@@ -72,18 +88,14 @@ class TranslationValidator:
 
     def __init__(
         self,
-        corpus: Corpus,
-        subset: DecodedSubset,
+        sets: Sequence[ValidationSet],
         *,
-        translate: TranslateFn,
         bleu: BleuFn,
         batch_tokens: int,
         precision: Precision,
         objective: Objective,
     ) -> None:
-        self.corpus = corpus
-        self.subset = subset
-        self.translate = translate
+        self.sets = sets
         self.bleu = bleu
         self.batch_tokens = batch_tokens
         self.precision = precision
@@ -98,28 +110,45 @@ class TranslationValidator:
         """
         device = next(model.parameters()).device
         nats, tokens, predictions = [], 0, []
-        batches = eval_batches(self.corpus, batch_tokens=self.batch_tokens)
+        batches = chain.from_iterable(eval_batches(one.corpus, batch_tokens=self.batch_tokens) for one in self.sets)
         for batch in islice(batches, ranks.rank, None, ranks.world_size):
             with self.precision.autocast(), record_predictions() as chunks:
                 losses = model(batch.to(device), self.objective)
             nats.append(float(losses.sum))
             tokens += losses.tokens
             predictions.append(_counts(chunks))
-        own_lines = self.subset.src[ranks.rank :: ranks.world_size]
-        return ValidationShard(nats, tokens, self.translate(model, own_lines) if own_lines else [], predictions)
+        lines = [(one, line) for one in self.sets for line in one.subset.src]
+        hyps: list[str] = []
+        for one, own in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
+            hyps += one.translate(model, [line for _, line in own])
+        return ValidationShard(nats, tokens, hyps, predictions)
 
     def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:
-        """Return the nll of the validation set, in nats per scored token, and the BLEU of the decoded subset."""
+        """Return the nll of all sets, in nats per scored token, and the BLEU of the decoded subsets as one text."""
         nats = sum(unshard([share.nats for share in shares]))
         nll = nats / max(sum(share.tokens for share in shares), 1)
-        subset, counts = self.subset, unshard([share.predictions for share in shares])
+        counts = unshard([share.predictions for share in shares])
         calibration = Calibration.sum(counts).as_dict() if math.isfinite(nll) else {}
-        if not subset.src:
+        hyps, refs = unshard([share.hyps for share in shares]), [ref for one in self.sets for ref in one.subset.ref]
+        if not hyps:
             return Validation(nll=nll, calibration=calibration)
-        hyps = unshard([share.hyps for share in shares])
-        example = subset.example_index
-        sample = (subset.src[example], hyps[example], subset.ref[example])
-        return Validation(nll=nll, bleu=self.bleu(hyps, subset.ref), sample=sample, calibration=calibration)
+        first = next(one.subset for one in self.sets if one.subset.src)
+        example = first.example_index
+        return Validation(
+            nll=nll,
+            bleu=self.bleu(hyps, refs),
+            sample=(first.src[example], hyps[example], first.ref[example]),
+            calibration=calibration,
+            bleu_by_set=self._bleu_by_set(hyps) if len(self.sets) > 1 else {},
+        )
+
+    def _bleu_by_set(self, hyps: Sequence[str]) -> dict[str, float]:
+        remaining = iter(hyps)
+        return {
+            one.name: round(self.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
+            for one in self.sets
+            if one.subset.ref
+        }
 
 
 def _counts(chunks: Sequence[TokenPredictions]) -> list[list[float]]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.text.source_prefix import SourcePrefix
 
 MAX_THREADS = 1024  # also of processes; more is a typing error and would exceed the limits of the system
 
@@ -44,6 +47,24 @@ def forbid_json_over_input(json_file: Path | None, inputs: Iterable[Path | None]
         raise UsageError(f"{command}: --json {json_file} would overwrite an input file; name another FILE")
 
 
+def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
+    """Check the values of --tag and --prefix.
+
+    Raises:
+        UsageError: a value is not what a recipe allows.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from mtkit.text.source_prefix import NAME_OF_TAG, SourcePrefix
+
+    try:
+        return TypeAdapter(SourcePrefix).validate_python({"tag": tag, "prefix": prefix})
+    except ValidationError as error:
+        option, value = error.errors()[0]["loc"][0], error.errors()[0]["input"]
+        expected = NAME_OF_TAG if option == "tag" else "text, but blank; omit the option"
+        raise UsageError(f"--{option}: {value!r} is not {expected}") from error
+
+
 # a recipe
 Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="YAML file, or the name of a built-in recipe.")]
 Overrides = Annotated[
@@ -64,6 +85,16 @@ Ensemble = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="search.KEY=VALUE", help="Override a search setting (repeatable)."),
+]
+
+# the source
+Tag = Annotated[
+    str | None,
+    typer.Option("--tag", help="Tag before each source, such as the target language."),
+]
+Prefix = Annotated[
+    str | None,
+    typer.Option("--prefix", metavar="TEXT", help="Text before each source, as in training."),
 ]
 
 # computation

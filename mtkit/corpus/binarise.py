@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import compress
@@ -35,6 +35,16 @@ class _LineBlock:
     replaced_chars: int
 
 
+@dataclass(frozen=True)
+class _Segmentation:
+    """Arguments of `binarise` that determine the ids of a line."""
+
+    tokenizers: TokenizerPair
+    cleaning: CleaningConfig | None
+    prefix: tuple[int, ...]
+    threads: int
+
+
 def binarise(
     src: Path,
     tgt: Path,
@@ -42,6 +52,7 @@ def binarise(
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
     *,
+    prefix: Sequence[int] = (),
     threads: int = 2,
 ) -> CleaningReport:
     """Convert two parallel text files into a binary corpus; an existing one is replaced when the new one is complete.
@@ -52,19 +63,27 @@ def binarise(
         folder: folder of the binary corpus.
         tokenizers: the tokenizers of both sides.
         cleaning: filters on sentence pairs; None keeps all, also blank ones (for validation).
+        prefix: ids that every source begins with, see SourcePrefix.
         threads: number of segmentation threads.
 
     Raises:
-        DataError: unequal line counts, no lines at all, none left after cleaning, bytes that are not UTF-8.
+        DataError: the prefix leaves no room for a source, unequal line counts, no lines at all, none left after
+            cleaning, bytes that are not UTF-8.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     check_line_counts(src, tgt)
+    if cleaning is not None and len(prefix) >= cleaning.max_length:
+        raise DataError(
+            f"{src}: the prefix of this corpus has {len(prefix)} tokens, which leaves no room for text within "
+            f"corpus.cleaning.max_length {cleaning.max_length}; shorten the prefix, or raise max_length"
+        )
+    segmentation = _Segmentation(tokenizers, cleaning, tuple(prefix), threads)
     report = CleaningReport()
     with atomic_folder(folder) as temporary:
         sizes: dict[Side, int] = {"src": tokenizers.src.vocab.size, "tgt": tokenizers.tgt.vocab.size}
         with StoreWriter(temporary, sizes) as writer, closing(prefetch(_blocks(src, tgt, tokenizers), 1)) as blocks:
             for block in blocks:
-                _write(block, writer, tokenizers=tokenizers, cleaning=cleaning, report=report, threads=threads)
+                _write(block, writer, segmentation, report)
         if not writer.samples:
             raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
         manifest = Manifest(
@@ -75,6 +94,7 @@ def binarise(
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
+            prefix=tuple(prefix),
         )
         write_record(temporary / MANIFEST, manifest.as_json())
     return report
@@ -121,20 +141,17 @@ def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
     return _LineBlock(src, tgt, replaced_chars)
 
 
-def _write(
-    block: _LineBlock,
-    writer: StoreWriter,
-    *,
-    tokenizers: TokenizerPair,
-    cleaning: CleaningConfig | None,
-    report: CleaningReport,
-    threads: int,
-) -> None:
+def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, report: CleaningReport) -> None:
+    tokenizers, threads, cleaning = segmentation.tokenizers, segmentation.threads, segmentation.cleaning
     src = tokenizers.src.encode(block.src, threads=threads)
     tgt = tokenizers.tgt.encode(block.tgt, threads=threads)
     reasons = np.full(len(src), -1, dtype=np.int8)
+    prefix = segmentation.prefix
     if cleaning is not None:
-        reasons = cleaning.rejection_reasons(_lengths(block.src, src), _lengths(block.tgt, tgt))
+        lengths = _lengths(block.src, src), _lengths(block.tgt, tgt)
+        reasons = cleaning.rejection_reasons(*lengths, prefix=len(prefix))
+    if prefix:
+        src = [[*prefix, *ids] for ids in src]
     line_numbers = np.arange(report.lines + 1, report.lines + len(src) + 1)
     report.add(reasons)
     report.replaced_chars += block.replaced_chars

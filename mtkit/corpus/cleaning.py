@@ -32,16 +32,17 @@ class CleaningConfig:
     max_ratio: Annotated[float, Field(ge=1)] = 9.0  # longer over shorter side (as Moses' clean-corpus-n.perl)
     min_length_for_ratio: Annotated[int, Field(ge=0)] = 20  # max_ratio applies if the longer side exceeds this length
 
-    def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64]) -> NDArray[np.int8]:
+    def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0) -> NDArray[np.int8]:
         """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.
 
         Args:
             src: [N] tokens of the source sides, without eos; 0 for a blank line.
             tgt: [N] tokens of the target sides, without eos; 0 for a blank line.
+            prefix: tokens before every source, which count for `max_length` only.
         """
         longer, shorter = np.maximum(src, tgt), np.minimum(src, tgt)
         uneven = (longer > self.min_length_for_ratio) & (longer > self.max_ratio * shorter)
-        rejected = (shorter == 0, longer > self.max_length, uneven)  # in the order of REASONS
+        rejected = (shorter == 0, np.maximum(src + prefix, tgt) > self.max_length, uneven)  # in the order of REASONS
         return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
 
 

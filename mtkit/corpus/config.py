@@ -10,6 +10,7 @@ from pydantic import Field
 
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.noise import NoiseConfig
+from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
 TestName = Annotated[  # it names a file: hyps/TEST.txt
     str, Field(pattern=r"^\w[\w.-]*$", description="a name of letters, digits, _ and, after the first, . and -")
@@ -18,15 +19,16 @@ Weight = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelFiles:
+class ParallelFiles(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
     src: Path  # text file, one sentence per line, plain or gz / zst / xz
     tgt: Path  # its translation, line by line
+    tgt_lang: Annotated[str, Field(min_length=1)] | None = None  # if not corpus.tgt_lang; selects BLEU's tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainParallelFiles:
+class TrainParallelFiles(SourcePrefix):
     """One parallel training corpus."""
 
     src: Path  # text file, one sentence per line, plain or gz / zst / xz
@@ -35,7 +37,7 @@ class TrainParallelFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonolingualFile:
+class MonolingualFile(SourcePrefix):
     """A text file in one language, for training on its restoration: `corpus.noise` corrupts the source side."""
 
     text: Path  # source and target are made from it by corpus.noise
@@ -73,13 +75,30 @@ class CorpusConfig:
     tgt_lang: Annotated[str, Field(min_length=1)]  # language code; it also selects the tokenizer of BLEU
     train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Field(min_length=1)]
     root: Path | None = None  # the paths below are relative to it; itself relative to the recipe
-    valid: ParallelFiles | MonolingualFile | None = None  # None: no early stopping, no choice of the best checkpoint
+    # a set, or a list with one per direction; None: no early stopping, no choice of the best checkpoint
+    valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Field(min_length=1)] | None = None
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)  # of the training corpora only
     noise: NoiseConfig | None = None  # applied to text in one language, for training to undo
 
+    @property
+    def valid_sets(self) -> list[ParallelFiles | MonolingualFile]:
+        """All validation sets."""
+        return list(self.valid) if isinstance(self.valid, list) else [] if self.valid is None else [self.valid]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of the training corpora, in order of appearance."""
+        return merge_tags((), (files.tag for files in self.train))
+
+    @property
+    def requires_tag(self) -> bool:
+        """Whether every training corpus has a tag, so that the model never reads a source without one."""
+        return all(files.tag is not None for files in self.train)
+
     def __post_init__(self) -> None:
         self._check_noise()
+        self._check_tags()
         weighted = [files.weight is not None for files in self.train]
         if any(weighted) and not all(weighted):
             missing = weighted.index(False)
@@ -87,9 +106,26 @@ class CorpusConfig:
                 f"train.{missing}.weight: missing, while another training corpus has one; give all a weight, or none"
             )
 
+    def _check_tags(self) -> None:
+        try:
+            tags = self.tags
+        except ValueError as error:
+            raise ValueError(f"train: {error}") from error
+        held_out = {f"valid.{number}": files for number, files in enumerate(self.valid_sets)}
+        held_out |= {f"test.{name}": files for name, files in self.test.items()}
+        for name, files in held_out.items():
+            place = name if isinstance(self.valid, list) else name.replace("valid.0", "valid")
+            if files.tag is None and self.requires_tag:
+                raise ValueError(
+                    f"{place}.tag: missing, while every training corpus has one; give one of {_listed(tags)}"
+                )
+            if files.tag is not None and files.tag not in tags:
+                known = f"they have {_listed(tags)}" if tags else "give the training corpora tags too"
+                raise ValueError(f"{place}.tag: {files.tag!r} is the tag of no training corpus; {known}")
+
     def _check_noise(self) -> None:
         texts = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, MonolingualFile)]
-        texts += ["valid"] if isinstance(self.valid, MonolingualFile) else []
+        texts += ["valid" for files in self.valid_sets if isinstance(files, MonolingualFile)]
         if texts and self.noise is None:
             raise ValueError(
                 f"{texts[0]}: text in one language needs corpus.noise, such as {{kind: span_corruption}}; add it, or "
@@ -102,9 +138,19 @@ class CorpusConfig:
                 "noise: it applies to text in one language only, and there is none; remove it, or train on {text: FILE}"
             )
         pairs = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, TrainParallelFiles)]
-        pairs += ["valid"] if isinstance(self.valid, ParallelFiles) else []
+        pairs += ["valid" for files in self.valid_sets if isinstance(files, ParallelFiles)]
+        texts = [f"train.{n}" for n, files in enumerate(self.train) if files.tag or files.prefix]
+        if self.noise.trains_encoder_only and texts:
+            raise ValueError(
+                f"{texts[0]}: tag and prefix cannot be combined with noise.kind {self.noise.kind}, which predicts the "
+                "tokens of the source at their own positions; remove them, or choose another noise.kind"
+            )
         if self.noise.trains_encoder_only and pairs:
             raise ValueError(
                 f"{pairs[0]}: sentence pairs cannot be combined with noise.kind {self.noise.kind}, which trains the "
                 "encoder alone; give {text: FILE}, or another noise.kind"
             )
+
+
+def _listed(tags: tuple[str, ...]) -> str:
+    return ", ".join(sorted(tags))

@@ -64,6 +64,7 @@ class Manifest:
         columns: columns by name; the file of column NAME is NAME.bin.
         cleaning: the filters that were applied, or None.
         report: the pairs that they dropped (see cleaning.py).
+        prefix: ids that every source begins with, from the tag and prefix of the corpus.
     """
 
     samples: int
@@ -73,6 +74,7 @@ class Manifest:
     columns: Mapping[str, Column]
     cleaning: Mapping[str, Any] | None
     report: Mapping[str, Any]
+    prefix: tuple[int, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The manifest as JSON values."""
@@ -85,7 +87,8 @@ class Manifest:
         fields.pop("format")
         sides = {side: SideStats(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
         columns = {name: Column(**column) for name, column in fields["columns"].items()}
-        return cls(**fields | sides | {"columns": columns})
+        prefix = tuple(map(int, fields.get("prefix", ())))
+        return cls(**fields | sides | {"columns": columns, "prefix": prefix})
 
 
 class Store:
@@ -109,7 +112,7 @@ class Store:
         return self.manifest.samples
 
     def ids(self, side: Side, sample: int) -> NDArray[Any]:
-        """The token ids of a sentence, without bos and eos; uint16 or uint32."""
+        """The token ids of a sentence, without bos and eos; uint16 or uint32. Sources begin with the prefix."""
         return self._ids[side][sample]
 
     def all_ids(self, side: Side) -> Ragged:
@@ -117,7 +120,7 @@ class Store:
         return self._ids[side]
 
     def text(self, side: Side, sample: int) -> str:
-        """The normalised text of a sentence."""
+        """The normalised text of a sentence, without the prefix."""
         return self._text[side][sample].tobytes().decode()
 
     def line(self, sample: int) -> int:

@@ -84,7 +84,7 @@ def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Archi
     folder = find_model(path)
     with verified(folder):
         metadata = read_metadata(folder)
-        tokenizers = read_tokenizers(folder, metadata.tokenizer)
+        tokenizers = read_tokenizers(folder, metadata)
     return Architecture(path.resolve().name, metadata.model, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
 
 

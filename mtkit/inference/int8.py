@@ -100,7 +100,8 @@ def has_fast_int8() -> bool:
 def has_exact_int8() -> bool:
     """Return whether torch's int8 products are exact, from a product with the largest sums.
 
-    Without VNNI, or if ONEDNN_MAX_CPU_ISA hides it, oneDNN adds pairs of products in 16 bits, where large sums saturate.
+    Without VNNI, or if ONEDNN_MAX_CPU_ISA hides it, oneDNN adds pairs of products in 16 bits, where large sums
+    saturate.
     """
     largest = torch.full((EXACTNESS_TRIAL_SIZE, EXACTNESS_TRIAL_SIZE), INT8_MAX, dtype=torch.int8)
     return bool((torch._int_mm(largest, largest) == INT8_MAX**2 * EXACTNESS_TRIAL_SIZE).all())

@@ -47,4 +47,4 @@ def read_exported_model(folder: Path) -> ExportedModel:
         MissingInputError, DataError: as `read_metadata` and `read_tokenizers`.
     """
     metadata = read_metadata(folder, EXPORTED)
-    return ExportedModel(folder, metadata, read_tokenizers(folder, metadata.tokenizer))
+    return ExportedModel(folder, metadata, read_tokenizers(folder, metadata))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -61,6 +61,8 @@ class ModelMetadata:
     Attributes:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
         search: default search configuration.
+        tags: names of the tags that a source may begin with, in the order of their numbers.
+        requires_tag: every training source began with a tag, so that a source without one is out of domain.
     """
 
     src_lang: str
@@ -69,6 +71,8 @@ class ModelMetadata:
     tokenizer: TokenizerConfig
     model: AnyModelConfig
     search: SearchConfig
+    tags: list[str] = field(default_factory=list)
+    requires_tag: bool = False
 
 
 @dataclass(frozen=True)
@@ -200,14 +204,15 @@ def read_metadata(folder: Path, name: str = CONFIG) -> ModelMetadata:
     return metadata
 
 
-def read_tokenizers(folder: Path, config: TokenizerConfig) -> TokenizerPair:
+def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
     """Read the sentencepiece models of a model folder.
 
     Raises:
         MissingInputError, DataError: as `Tokenizer.load`.
     """
+    config = metadata.tokenizer
     sides = [Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)]
-    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config)
+    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(metadata.tags))
 
 
 def read_model(path: Path) -> LoadedModel:
@@ -222,7 +227,7 @@ def read_model(path: Path) -> LoadedModel:
     require_thread_memory()
     with verified(folder):
         metadata = read_metadata(folder)
-        tokenizers = read_tokenizers(folder, metadata.tokenizer)
+        tokenizers = read_tokenizers(folder, metadata)
         build = partial(metadata.model.build, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
         model = build_with_weights(build, folder / WEIGHTS, remedy=REMEDY)
     check_finite(weights(model), folder / WEIGHTS)  # 13 ms for 63 M parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, verify_model
@@ -60,7 +59,7 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
 def _tokenizer_hash(source: Path) -> str | None:
     """Return the hash of the tokenizers of a model or checkpoint; None for a checkpoint outside a run folder."""
     if (source / CONFIG).is_file():
-        return read_tokenizers(source, read_metadata(source).tokenizer).hash()
+        return read_tokenizers(source, read_metadata(source)).hash()
     run = RunFolder(source.resolve().parent.parent)
     return TokenizerPair.load(run.tokenizer).hash() if run.tokenizer.is_dir() else None
 
@@ -69,12 +68,11 @@ def _metadata(source: Path) -> tuple[ModelMetadata, TokenizerPair, Path]:
     """Return metadata, tokenizers and lexicon file of a model folder or of a checkpoint in a run folder."""
     if (source / CONFIG).is_file():
         metadata = read_metadata(source)
-        return metadata, read_tokenizers(source, metadata.tokenizer), source / LEXICON
+        return metadata, read_tokenizers(source, metadata), source / LEXICON
     run = RunFolder(source.resolve().parent.parent)
     if not run.recipe.is_file():
         raise MissingInputError(f"{source}: not inside a run folder; {run.recipe} does not exist")
     recipe = run.load_recipe()
     tokenizers = TokenizerPair.load(run.tokenizer)
-    train = [Store(run.train(number)) for number in range(len(recipe.corpus.train))]
-    corpora = PreparedCorpora(train, None, run.lexicon)
+    corpora = PreparedCorpora(run.open_train(recipe), [], run.lexicon)
     return model_metadata(recipe, tokenizers, corpora.max_source_length), tokenizers, run.lexicon

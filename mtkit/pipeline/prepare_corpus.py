@@ -31,12 +31,12 @@ class PreparedCorpora:
 
     Attributes:
         train: the training corpora, in the order of the recipe.
-        valid: the validation set, or None.
+        valid: the validation sets.
         lexicon: file of the lexicon of the training corpora (see corpus/ibm_model1.py).
     """
 
     train: list[Store]
-    valid: Store | None
+    valid: list[Store]
     lexicon: Path
 
     @property
@@ -53,9 +53,8 @@ def check_inputs(recipe: Recipe) -> None:
         DataError: the two sides of a corpus have different numbers of lines, or none, or a validation or test file is
             not UTF-8; all such corpora are listed.
     """
-    pairs: list[CorpusFiles] = [*recipe.corpus.train, *recipe.corpus.test.values()]
-    if recipe.corpus.valid is not None:
-        pairs.append(recipe.corpus.valid)
+    corpus = recipe.corpus
+    pairs: list[CorpusFiles] = [*corpus.train, *corpus.test.values(), *corpus.valid_sets]
     paths = dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt))
     missing = {path: message for path in paths if (message := _missing_file_error(path))}
     if missing:
@@ -94,27 +93,25 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
-    jobs: list[tuple[str, CorpusFiles, Path, CleaningConfig | None]] = [
-        (f"train.{number}", pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
+    jobs: list[tuple[CorpusFiles, Path, CleaningConfig | None]] = [
+        (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
-    if corpus.valid is not None:
-        jobs.append(("valid", corpus.valid, run.folder.valid, None))
-    for name, pair, folder, cleaning in jobs:
+    jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
+    for pair, folder, cleaning in jobs:
+        name, prefix = folder.name, pair.ids(tokenizers)
         state = _corpus_state(run, folder, pair, tokenizers, cleaning)
         if state == "current":
             run.mark_unchanged(name)
             continue
-        if state == "changed" and name != "valid":
+        if state == "changed" and cleaning is not None:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
-        report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning)
+        report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
-    _remove_stale_corpora(run.folder.valid.parent, [folder for _, _, folder, _ in jobs])
-    train = [Store(run.folder.train(number)) for number in range(len(corpus.train))]
-    return PreparedCorpora(
-        train, None if corpus.valid is None else Store(run.folder.valid), _prepare_lexicon(run, train)
-    )
+    _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])
+    train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
+    return PreparedCorpora(train, valid, _prepare_lexicon(run, train))
 
 
 def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
@@ -153,9 +150,15 @@ def _corpus_state(
     except DamagedError as error:
         run.notify("damaged", f"{error.what}; it is made again")
         return "lost"
-    known_inputs = (manifest.src.sha256, manifest.tgt.sha256, manifest.tokenizer, manifest.cleaning)
+    known_inputs = (
+        manifest.src.sha256,
+        manifest.tgt.sha256,
+        manifest.tokenizer,
+        manifest.cleaning,
+        list(manifest.prefix),
+    )
     limits = None if cleaning is None else asdict(cleaning)
-    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits)
+    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers))
     return "current" if known_inputs == inputs else "changed"
 
 

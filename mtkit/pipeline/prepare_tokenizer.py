@@ -11,13 +11,14 @@ from pathlib import Path
 
 from mtkit.corpus.config import MonolingualFile
 from mtkit.corpus.store import Manifest, read_manifest
-from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import verify_model
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.text.source_prefix import merge_tags
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 
@@ -73,13 +74,19 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
     """
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
+    tags = _tags_field(recipe)
     if recipe.training.tokenizer_from is not None:
         if run.folder.has_training() and "init_from" in known_inputs:
-            return {"text": text, "init_from": known_inputs["init_from"]}
+            return {"text": text, "init_from": known_inputs["init_from"], **tags}
         model = find_model(recipe.training.tokenizer_from)
         names = model_names(read_metadata(model).tokenizer.shared)
-        return {"text": text, "init_from": [hash_file(model / name) for name in names]}
-    return {"text": text, "config": _training_keys(recipe.tokenizer)}
+        return {"text": text, "init_from": [hash_file(model / name) for name in names], **tags}
+    return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
+
+
+def _tags_field(recipe: Recipe) -> Json:
+    """Return the field of fingerprint.json with the tags of the training corpora; none without tags."""
+    return {"tags": list(recipe.corpus.tags)} if recipe.corpus.tags else {}
 
 
 def _training_keys(config: object) -> Json:
@@ -93,11 +100,27 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
     if recipe.training.tokenizer_from is not None:
         model = find_model(recipe.training.tokenizer_from)
         verify_model(model)
-        read_tokenizers(model, read_metadata(model).tokenizer).save(folder)
+        copied = read_tokenizers(model, read_metadata(model))
+        _with_tags(copied, recipe).save(folder)  # tags of the model keep their numbers
         return f"copied from {model}"
     pairs = recipe.corpus.train
     src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
-    return "; ".join(report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer))
+    reports = train_pair(src, tgt, folder, recipe.tokenizer)
+    if recipe.corpus.tags:
+        _with_tags(TokenizerPair.load(folder), recipe).save(folder)
+    return "; ".join(report.describe() for report in reports)
+
+
+def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
+    """Return tokenizers that also have the tags of the recipe.
+
+    Raises:
+        RecipeError: these are more than the tokenizer reserves.
+    """
+    try:
+        return replace(pair, tags=merge_tags(pair.tags, recipe.corpus.tags))
+    except ValueError as error:
+        raise RecipeError(f"corpus.train: with those of training.init_from there are {error}") from error
 
 
 def _derive_record(run: Run) -> Json:
@@ -116,7 +139,8 @@ def _derive_record(run: Run) -> Json:
             names = model_names(pair.shared)
             is_copied = run.recipe.training.tokenizer_from is not None
             source = {"init_from": [hash_file(folder / name) for name in names]}
-            inputs = {"text": text, **(source if is_copied else {"config": _training_keys(pair.config)})}
+            made_from = source if is_copied else {"config": _training_keys(pair.config)}
+            inputs = {"text": text, **made_from, **_tags_field(run.recipe)}
             files = {name: digest for name, digest in hash_files(folder).items() if name != FINGERPRINT}
             write_record(folder / FINGERPRINT, {**inputs, "files": files})
             run.notify("tokenizer", f"{FINGERPRINT} made again: the corpora were made with these files")

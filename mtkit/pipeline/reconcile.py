@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,11 +141,13 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _flat(item, f"{path}.{key}" if path else str(key))
 
 
-def validation_fingerprint(recipe: Recipe, valid: Store | None) -> str:
+def validation_fingerprint(recipe: Recipe, valid: Sequence[Store]) -> str:
     """Return a hash of everything except the model that `training.validation.metric` depends on."""
     validation = recipe.training.validation
-    text = [] if valid is None else [valid.manifest.src.sha256, valid.manifest.tgt.sha256]
+    text = [digest for store in valid for digest in (store.manifest.src.sha256, store.manifest.tgt.sha256)]
     content: list[Any] = [validation.metric, text]
+    if any(store.manifest.prefix for store in valid):
+        content.append([store.manifest.prefix for store in valid])
     if validation.metric == "bleu":
         search = {name: to_plain(getattr(recipe.search, name)) for name in _SEARCH_KEYS}
         content += [validation.sentences, validation.beam_size, search, recipe.evaluation.tokenize]

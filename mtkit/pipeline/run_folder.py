@@ -4,7 +4,7 @@
 recipe.yaml         the checked recipe with every key and absolute paths; .recipe.yaml is a copy of it
 version.json        format of the run folder and version of mtkit that wrote it
 tokenizer/          sentencepiece models, and fingerprint.json of the data and keys that they were trained with
-corpus/             binarised corpora train.0, train.1, ... and valid; lexicon.safetensors with lexicon.json
+corpus/             binarised corpora train.0, train.1, ..., valid, valid.1, ...; lexicon.safetensors with lexicon.json
 checkpoints/        update-00001000/ ...
 model/              the model folder, written when training is finished
 hyps/TEST.txt       translations of the test sets
@@ -28,6 +28,7 @@ from pathlib import Path
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from mtkit import __version__
+from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.io.files import translate_write_errors
 from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record
@@ -134,9 +135,21 @@ class RunFolder:
         return self.path / "tokenizer"
 
     @property
-    def valid(self) -> Path:
-        """Folder of the binarised validation set."""
-        return self.path / "corpus" / "valid"
+    def corpus(self) -> Path:
+        """Folder of the binarised corpora and the lexicon."""
+        return self.path / "corpus"
+
+    def valid(self, number: int) -> Path:
+        """Folder of the n-th binarised validation set."""
+        return self.corpus / (f"valid.{number}" if number else "valid")
+
+    def open_train(self, recipe: Recipe) -> list[Store]:
+        """The binarised training corpora; errors as `Store`."""
+        return [Store(self.train(number)) for number in range(len(recipe.corpus.train))]
+
+    def open_valid(self, recipe: Recipe) -> list[Store]:
+        """The binarised validation sets; errors as `Store`."""
+        return [Store(self.valid(number)) for number in range(len(recipe.corpus.valid_sets))]
 
     def train(self, number: int) -> Path:
         """Folder of a binarised training corpus, numbered from 0."""
@@ -178,7 +191,7 @@ class RunFolder:
 
     def folders_with_temporaries(self) -> list[Path]:
         """Folders in which files and folders are written under temporary names first."""
-        return [self.path, self.valid.parent, self.checkpoints, *(self.path / name for name in ARTEFACTS)]
+        return [self.path, self.corpus, self.checkpoints, *(self.path / name for name in ARTEFACTS)]
 
     def read_report(self) -> Json:
         """Return the content of report.json, empty if it does not exist; errors as `read_json`."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtkit.build.translator import load_translator
+from mtkit.corpus.config import ParallelFiles
 from mtkit.evaluation.score import Scores, evaluate
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import Json
@@ -19,6 +20,7 @@ from mtkit.model_folder.model_card import write_model_card
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.recipe import to_plain
 from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.translator import Translator
 
 NUM_EXAMPLES = 6  # sentences in the summary
@@ -51,15 +53,15 @@ class TestSets:
             The DECODING_FIELDS of report.json.
         """
         run = self.run
-        source, output = run.recipe.corpus.test[name].src, run.folder.hyps(name)
-        inputs = self._input_fingerprint(source)
+        files, output = run.recipe.corpus.test[name], run.folder.hyps(name)
+        prefix, inputs = SourcePrefix(tag=files.tag, prefix=files.prefix), self._input_fingerprint(files)
         fingerprints = run.folder.read_fingerprints().get("test", {})
         is_current = output.is_file() and fingerprints.get(name) == [inputs, hash_file(output)]
         if is_current and previous.keys() >= DECODING_FIELDS:
             run.mark_unchanged(f"translate {name}")
             return {key: previous[key] for key in sorted(DECODING_FIELDS)}
-        lines = list(read_lines(source))
-        translator = self.translator
+        lines = list(read_lines(files.src))
+        translator = self.translator.with_source_prefix(prefix)
         start = time.perf_counter()
         hyps = translator.translate_lines(lines)
         seconds = time.perf_counter() - start
@@ -70,8 +72,9 @@ class TestSets:
         beam_size = run.recipe.search.beam_size
         return {"beam_size": beam_size, "compute_type": translator.compute_type, "seconds": round(seconds, 2)}
 
-    def _input_fingerprint(self, source: Path) -> str:
-        text = json.dumps([self.weights, self.run.hash(source), to_plain(self.run.recipe.search)])
+    def _input_fingerprint(self, files: ParallelFiles) -> str:
+        prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
+        text = json.dumps([self.weights, self.run.hash(files.src), to_plain(self.run.recipe.search), *prefix])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -90,7 +93,7 @@ def score_test_sets(run: Run) -> dict[str, Scores]:
     for name, files in corpus.test.items():
         decoding = test_sets.translate(name, report.get("test", {}).get(name, {}))
         hyps, refs = list(read_lines(run.folder.hyps(name))), list(read_lines(files.tgt))
-        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.tgt_lang)
+        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=files.tgt_lang or corpus.tgt_lang)
         for note in scores[name].notes:
             run.notify(f"score {name}", note)
         entries[name] = {**scores[name].as_dict(), **decoding}

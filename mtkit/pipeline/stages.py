@@ -156,7 +156,7 @@ def preprocess(recipe: Recipe, *, run_dir: Path | None = None, display: Display 
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         corpora = prepare_corpus(run, prepare_tokenizer(run))
-        stores = [*corpora.train, *([corpora.valid] if corpora.valid else [])]
+        stores = [*corpora.train, *corpora.valid]
         return _report(run, [_corpus_summary(store) for store in stores])
 
 

@@ -18,7 +18,7 @@ from mtkit.build.training import (
 )
 from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.dummy_batch import dummy_batch
-from mtkit.corpus.store import SIDES, Store
+from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.io.files import require_regular_file
 from mtkit.io.records import Json
@@ -71,6 +71,8 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         tgt_lang=recipe.corpus.tgt_lang,
         max_source_length=max_source_length,
         tokenizer=tokenizers.config,
+        tags=list(tokenizers.tags),
+        requires_tag=recipe.corpus.requires_tag,
         model=recipe.model,
         search=recipe.search,
     )
@@ -143,7 +145,7 @@ def _run_training_loop(
         config=recipe.training,
         folder=run.folder.path,
         log=run.log,
-        validator=None if valid is None else build_validator(recipe, valid, tokenizers, learner.precision),
+        validator=None if not valid else build_validator(recipe, valid, tokenizers, learner.precision),
         validation_fingerprint=validation_fingerprint(recipe, valid),
         since_start=run.since_start,
     )
@@ -284,7 +286,6 @@ def train_as_worker(recipe: Recipe, run_dir: Path | None, ranks: ProcessGroup) -
     with Log(Path(os.devnull), NullDisplay()) as log:
         run = Run(folder.load_recipe(), folder, log)
         tokenizers = load_tokenizers(run)
-        train = [Store(folder.train(number)) for number in range(len(run.recipe.corpus.train))]
-        valid = None if run.recipe.corpus.valid is None else Store(folder.valid)
+        train, valid = folder.open_train(run.recipe), folder.open_valid(run.recipe)
         train_model(run, tokenizers, PreparedCorpora(train, valid, folder.lexicon), ranks)
     return folder.path

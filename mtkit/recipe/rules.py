@@ -93,7 +93,10 @@ RULES = (
     ),
     Rule(
         "training.validation.metric",
-        lambda r: isinstance(r.corpus.valid, MonolingualFile) and r.training.validation.metric == "bleu",
+        lambda r: (
+            any(isinstance(files, MonolingualFile) for files in r.corpus.valid_sets)
+            and r.training.validation.metric == "bleu"
+        ),
         "monolingual text has no translations to score; set it to nll",
     ),
     Rule("training.patience", lambda r: r.training.patience is not None and r.corpus.valid is None, NEEDS_VALID),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from pydantic import FiniteFloat
@@ -62,16 +64,17 @@ def free_running_loss(folder: RunFolder) -> float:
         cached = read_json(path, CachedLoss)
         if cached and cached["weights"] == weights:
             return float(cached["nats_per_token"])
-    loss = _measure(read_model(folder.model).model.to(default_device()), Store(folder.valid))
+    loss = _measure(read_model(folder.model).model.to(default_device()), folder.open_valid(folder.load_recipe()))
     write_record(path, {"weights": weights, "nats_per_token": loss})
     return loss
 
 
 @torch.no_grad()
-def _measure(model: TranslationModel, valid: Store) -> float:
+def _measure(model: TranslationModel, valid: Sequence[Store]) -> float:
     objective = CrossEntropy(FreeRunning(), 0.0)
     total, tokens = 0.0, 0
-    for batch in eval_batches(valid, batch_tokens=BATCH_TOKENS):
+    batches = (eval_batches(store, batch_tokens=BATCH_TOKENS) for store in valid)
+    for batch in chain.from_iterable(batches):
         losses = model(batch.to(default_device()), objective)
         total += float(losses.sum)
         tokens += losses.tokens

@@ -114,7 +114,7 @@ def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, disp
         folder = opened.folder
         if original is not None and not folder.tokenizer.is_dir():
             _link_folder(original.tokenizer, folder.tokenizer)
-            _link_folder(original.valid.parent, folder.valid.parent)
+            _link_folder(original.corpus, folder.corpus)
         elif original is None and run.source is None:
             prepare_corpus(opened, prepare_tokenizer(opened))
 

@@ -228,6 +228,7 @@ class TokenizerPair:
     src: Tokenizer
     tgt: Tokenizer
     config: TokenizerConfig
+    tags: tuple[str, ...] = ()  # names of the reserved tags in use, in the order of their numbers
 
     @property
     def shared(self) -> bool:
@@ -236,7 +237,7 @@ class TokenizerPair:
 
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text."""
-        parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation)
+        parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @classmethod
@@ -253,6 +254,7 @@ class TokenizerPair:
         )
         try:
             version, config = description["format"], TokenizerConfig(**description["config"])
+            tags = tuple(map(str, description.get("tags", ())))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: damaged, or written by another version of mtkit; train it again") from error
         if version != FORMAT:
@@ -260,7 +262,7 @@ class TokenizerPair:
         sides = [
             Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)
         ]
-        return cls(src=sides[0], tgt=sides[-1], config=config)
+        return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags)
 
     def save(self, folder: Path) -> None:
         """Write the files into an existing folder.
@@ -270,7 +272,8 @@ class TokenizerPair:
         """
         for name, tokenizer in zip(model_names(self.shared), (self.src, self.tgt), strict=False):
             tokenizer.save(folder / name)
-        write_record(folder / "tokenizer.json", {"format": FORMAT, "config": asdict(self.config)})
+        fields = {"format": FORMAT, "config": asdict(self.config), **({"tags": list(self.tags)} if self.tags else {})}
+        write_record(folder / "tokenizer.json", fields)
 
 
 def model_names(shared: bool) -> list[str]:

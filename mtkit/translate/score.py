@@ -83,6 +83,7 @@ def score_lines(
     *,
     max_source_length: int | None = None,
     batch_tokens: int = 8192,
+    prefix_ids: Sequence[int] = (),
     name: str = "the model",
 ) -> Iterator[ForcedScore]:
     """Score translations: one score for each pair (source, translation), in order.
@@ -91,7 +92,8 @@ def score_lines(
     blank pair has log-probability 0, as in translation. Text is scored in the tokenizer's segmentation; tokens are
     scored as they are, since search may have chosen another segmentation of the same text. An end of sentence among the
     tokens shows that the line was split in translation. It is split again, as are sources of more than
-    `max_source_length` tokens, and the log-probabilities of its parts are summed.
+    `max_source_length` tokens, and the log-probabilities of its parts are summed. Every source is read after
+    `prefix_ids`, see SourcePrefix.
 
     Raises:
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
@@ -99,6 +101,8 @@ def score_lines(
             all lines before.
     """
     stream = enumerate(pairs, start=1)
+    if max_source_length is not None:
+        max_source_length -= len(prefix_ids)
     while window := list(itertools.islice(stream, WINDOW)):
         src = tokenizers.src.encode([src_line for _, (src_line, _) in window])
         tgt = _target_ids([given for _, (_, given) in window], tokenizers.tgt)
@@ -109,7 +113,8 @@ def score_lines(
             for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
         of_line: dict[int, list[TokenScore]] = {}
-        for part, values in zip(parts, _score(models, tokenizers, parts, batch_tokens), strict=True):
+        with_prefix = [part._replace(src=[*prefix_ids, *part.src]) for part in parts]
+        for part, values in zip(parts, _score(models, tokenizers, with_prefix, batch_tokens), strict=True):
             of_line.setdefault(part.line_index, []).extend(values)
         for i, (line, _) in enumerate(window):
             log_probs, confidences, is_correct = zip(*of_line[i], strict=True) if i in of_line else ((), (), ())

@@ -1,11 +1,39 @@
-"""Result of the translation of a line."""
+"""Translation of a line: options and result."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from mtkit.errors import UsageError
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+
+Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions:
+    """Settings of speed and memory, and the prefix of all sources. The translations depend on the prefix alone, except
+    with a shortlist, which is that of a batch.
+    """
+
+    batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
+    window: int = 4096  # lines that are read ahead and sorted by length
+    window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
+    flush_every: int | None = None  # return translations after every N lines; None: after each window
+    with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
+    report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
+    source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
+    rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
+
+    def __post_init__(self) -> None:
+        for name in ("batch_tokens", "window", "window_characters", "flush_every"):
+            value = vars(self)[name]
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -13,7 +13,8 @@ from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import MtkitError, NonFiniteError, UsageError
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
-from mtkit.search.interface import SearchRequest, SpecialIds
+from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
 from mtkit.translate.engines.interface import Engine
@@ -21,37 +22,15 @@ from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.shortlist import Shortlist
-from mtkit.translate.translation import Translation
+from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special_ids"]
 
 L = TypeVar("L", bound=Line | LineRequest)
 Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their indices, best first
-Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationOptions:
-    """Settings of speed and memory; the translations do not depend on them, except with a shortlist, which is that of
-    a batch.
-    """
-
-    batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
-    window: int = 4096  # lines that are read ahead and sorted by length
-    window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
-    flush_every: int | None = None  # return translations after every N lines; None: after each window
-    with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
-    report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
-    rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
-
-    def __post_init__(self) -> None:
-        for name in ("batch_tokens", "window", "window_characters", "flush_every"):
-            value = vars(self)[name]
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}")
 
 
 def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> SpecialIds:
@@ -76,6 +55,7 @@ class Translator:
         options: TranslationOptions | None = None,
         rerank: Rerank | None = None,
         shortlist: Shortlist | None = None,
+        requires_tag: bool = False,
     ) -> None:
         """Take the parts.
 
@@ -88,6 +68,10 @@ class Translator:
             options: settings of speed and memory.
             rerank: ranks the n best translations of each line, as minimum Bayes risk does.
             shortlist: selects the target ids of each batch; None: the whole vocabulary.
+            requires_tag: whether sources need a tag, since the model has read none without.
+
+        Raises:
+            UsageError: the tokenizers lack the tag, or the prefix is as long as the longest training source.
         """
         self.options = options or TranslationOptions()
         self.engine = engine
@@ -96,6 +80,13 @@ class Translator:
         self.max_source_length = max_source_length
         self.rerank = rerank
         self.shortlist = shortlist
+        self.requires_tag = requires_tag
+        self.prefix_ids = self.options.source_prefix.ids(tokenizers)
+        if max_source_length is not None and len(self.prefix_ids) >= max_source_length:
+            raise UsageError(
+                f"the source prefix has {len(self.prefix_ids)} tokens, and the longest training source has "
+                f"{max_source_length}; shorten --prefix"
+            )
         self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
         self.token_bytes = TokenBytes(tokenizers.tgt.token_bytes())
 
@@ -103,6 +94,34 @@ class Translator:
     def compute_type(self) -> str:
         """The engine's number format, with `auto` resolved."""
         return self.engine.compute_type
+
+    def with_source_prefix(self, prefix: SourcePrefix) -> Translator:
+        """A translator with another prefix of the sources, which shares engine and model; errors as the constructor.
+
+        Example:
+            >>> load_model("runs/many-to-many").with_source_prefix(SourcePrefix(tag="de")).translate_lines(["A dog."])
+        """
+        return Translator(
+            self.engine,
+            self.tokenizers,
+            self.search,
+            max_source_length=self.max_source_length,
+            options=replace(self.options, source_prefix=prefix),
+            rerank=self.rerank,
+            shortlist=self.shortlist,
+            requires_tag=self.requires_tag,
+        )
+
+    def checked_prefix(self) -> list[int]:
+        """The ids before each source.
+
+        Raises:
+            UsageError: the model needs a tag, and there is none.
+        """
+        if self.requires_tag and self.options.source_prefix.tag is None:
+            tags = ", ".join(sorted(self.tokenizers.tags))
+            raise UsageError(f"the model needs a tag before each source; choose one with --tag: {tags}")
+        return self.prefix_ids
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
         """Translate lines: exactly one translation for each, in order; that of a blank line is blank.
@@ -119,7 +138,9 @@ class Translator:
             MtkitError: reading `lines` failed; raised after the translations of all lines before.
             DataError: constraints contradict each other; raised after the translations of all lines before.
             NonFiniteError: the model computes NaN or infinity; raised after the translations of all lines before.
+            UsageError: the model needs a tag.
         """
+        self.checked_prefix()
         for window, error in read_windows(tokenize_constraints(lines, first, self.tokenizers.tgt), self.options):
             yield from self._translate_window(window, first)
             first += len(window)
@@ -136,7 +157,8 @@ class Translator:
 
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
         split = self.search.split_long_lines
-        segments = split_lines(lines, first, self.tokenizers, self.max_source_length, split=split)
+        max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
+        segments = split_lines(lines, first, self.tokenizers, max_length, split=split)
         penalty = self.search.penalty()
         merger = LineMerger(first, self.tokenizers)
         end = first + len(lines)
@@ -181,26 +203,32 @@ class Translator:
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
         search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
         size = self.options.batch_tokens or BATCH_TOKENS
-        for planned in _batches(segments, size / (1 + num_hypotheses)):
+        for planned in _batches(segments, size / (1 + num_hypotheses), prefix_length=len(self.prefix_ids)):
             batch = [segment for segment in planned if segment.line < end]
             results = search(self._request(batch, config)) if batch else []
             for segment, hypotheses in zip(batch, results, strict=True):
                 if any(h.failed for h in hypotheses):
                     end = min(end, segment.line)
                 else:
-                    segment.accept(hypotheses, self.token_bytes)
+                    segment.accept([self._without_prefix(h) for h in hypotheses], self.token_bytes)
         return end
+
+    def _without_prefix(self, hypothesis: Hypothesis) -> Hypothesis:
+        """The hypothesis with its attention over the text alone."""
+        if not self.prefix_ids or hypothesis.attention is None:
+            return hypothesis
+        return replace(hypothesis, attention=hypothesis.attention[:, len(self.prefix_ids) :])
 
     def _request(self, batch: Sequence[Segment], config: SearchConfig) -> SearchRequest:
         """The search request for a batch of segments."""
         device, vocab = self.engine.device, self.tokenizers.src.vocab
-        ids = [s.ids for s in batch]
+        ids = [[*self.prefix_ids, *s.ids] for s in batch]
         source = collate_source(ids, vocab).to(device)
         shortlist_ids = None if self.shortlist is None else self.shortlist.token_ids(ids, vocab.eos).to(device)
         request = SearchRequest(
             source=source,
-            max_length=torch.tensor([config.max_length.of(len(each)) for each in ids], device=device),
-            min_length=torch.tensor([config.min_length.of(len(each)) for each in ids], device=device),
+            max_length=torch.tensor([config.max_length.of(len(s.ids)) for s in batch], device=device),
+            min_length=torch.tensor([config.min_length.of(len(s.ids)) for s in batch], device=device),
             sentence_ids=torch.tensor([s.number for s in batch], device=device),
             real=source.real,
             shortlist_ids=shortlist_ids,
@@ -247,11 +275,11 @@ def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tu
         yield window, None
 
 
-def _batches(segments: Iterable[Segment], budget: float) -> Iterator[list[Segment]]:
+def _batches(segments: Iterable[Segment], budget: float, *, prefix_length: int) -> Iterator[list[Segment]]:
     """Batches of similar length, the longest first; sentences × longest source of each stays within the budget."""
     waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
     start = 0
     while start < len(waiting):
-        count = max(1, int(budget / (len(waiting[start].ids) + 1)))
+        count = max(1, int(budget / (prefix_length + len(waiting[start].ids) + 1)))
         yield waiting[start : start + count]
         start += count

@@ -16,8 +16,11 @@ from mtkit.cli.options import (
     JsonFile,
     Model,
     NoRewrite,
+    Prefix,
+    Tag,
     Threads,
     forbid_json_over_input,
+    parse_prefix,
 )
 
 
@@ -36,6 +39,8 @@ def score(
         bool, typer.Option("--jsonl", help="Write a JSON object per line, with the score of each token.")
     ] = False,
     json: JsonFile = None,
+    tag: Tag = None,
+    prefix: Prefix = None,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
@@ -66,6 +71,7 @@ def score(
         device=device,
         threads=threads,
         batch_tokens=batch_tokens,
+        source_prefix=parse_prefix(tag, prefix),
         rewrite=not no_rewrite,
     )
     summary = ScoreSummary()

@@ -16,9 +16,12 @@ from mtkit.cli.options import (
     Ensemble,
     Model,
     NoRewrite,
+    Prefix,
     Settings,
+    Tag,
     Threads,
     Workers,
+    parse_prefix,
 )
 
 
@@ -47,6 +50,8 @@ def translate(
     resume: Annotated[
         bool, typer.Option("--resume", help="With -o: resume FILE.part, of the same text, model and options.")
     ] = False,
+    tag: Tag = None,
+    prefix: Prefix = None,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
@@ -79,6 +84,7 @@ def translate(
         flush_every=flush_every,
         with_scores=jsonl,
         report_progress=print_translation_progress,
+        source_prefix=parse_prefix(tag, prefix),
         rewrite=not no_rewrite,
     )
     models = [model, *(ensemble or [])]

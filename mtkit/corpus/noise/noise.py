@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -81,6 +81,12 @@ class DenoisingCorpus:
 
     store: Store
     noise: Noise
+
+    def apply_noise(self, src: Ragged, rng: RowRandom) -> NoisedBatch:
+        """Corrupt sources of the store, except for their prefix, which stays before the corrupted text."""
+        prefix = self.store.manifest.prefix
+        noised = self.noise(src.without_first(len(prefix)), rng)
+        return replace(noised, src=noised.src.with_first(prefix))
 
 
 Corpus = Store | DenoisingCorpus

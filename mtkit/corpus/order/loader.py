@@ -213,4 +213,4 @@ def _all_ids(corpus: Corpus) -> NoisedBatch:
     if not isinstance(corpus, DenoisingCorpus):
         return NoisedBatch(store.all_ids("src"), store.all_ids("tgt"))
     sample_ids = np.arange(len(store))
-    return corpus.noise(store.all_ids("src"), RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))
+    return corpus.apply_noise(store.all_ids("src"), RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))

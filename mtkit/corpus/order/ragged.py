@@ -55,6 +55,24 @@ class Ragged:
         index = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
         return Ragged(np.asarray(self.flat[index]), offsets)
 
+    def with_first(self, ids: Sequence[int]) -> Ragged:
+        """Every row with the same ids before it."""
+        if not ids:
+            return self
+        lengths = self.lengths + len(ids)
+        offsets = lengths_to_offsets(lengths)
+        flat = np.empty(offsets[-1], dtype=self.flat.dtype)
+        is_first = np.arange(len(flat)) - np.repeat(offsets[:-1], lengths) < len(ids)
+        flat[is_first], flat[~is_first] = np.tile(np.asarray(ids), len(self)), self.flat
+        return Ragged(flat, offsets)
+
+    def without_first(self, count: int) -> Ragged:
+        """Every row without its first ids; each has at least `count`."""
+        if not count:
+            return self
+        index = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
+        return Ragged(np.asarray(self.flat)[index >= count], lengths_to_offsets(self.lengths - count))
+
     def padded(self, *, pad: int, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
         """[R, longest row plus one for each of `before` and `after`], padded on the right.
 

@@ -99,7 +99,7 @@ class SubwordSegmenter:
         if not isinstance(part.corpus, DenoisingCorpus):
             return NoisedBatch(src, self._segment_side(part, "tgt", cancelled))
         rng = RowRandom.of(hash_seed(self.seed, _NOISE_SEED), part.start + part.sample, part.epoch)
-        return part.corpus.noise(src, rng)
+        return part.corpus.apply_noise(src, rng)
 
     def _segment_side(self, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
         stored = part.store.all_ids(side).take(part.sample)
@@ -112,12 +112,14 @@ class SubwordSegmenter:
         """
         tokenizer = self.tokenizers.src if side == "src" else self.tokenizers.tgt
         max_length = part.store.stats(side).max_length
+        prefix = part.store.manifest.prefix if side == "src" else ()
         rows: list[Sequence[int]] = []
         for row, (sample, epoch) in enumerate(zip(part.sample.tolist(), part.epoch.tolist(), strict=True)):
             if cancelled.is_set():
                 raise CancelledError
             seed = hash_seed(self.seed, SIDES.index(side), part.start + sample, epoch) >> 32
             ids = tokenizer.sample(part.store.text(side, sample), seed=seed, alpha=self.subword_regularization)
+            ids = [*prefix, *ids]
             rows.append(ids if len(ids) <= max_length else stored[row].tolist())
         return Ragged.of(rows)
 

@@ -22,6 +22,7 @@ class Validation:
         nll: nats per target token, without label smoothing.
         calibration: token accuracy, calibration error and reliability table, for the log; empty if not measured.
         bleu: of the decoded subset of the validation set, 0 to 100; None if nothing was decoded.
+        bleu_by_set: BLEU of each validation set by name; empty if there is only one.
         sample: source, hypothesis and reference of one sentence, for the display; None if nothing was decoded.
     """
 
@@ -29,12 +30,14 @@ class Validation:
     bleu: float | None = None
     sample: tuple[str, str, str] | None = None
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    bleu_by_set: Mapping[str, float] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the log's event."""
         perplexity = math.exp(min(self.nll, 700.0))
         values = {"nll": self.nll, "perplexity": perplexity, "bleu": self.bleu, "sample": self.sample}
-        return {**values, **self.calibration}
+        by_set = {"bleu_by_set": dict(self.bleu_by_set)} if self.bleu_by_set else {}
+        return {**values, **by_set, **self.calibration}
 
     def value(self, metric: Metric) -> float:
         """Return the metric with the sign that makes lower values better.

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.build.training import build_validator
-from mtkit.build.validator import DecodedSubset, TranslationValidator, evenly_spaced
+from mtkit.build.validator import DecodedSubset, TranslationValidator, ValidationSet, evenly_spaced
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store
@@ -59,9 +59,7 @@ def validate(validator: TranslationValidator, model: TranslationModel, world_siz
 def validator(store: Store, subset: DecodedSubset, batch_tokens: int = 40) -> TranslationValidator:
     precision = Precision(name="float32", device="cpu", dtype=None)
     return TranslationValidator(
-        store,
-        subset,
-        translate=shout,
+        [ValidationSet("valid", store, subset, shout)],
         bleu=same,
         batch_tokens=batch_tokens,
         precision=precision,
@@ -133,7 +131,7 @@ def test_a_diverged_model_has_a_bleu_of_0_and_does_not_end_the_training(parts, t
     store, tokenizers, model = parts
     write_all(tmp_path)
     recipe = toy(tmp_path, f"training.validation.beam_size={beam_size}", kind="rnn")
-    validator = build_validator(recipe, store, tokenizers, Precision(name="float32", device="cpu", dtype=None))
+    validator = build_validator(recipe, [store], tokenizers, Precision(name="float32", device="cpu", dtype=None))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(3e38)

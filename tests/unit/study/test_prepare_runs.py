@@ -30,7 +30,7 @@ def runs(folder: Path, *overrides: str) -> list[StudyRun]:
 
 def inodes(run: StudyRun) -> list[int]:
     """Inodes of a run's tokenizer and corpus files."""
-    folders = (run.folder.tokenizer, run.folder.valid.parent)
+    folders = (run.folder.tokenizer, run.folder.corpus)
     return [path.stat().st_ino for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
 
 

@@ -30,3 +30,10 @@ def test_padded_equals_a_loop(rows, before, after):
 def test_concat_keeps_rows(parts):
     whole = Ragged.concat([Ragged.of(part) for part in parts])
     assert [list(whole[row]) for row in range(len(whole))] == [row for part in parts for row in part]
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=9), max_size=6), st.lists(st.integers(0, 99), max_size=4))
+def test_the_same_ids_before_every_row(rows, ids):
+    longer = Ragged.of(rows).with_first(ids)
+    assert [row.tolist() for row in longer] == [[*ids, *row] for row in rows]
+    assert [row.tolist() for row in longer.without_first(len(ids))] == rows

@@ -1,0 +1,66 @@
+"""Prefix of a source sentence: a language tag and a task description that the model reads before the text.
+
+A tag is a reserved token that text cannot produce, before the source: Johnson et al. 2017, sec. 3,
+https://arxiv.org/abs/1611.04558 , where it names the target language. A text prefix is segmented like any text: Raffel
+et al. 2020, sec. 2.4, https://arxiv.org/abs/1910.10683 .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from mtkit.errors import UsageError
+from mtkit.text.special_tokens import NUM_TAGS, tag_token
+from mtkit.text.tokenizer import TokenizerPair
+
+NAME_OF_TAG = "a name of letters, digits, _ and, after the first, . and -"
+TagName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", description=NAME_OF_TAG)]
+PrefixText = Annotated[str, Field(pattern=r"\S", description="text that is not blank")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourcePrefix:
+    """Keys of a text: what the model reads before each of its source sentences."""
+
+    tag: TagName | None = None  # a reserved token before each source, such as the target language
+    prefix: PrefixText | None = None  # text before each source, such as "translate English to German:" (T5)
+
+    def ids(self, tokenizers: TokenizerPair) -> list[int]:
+        """The ids that precede those of a source sentence; empty without tag and prefix.
+
+        Raises:
+            UsageError: the tokenizers have no such tag.
+        """
+        text = [] if self.prefix is None else tokenizers.src.encode([self.prefix.strip()])[0]
+        return [*([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
+
+
+NO_PREFIX = SourcePrefix()
+
+
+def tag_id(tag: str, tokenizers: TokenizerPair) -> int:
+    """The id of a tag on the source side.
+
+    Raises:
+        UsageError: the tokenizers have no such tag.
+    """
+    if tag not in tokenizers.tags:
+        known = f"the model has {', '.join(sorted(tokenizers.tags))}" if tokenizers.tags else "the model has no tags"
+        raise UsageError(f"tag {tag!r}: unknown; {known}")
+    return tokenizers.src.token_to_id(tag_token(tokenizers.tags.index(tag)))
+
+
+def merge_tags(known: Iterable[str], tags: Iterable[str | None]) -> tuple[str, ...]:
+    """Tags in the order of their numbers: those already known, then each new one as it appears.
+
+    Raises:
+        ValueError: more tags than the tokenizer reserves.
+    """
+    merged = tuple(dict.fromkeys([*known, *(tag for tag in tags if tag is not None)]))
+    if len(merged) > NUM_TAGS:
+        raise ValueError(f"{len(merged)} tags, and the tokenizer reserves {NUM_TAGS}; use fewer, or text prefixes")
+    return merged

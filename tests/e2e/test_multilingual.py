@@ -1,0 +1,137 @@
+"""Multilingual models: a model that translates as its tag or prefix asks, in all commands; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import mtkit
+from mtkit.cli import entry
+from mtkit.errors import RecipeError, UsageError
+from mtkit.pipeline import stages
+from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.text.source_prefix import SourcePrefix
+from mtkit.training.monitoring.log import parse_line
+from tests.toy.runs import WORDS
+
+NONSENSE = {"the": "ka", "dog": "lo", "cat": "mi", "sees": "nu", "big": "pe", "small": "ra", "and": "so"}
+LINES = [" ".join(list(WORDS)[(n * k + n // 3) % 7] for k in range(1, 2 + n % 3)) for n in range(84)]
+RECIPE = """\
+name: toy
+corpus:
+  src_lang: en
+  tgt_lang: mul
+  train:
+    - {{src: text.en, tgt: text.de, {de}}}
+    - {{src: text.en, tgt: text.xx, {xx}}}
+  valid:
+    - {{src: text.en, tgt: text.de, {de}}}
+    - {{src: text.en, tgt: text.xx, {xx}}}
+  test:
+    en-de: {{src: text.en, tgt: text.de, tgt_lang: de, {de}}}
+    en-xx: {{src: text.en, tgt: text.xx, {xx}}}
+tokenizer: {{model_type: word, vocab_size: 123}}
+model: {{kind: transformer, d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1, dropout: 0}}
+training:
+  max_updates: 150
+  validate_every: 150
+  batch_tokens: 512
+  precision: float32
+  optimiser: {{kind: adam, learning_rate: 1e-2}}
+  schedule: {{kind: linear, warmup: 20}}
+search: {{beam_size: 1}}
+"""
+
+
+def write(folder: Path, de: str = "tag: de", xx: str = "tag: xx") -> Recipe:
+    texts = {"en": LINES} | {
+        name: [" ".join(table[word] for word in line.split()) for line in LINES]
+        for name, table in (("de", WORDS), ("xx", NONSENSE))
+    }
+    for name, lines in texts.items():
+        (folder / f"text.{name}").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "toy.yaml").write_text(RECIPE.format(de=de, xx=xx))
+    return load_recipe(str(folder / "toy.yaml"))
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with two tags."""
+    folder = tmp_path_factory.mktemp("tagged")
+    stages.run(write(folder), run_dir=folder / "run")
+    return folder
+
+
+def test_every_direction_is_scored(tagged: Path) -> None:
+    report = json.loads((tagged / "run" / "report.json").read_text())
+    assert report["test"].keys() == {"en-de", "en-xx"}
+    assert all(scores["bleu"] > 90 for scores in report["test"].values())
+    events = [parse_line(line) for line in (tagged / "run" / "log.jsonl").read_bytes().split(b"\n")]
+    (last,) = [event for event in events if event and event["event"] == "validation"]
+    assert list(last["bleu_by_set"]) == ["0 text.en text.de", "1 text.en text.xx"]
+
+
+def test_the_tag_chooses_the_language(tagged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for tag, table in (("de", WORDS), ("xx", NONSENSE)):
+        words = ["translate", str(tagged / "run"), str(tagged / "text.en"), "--tag", tag]
+        assert entry.execute(words) == 0
+        expected = [" ".join(table[word] for word in line.split()) for line in LINES]
+        hyps = capsys.readouterr().out.split("\n")[:-1]
+        assert sum(hyp == one for hyp, one in zip(hyps, expected, strict=True)) > 0.9 * len(LINES)
+    translator = mtkit.load_model(tagged / "run")
+    assert translator.with_source_prefix(SourcePrefix(tag="xx")).translate_lines(["the dog"]) == ["ka lo"]
+
+
+def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, src, hyps = str(tagged / "run"), str(tagged / "text.en"), tmp_path / "hyps"
+    assert entry.execute(["translate", run, src, "--tag", "xx", "--jsonl", "-o", str(hyps)]) == 0
+    expected = [json.loads(line) for line in hyps.read_text().split("\n")[:-1]]
+    capsys.readouterr()
+    assert entry.execute(["score", run, "--src", src, "--hyps", str(hyps), "--tag", "xx"]) == 0
+    scores = [float(line) for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert scores == pytest.approx([one["log_prob"] for one in expected], abs=1e-4)
+    words = [len(line.split()) for line in LINES]  # the alignment is over the words of the line, without the tag
+    assert all(s < count for one, count in zip(expected, words, strict=True) for s, _ in one["alignment"])
+    assert any(one["alignment"] for one in expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "the model needs a tag before each source; choose one with --tag: de, xx"),
+        (["--tag", "it"], "tag 'it': unknown; the model has de, xx"),
+        (["--tag", ""], "--tag: '' is not a name of letters"),
+        (["--tag", "de", "--prefix", "  "], "--prefix: '  ' is not text"),
+        (["--tag", "de", "--prefix", "the dog and " * 20], "the source prefix has 61 tokens, and the longest training"),
+    ],
+)
+def test_refused(tagged: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
+    assert entry.execute(["translate", str(tagged / "run"), str(tagged / "text.en"), *options]) == UsageError.exit_code
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_a_text_prefix_asks_for_a_task(tmp_path: Path) -> None:
+    recipe = write(tmp_path, de="prefix: big the", xx="prefix: small the")
+    report = stages.run(recipe, run_dir=tmp_path / "run")
+    assert all(scores["bleu"] > 90 for scores in report.content["test"].values())
+    translator = mtkit.load_model(tmp_path / "run").with_source_prefix(SourcePrefix(prefix="small the"))
+    assert translator.translate_lines(["the dog"]) == ["ka lo"]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("corpus.test.en-xx.tag=it", r"test\.en-xx\.tag: 'it' is the tag of no training corpus; they have de, xx"),
+        ("corpus.valid.1.tag=null", r"valid\.1\.tag: missing, while every training corpus has one"),
+        ("corpus.train.0.tag=a b", r"corpus\.train\.0\.tag: 'a b': must match pattern"),
+        ("corpus.train.0.prefix='  '", r"corpus\.train\.0\.prefix: '  ': must match pattern"),
+    ],
+)
+def test_refused_recipes(tmp_path: Path, override: str, message: str) -> None:
+    write(tmp_path)
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(str(tmp_path / "toy.yaml"), [override])
