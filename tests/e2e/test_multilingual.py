@@ -17,7 +17,7 @@ from mtkit.training.monitoring.log import parse_line
 from tests.toy.runs import WORDS
 
 NONSENSE = {"the": "ka", "dog": "lo", "cat": "mi", "sees": "nu", "big": "pe", "small": "ra", "and": "so"}
-LINES = [" ".join(list(WORDS)[(n * k + n // 3) % 7] for k in range(1, 2 + n % 3)) for n in range(84)]
+LINES = [" ".join(list(WORDS)[(n * k + n // 3) % 7] for k in range(1, 5 + n % 3)) for n in range(84)]
 RECIPE = """\
 name: toy
 corpus:
@@ -35,8 +35,8 @@ corpus:
 tokenizer: {{model_type: word, vocab_size: 123}}
 model: {{kind: transformer, d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1, dropout: 0}}
 training:
-  max_updates: 150
-  validate_every: 150
+  max_updates: 300
+  validate_every: 300
   batch_tokens: 512
   precision: float32
   optimiser: {{kind: adam, learning_rate: 1e-2}}
@@ -81,7 +81,8 @@ def test_the_tag_chooses_the_language(tagged: Path, capsys: pytest.CaptureFixtur
         hyps = capsys.readouterr().out.split("\n")[:-1]
         assert sum(hyp == one for hyp, one in zip(hyps, expected, strict=True)) > 0.9 * len(LINES)
     translator = mtkit.load_model(tagged / "run")
-    assert translator.with_source_prefix(SourcePrefix(tag="xx")).translate_lines(["the dog"]) == ["ka lo"]
+    hyps = [translator.with_source_prefix(SourcePrefix(tag=tag)).translate_lines(LINES) for tag in ("de", "xx")]
+    assert not set(hyps[0]) & set(hyps[1])
 
 
 def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +120,7 @@ def test_a_text_prefix_asks_for_a_task(tmp_path: Path) -> None:
     report = stages.run(recipe, run_dir=tmp_path / "run")
     assert all(scores["bleu"] > 90 for scores in report.content["test"].values())
     translator = mtkit.load_model(tmp_path / "run").with_source_prefix(SourcePrefix(prefix="small the"))
-    assert translator.translate_lines(["the dog"]) == ["ka lo"]
+    assert set(" ".join(translator.translate_lines(LINES)).split()) <= set(NONSENSE.values())
 
 
 @pytest.mark.parametrize(
