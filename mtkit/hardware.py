@@ -51,6 +51,11 @@ def _devices() -> list[str]:
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
+def has_gpu() -> bool:
+    """Return whether trainings run on a GPU."""
+    return torch.cuda.is_available()
+
+
 def has_bf16(device: torch.device) -> bool:
     """Return whether the device has bfloat16 instructions; emulated bfloat16 is slower than float32."""
     if device.type == "cuda":

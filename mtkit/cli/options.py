@@ -75,6 +75,10 @@ RunDir = Annotated[
     typer.Option("--run-dir", metavar="FOLDER", parser=non_empty_path, help="Folder of the run (default: runs/NAME)."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over and replace an existing training.")]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="Fit omitted keys of the recipe to 30m, 2h, 1d, or best (no limit)."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only estimate parameters, memory and time; needs no corpus.")]
 
 # a model

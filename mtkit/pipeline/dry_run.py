@@ -85,6 +85,20 @@ def estimate_training(recipe: Recipe) -> TrainingEstimate:
     return TrainingEstimate(_num_parameters(learner), _seconds(recipe, cost))
 
 
+def seconds_per_update(recipe: Recipe) -> float:
+    """Measure the time of an update on this machine, with micro-batches of the recipe's size. Errors as `dry_run`.
+
+    Small models need most of the time of a small micro-batch for overhead, so that it cannot be scaled up.
+    """
+    recipe = _resolve_auto_keys(recipe)
+    learner = _build_learner(recipe)
+    batch = _dummy_batch(max(1, recipe.training.resolved_batch_tokens // SENTENCE_TOKENS), _vocab(recipe))
+    sentences = len(batch.sample_ids)
+    forward_backward(learner, _dummy_batch(1, _vocab(recipe)))  # one-time costs
+    seconds = min(_seconds_per_sentence(learner, batch) for _ in range(REPEATS)) * sentences
+    return seconds * recipe.training.micro_batches
+
+
 def _resolve_auto_keys(recipe: Recipe) -> Recipe:
     """Replace `auto` in precision and batch size by the values for this machine."""
     recipe = resolve_auto_precision(recipe)

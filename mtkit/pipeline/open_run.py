@@ -14,7 +14,7 @@ from mtkit.io.lock import RunLock, clean_up_folder
 from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
-from mtkit.recipe.recipe import Recipe, save_recipe
+from mtkit.recipe.recipe import Recipe, describe_choices, save_recipe
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
 
@@ -112,6 +112,8 @@ def open_run(
             for message in damage:
                 run.notify("damaged", f"{message}; it is made again")
             _restore_report(run)
+            for choice in [] if folder.has_training() else describe_choices(recipe):
+                run.notify("chosen", choice)
             if harmless:
                 run.notify("recipe", f"harmless changes: {'; '.join(harmless)}")
             yield run

@@ -59,7 +59,7 @@ def compare_recipes(before: Recipe, after: Recipe) -> Changes:
     for key in [*old, *(key for key in new if key not in old)]:
         # where the kind changed, the keys of the old and the new kind have nothing in common: list the kind alone
         is_of_changed_kind = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)
-        if _same(old, new, key) or is_of_changed_kind or _is_path(key):
+        if _same(old, new, key) or is_of_changed_kind or _is_path(key) or key.split(".")[0] in ("defaults", "chosen"):
             continue
         change = f"{key}: {_format_value(old, key)}, now {_format_value(new, key)}"
         is_harmless = _is_within(key, harmless_paths) and not _is_within(key, dependencies)

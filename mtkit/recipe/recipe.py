@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field
@@ -15,10 +15,15 @@ from pydantic import Field
 from mtkit.corpus.config import CorpusConfig
 from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
+from mtkit.hardware import has_gpu
 from mtkit.io.records import DAMAGED, is_text_record, write_text_record
 from mtkit.models import AnyModelConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.builtin import resolve_recipe_path
+from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_at, with_values
+from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
+from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.overrides import apply_overrides, merge
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
@@ -46,29 +51,40 @@ class Recipe:
     name: RunName  # name of the run folder, runs/NAME
     corpus: CorpusConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: AnyModelConfig
+    model: AnyModelConfig = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    # of omitted keys of tokenizer, model and training: chosen from the corpus (docs/defaults.md), or those of this page
+    defaults: Literal["corpus", "fixed"] = "corpus"
+    chosen: dict[str, str] = field(default_factory=dict)  # reasons of the values that mtkit chose, for the reader
 
     def __post_init__(self) -> None:
         for error in broken_rules(self):
             raise ValueError(error)
 
 
-def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
-    """Read and check a recipe.
+def load_recipe(
+    name_or_path: str, overrides: Sequence[str] = (), *, limits: Limits = NO_LIMITS, decided: Recipe | None = None
+) -> Recipe:
+    """Read and check a recipe, and choose values for the keys that it leaves out.
+
+    With `defaults: corpus`, omitted keys of tokenizer, model and training follow from the training text and the machine
+    (docs/defaults.md). If the text is missing, they have the fixed defaults.
 
     Args:
         name_or_path: a YAML file, or the name of a built-in recipe.
         overrides: `key=value` each; relative paths in them are relative to the current directory.
+        limits: of a time budget.
+        decided: saved recipe of a training that was started, whose choices are kept.
 
     Returns:
-        The recipe, with defaults filled in and absolute paths.
+        The recipe, with every key and absolute paths; `chosen` has the reasons of chosen values.
 
     Raises:
         MissingInputError: no such recipe; the message lists similar names.
         RecipeError: the recipe is invalid; the message lists all errors with their lines.
+        DataError: the training text cannot be read.
         DamagedError: it is the saved recipe of a run folder, and it was changed.
 
     Example:
@@ -80,8 +96,34 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         remedy = f"its copy {backup_path(path).name} is intact; make changes with KEY=VALUE, or in another file"
         raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
     tree = read_tree(path, errors)
+    if "name" not in tree.value:
+        tree = with_values(tree, {"name": path.stem})
     tree = apply_overrides(tree, overrides, Path.cwd(), errors)
-    return build_recipe(tree, errors)
+    return _with_choices(tree, build_recipe(tree, errors), limits, decided)
+
+
+def _with_choices(tree: LocatedValue, fixed: Recipe, limits: Limits, decided: Recipe | None) -> Recipe:
+    """Choose values for the omitted keys of a recipe that has the fixed defaults for them."""
+    rules = omitted_rules(tree, fixed)
+    files = [path for pair in fixed.corpus.train for path in (pair.src, pair.tgt)]
+    if not rules or not all(path.is_file() for path in files):
+        return fixed
+    if decided is None:
+        statistics = corpus_statistics(files[::2], files[1::2])
+        has_valid = fixed.corpus.valid is not None
+        choices = choose(rules, fixed, Facts(statistics, has_gpu(), has_valid, limits), to_plain(fixed))
+        values = {key: choice.value for key, choice in choices.items()}
+        reasons = {key: choice.reason for key, choice in choices.items()}
+    else:
+        values = {rule.key: value_at(to_plain(decided), rule.key) for rule in rules}
+        reasons = {key: reason for key, reason in decided.chosen.items() if key in values}
+    recipe = build_recipe(with_values(tree, values), [])
+    return dataclasses.replace(recipe, chosen=reasons)
+
+
+def describe_choices(recipe: Recipe) -> list[str]:
+    """Return a line for each value that was chosen: "tokenizer.vocab_size 4,000: 4,600 pairs"."""
+    return describe(recipe.chosen, to_plain(recipe))
 
 
 def build_recipe(tree: LocatedValue, errors: Sequence[str]) -> Recipe:

@@ -20,6 +20,7 @@ MODELS = {
 }
 RECIPE = """
 name: model-t
+defaults: fixed
 corpus:
   root: {corpus}
   src_lang: en

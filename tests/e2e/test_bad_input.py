@@ -25,6 +25,7 @@ corpus:
 tokenizer: {vocab_size: 130, model_type: char}
 model: {kind: rnn}
 training: {max_updates: 2}
+defaults: fixed
 """
 SRC = [f"the dog number {i} sees a cat" for i in range(40)]
 TGT = [f"der Hund Nummer {i} sieht eine Katze" for i in range(40)]

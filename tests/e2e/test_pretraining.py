@@ -13,6 +13,7 @@ from tests.toy.runs import WORDS, RecordingDisplay, sentences, write_pair
 
 RECIPE = """\
 name: pretraining
+defaults: fixed
 corpus:
   src_lang: en
   tgt_lang: de

@@ -13,6 +13,7 @@ from mtkit.evaluation import moses
 
 RECIPE = """\
 name: toy
+defaults: fixed
 corpus:
   root: .
   src_lang: en

@@ -11,6 +11,7 @@ from mtkit.cli import entry
 
 RECIPE = """
 name: toy
+defaults: fixed
 corpus:
   src_lang: en
   tgt_lang: de

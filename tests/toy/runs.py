@@ -12,6 +12,7 @@ from mtkit.recipe.recipe import Recipe, load_recipe
 WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
 RECIPE = """\
 name: toy
+defaults: fixed
 corpus:
   root: .
   src_lang: en

@@ -11,6 +11,7 @@ from mtkit.study.runs import StudyRun
 
 RECIPE = """\
 name: toy
+defaults: fixed
 corpus:
   src_lang: en
   tgt_lang: de

@@ -13,9 +13,9 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.recipe.recipe import load_recipe
+    from mtkit.pipeline.setup.choices import load_run_recipe
 
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir)
     with open_display() as display:
         report = stages.preprocess(loaded, run_dir=run_dir, display=display)
     print_lines(report.lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.cli.options import DryRun, Fresh, Overrides, Recipe, RunDir
+from mtkit.cli.options import Budget, DryRun, Fresh, Overrides, Recipe, RunDir
 
 
 def train(
@@ -11,6 +11,7 @@ def train(
     run_dir: RunDir = None,
     fresh: Fresh = False,
     dry_run: DryRun = False,
+    budget: Budget = None,
 ) -> None:
     """Train a model, or resume an interrupted training.
 
@@ -20,11 +21,12 @@ def train(
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
-    from mtkit.recipe.recipe import load_recipe
+    from mtkit.pipeline.setup.choices import load_run_recipe
+    from mtkit.recipe.recipe import describe_choices
 
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
     if dry_run:
-        print_lines([dry_run_report(loaded)])
+        print_lines([*describe_choices(loaded), dry_run_report(loaded)])
         return
     with open_display() as display:
         report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)

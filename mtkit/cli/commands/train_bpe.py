@@ -68,9 +68,9 @@ def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.recipe.recipe import load_recipe
+    from mtkit.pipeline.setup.choices import load_run_recipe
 
-    loaded = load_recipe(recipe, overrides)
+    loaded = load_run_recipe(recipe, overrides, run_dir=run_dir)
     with open_display() as display:
         report = stages.train_tokenizer(loaded, run_dir=run_dir, display=display)
     print_lines(report.lines)

@@ -18,6 +18,7 @@ from tests.robustness.harness.file_operations import operations
 
 RECIPE = """\
 name: tiny
+defaults: fixed
 corpus:
   root: .
   src_lang: en

@@ -1,0 +1,87 @@
+"""Recipe of a command with choices for its omitted keys: kept once training was started, fitted to a time budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mtkit.errors import UsageError
+from mtkit.pipeline.dry_run import seconds_per_update
+from mtkit.pipeline.open_run import run_folder_path
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
+from mtkit.recipe.defaults.model_size import SIZES
+from mtkit.recipe.defaults.schedule import MIN_UPDATES
+from mtkit.recipe.recipe import Recipe, load_recipe
+
+TRAINING_SHARE = 0.8  # of a budget; the rest is for tokenizer, corpus, validation and test sets
+_UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
+
+
+def parse_budget(text: str) -> Limits:
+    """Parse `30m`, `2h`, `1d` or `best`.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if text == "best":
+        return Limits(words="best")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", text)
+    if match is None or not float(match[1]):
+        raise UsageError(f"--budget {text}: not a time; write 30m, 2h, 1d, or best for no limit")
+    return Limits(hours=float(match[1]) * _UNITS[match[2]], words=text)
+
+
+def load_run_recipe(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    *,
+    run_dir: Path | None = None,
+    fresh: bool = False,
+    budget: str | None = None,
+) -> Recipe:
+    """Read a recipe for a run, with the choices of the training that was started in its run folder, if there is one.
+
+    Args:
+        name_or_path: see `load_recipe`.
+        overrides: see `load_recipe`.
+        run_dir: the run folder; None: `runs/NAME`.
+        fresh: the training of the folder will be deleted.
+        budget: see `parse_budget`; None: no limit except that of the machine.
+
+    Raises:
+        UsageError: the budget is not a time, or the recipe leaves nothing to choose that it could limit.
+        RecipeError, MissingInputError, DataError: as `load_recipe`.
+    """
+    limits = NO_LIMITS if budget is None else parse_budget(budget)
+    recipe = load_recipe(name_or_path, overrides, limits=limits)
+    if budget is not None and "training.max_updates" not in recipe.chosen:
+        raise UsageError(
+            f"--budget {budget}: {recipe.name} states training.max_updates, or has defaults: fixed; remove these keys"
+        )
+    folder = RunFolder(run_folder_path(recipe, run_dir))
+    if recipe.chosen and folder.has_training() and not fresh:
+        return load_recipe(name_or_path, overrides, decided=folder.load_recipe())
+    return recipe if limits.hours is None else _fit(recipe, name_or_path, overrides, limits)
+
+
+def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Limits) -> Recipe:
+    """Limit updates, then the size of the model, so that training takes TRAINING_SHARE of the budget.
+
+    The rate is measured on this machine for the chosen model. A smaller model is better than too few updates.
+    """
+    seconds = TRAINING_SHARE * 3600 * (limits.hours or 0)
+    widths = [size.d_model for size in SIZES]
+    width = recipe.model.d_model
+    start = widths.index(width) if width in widths else 0
+    for size in range(start, -1, -1):
+        limited = replace(limits, size=size)
+        recipe = load_recipe(name_or_path, overrides, limits=limited)
+        updates = int(seconds / seconds_per_update(recipe))
+        if updates >= recipe.training.max_updates:
+            return recipe
+        if updates >= max(MIN_UPDATES, recipe.training.max_updates // 3) or not size:
+            break
+    return load_recipe(name_or_path, overrides, limits=replace(limited, updates=updates))

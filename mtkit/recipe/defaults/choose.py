@@ -1,0 +1,160 @@
+"""Choice of the keys that a recipe leaves out: the table of rules, and their application to a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mtkit.recipe.defaults import model_size, schedule, vocabulary
+from mtkit.recipe.defaults.facts import Choice, Facts, Values
+from mtkit.recipe.yaml_reader import LocatedValue, Origin
+
+if TYPE_CHECKING:
+    from mtkit.recipe.recipe import Recipe
+
+ORIGIN = "chosen from the corpus"  # location of a chosen value in messages
+
+
+@dataclass(frozen=True)
+class DefaultRule:
+    """Rule for a key that a recipe leaves out.
+
+    Attributes:
+        key: path of the key.
+        choose: value and reason, from the facts and the values decided so far. It is a pure function.
+        applies: whether the recipe has the key at all: the kind of its section may be another.
+    """
+
+    key: str
+    choose: Callable[[Facts, Values], Choice]
+    applies: Callable[[Recipe], bool] = lambda recipe: True
+
+
+def _is_transformer(recipe: Recipe) -> bool:
+    return recipe.model.kind == "transformer"
+
+
+def _is_adam(recipe: Recipe) -> bool:
+    return _is_transformer(recipe) and recipe.training.optimiser.kind in ("adam", "adamw")
+
+
+def _has_linear_schedule(recipe: Recipe) -> bool:
+    return recipe.training.schedule.kind in ("linear", "cosine")
+
+
+def _is_full_attention(recipe: Recipe) -> bool:
+    model = recipe.model
+    return model.kind == "transformer" and {model.encoder_attention.kind, model.decoder_attention.kind} == {"full"}
+
+
+RULES = (  # in this order: a rule may use the values of those before it
+    DefaultRule("tokenizer.shared", vocabulary.shared),
+    DefaultRule("tokenizer.vocab_size", vocabulary.vocab_size),
+    DefaultRule("model.tied_embeddings", model_size.tied_embeddings, _is_transformer),
+    DefaultRule("model.d_model", model_size.d_model, _is_transformer),
+    DefaultRule("model.d_ff", model_size.d_ff, _is_transformer),
+    DefaultRule("model.num_heads", model_size.num_heads, _is_transformer),
+    DefaultRule("model.encoder_layers", model_size.layers, _is_transformer),
+    DefaultRule("model.decoder_layers", model_size.layers, _is_transformer),
+    DefaultRule("model.dropout", model_size.dropout, _is_transformer),
+    DefaultRule("model.attention_dropout", model_size.inner_dropout, _is_transformer),
+    DefaultRule("model.activation_dropout", model_size.inner_dropout, _is_transformer),
+    DefaultRule("model.encoder_positions", model_size.positions, _is_full_attention),
+    DefaultRule("model.decoder_positions", model_size.positions, _is_full_attention),
+    DefaultRule("training.batch_tokens", schedule.batch_tokens),
+    DefaultRule("training.max_updates", schedule.max_updates),
+    DefaultRule("training.validate_every", schedule.validate_every),
+    DefaultRule("training.checkpoint_every", schedule.validate_every),
+    DefaultRule("training.patience", schedule.patience),
+    DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _is_adam),
+    DefaultRule("training.schedule.warmup", schedule.warmup, _has_linear_schedule),
+    DefaultRule("training.ema.decay", schedule.ema_decay, lambda recipe: recipe.training.ema is not None),
+)
+
+
+def omitted_rules(tree: LocatedValue, recipe: Recipe) -> list[DefaultRule]:
+    """Return the rules for the keys that a recipe leaves out and that apply to it.
+
+    A model to start from brings its own tokenizer and sizes, and its training continues one: no rule applies then.
+    """
+    if recipe.defaults == "fixed" or recipe.training.init_from_list:
+        return []
+    return [rule for rule in RULES if not _is_stated(tree, rule.key) and rule.applies(recipe)]
+
+
+def choose(rules: list[DefaultRule], recipe: Recipe, facts: Facts, plain: Mapping[str, Any]) -> dict[str, Choice]:
+    """Apply rules in their order.
+
+    Args:
+        rules: from `omitted_rules`.
+        recipe: with the fixed defaults for the omitted keys.
+        facts: about corpus and machine.
+        plain: the recipe as nested mappings.
+    """
+    values = dict(_flat(plain))
+    if "model.tied_embeddings" in {rule.key for rule in rules} or not _is_transformer(recipe):
+        values["model.tied_embeddings"] = "undecided" if _is_transformer(recipe) else recipe.model.tied_embeddings
+    choices: dict[str, Choice] = {}
+    for rule in rules:
+        choices[rule.key] = choice = rule.choose(facts, values)
+        values[rule.key] = choice.value
+    return choices
+
+
+def _flat(plain: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for key, value in plain.items():
+        flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
+    return flat
+
+
+def with_values(tree: LocatedValue, values: Mapping[str, Any]) -> LocatedValue:
+    """Return a tree with values for keys that it does not state."""
+    for key, value in values.items():
+        tree = _insert(tree, key.split("."), value)
+    return tree
+
+
+def _insert(tree: LocatedValue, path: list[str], value: Any) -> LocatedValue:
+    origin = Origin(ORIGIN, tree.origin.folder, from_file=False)
+    if not path:
+        return _located(value, origin)
+    items = dict(tree.value) if isinstance(tree.value, dict) else {}
+    items[path[0]] = _insert(items.get(path[0], LocatedValue({}, origin)), path[1:], value)
+    return LocatedValue(items, tree.origin)
+
+
+def _located(value: Any, origin: Origin) -> LocatedValue:
+    if isinstance(value, dict):
+        return LocatedValue({key: _located(item, origin) for key, item in value.items()}, origin)
+    return LocatedValue(value, origin)
+
+
+def _is_stated(tree: LocatedValue, key: str) -> bool:
+    """Return whether a tree has a value at a path, or another value than a mapping on the way, such as `ema: null`."""
+    for part in key.split("."):
+        if not isinstance(tree.value, dict):
+            return True
+        if part not in tree.value:
+            return False
+        tree = tree.value[part]
+    return True
+
+
+def value_at(plain: Any, key: str) -> Any:
+    """Return the value at a path of nested mappings; None behind a value that is no mapping."""
+    for part in key.split("."):
+        plain = plain[part] if isinstance(plain, dict) else None
+    return plain
+
+
+def describe(reasons: Mapping[str, str], plain: Mapping[str, Any]) -> list[str]:
+    """Return a line for each key: "tokenizer.vocab_size 4,000: 4,600 pairs"."""
+    lines = []
+    for key, reason in reasons.items():
+        value = value_at(plain, key)
+        value = value["kind"] if isinstance(value, dict) else value
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        lines.append(f"{key} {f'{value:,}' if is_number else value}: {reason}")
+    return lines

@@ -1,0 +1,120 @@
+"""Rules for the model: a Transformer of one of five sizes, by the tokens of the corpus and the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mtkit.recipe.defaults.facts import Choice, Facts, Values
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a Transformer.
+
+    Attributes:
+        name: for the reasons.
+        from_tokens: tokens of the smallest corpus that it is chosen for.
+        dropout: of embeddings and sublayers, for corpora of that size.
+        inner_dropout: of attention weights and feed-forward layers.
+    """
+
+    name: str
+    from_tokens: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    layers: int
+    dropout: float
+    inner_dropout: float
+
+
+SIZES = (
+    Size("tiny", 0, 128, 256, 4, 4, 0.3, 0.1),  # Wu et al. 2021 on Multi30k
+    Size("small", 1_000_000, 256, 512, 4, 4, 0.3, 0.1),
+    Size("medium", 3_000_000, 512, 1024, 4, 6, 0.3, 0.0),  # fairseq's transformer_iwslt_de_en
+    Size("base", 20_000_000, 512, 2048, 8, 6, 0.1, 0.0),  # Vaswani et al. 2017, table 3
+    Size("big", 500_000_000, 1024, 4096, 16, 6, 0.1, 0.0),  # the same
+)
+LARGEST_ON_CPU = 1  # without a GPU larger models take days
+
+
+def size_of(facts: Facts) -> tuple[Size, str]:
+    """Return the size that suits a corpus, and the reason."""
+    tokens = facts.corpus.tokens
+    index = max(i for i, size in enumerate(SIZES) if tokens >= size.from_tokens)
+    reason = f"{SIZES[index].name}: {tokens:,} tokens"
+    limit = facts.limits.size
+    if limit is not None and index > limit:
+        return SIZES[limit], f"{SIZES[limit].name}: {facts.limits.words} of training"
+    if not facts.has_gpu and facts.limits.words != "best" and index > LARGEST_ON_CPU:
+        return SIZES[LARGEST_ON_CPU], f"{SIZES[LARGEST_ON_CPU].name}: training on a CPU; --budget best lifts this limit"
+    return SIZES[index], reason
+
+
+def d_model(facts: Facts, values: Values) -> Choice:
+    """Width by the size that suits the corpus."""
+    size, reason = size_of(facts)
+    return Choice(size.d_model, reason)
+
+
+def _of_width(facts: Facts, values: Values) -> tuple[Size, str]:
+    """Return the size with the decided width, or the nearest one, and the reason."""
+    width = values["model.d_model"]
+    size, reason = size_of(facts)
+    if size.d_model != width:
+        size = min(SIZES, key=lambda each: abs(each.d_model - width))
+        reason = f"d_model {width}"
+    return size, reason
+
+
+def d_ff(facts: Facts, values: Values) -> Choice:
+    """Feed-forward width, in the size's proportion to d_model."""
+    size, reason = _of_width(facts, values)
+    return Choice(values["model.d_model"] * size.d_ff // size.d_model, reason)
+
+
+def num_heads(facts: Facts, values: Values) -> Choice:
+    """Number of heads of the size, or the largest power of two below it that fits the width with an even head size."""
+    size, reason = _of_width(facts, values)
+    heads = size.num_heads
+    while heads > 1 and values["model.d_model"] % (2 * heads):
+        heads //= 2
+    return Choice(heads, reason)
+
+
+def layers(facts: Facts, values: Values) -> Choice:
+    """Depth of encoder and decoder."""
+    size, reason = _of_width(facts, values)
+    return Choice(size.layers, reason)
+
+
+def tied_embeddings(facts: Facts, values: Values) -> Choice:
+    """All embeddings tied with one vocabulary (Vaswani et al. 2017, sec. 3.4), else target and output."""
+    if values["tokenizer.shared"]:
+        return Choice("all", "one vocabulary")
+    return Choice("target", "two vocabularies")
+
+
+def dropout(facts: Facts, values: Values) -> Choice:
+    """More dropout for smaller corpora."""
+    size = _by_tokens(facts)
+    return Choice(size.dropout, f"{facts.corpus.tokens:,} tokens")
+
+
+def inner_dropout(facts: Facts, values: Values) -> Choice:
+    """Dropout of attention weights and feed-forward layers, for small corpora only."""
+    size = _by_tokens(facts)
+    return Choice(size.inner_dropout, f"{facts.corpus.tokens:,} tokens")
+
+
+def _by_tokens(facts: Facts) -> Size:
+    """Return the size that the corpus alone suggests: dropout depends on the data, not on the time."""
+    return max((size for size in SIZES if facts.corpus.tokens >= size.from_tokens), key=lambda size: size.from_tokens)
+
+
+def positions(facts: Facts, values: Values) -> Choice:
+    """Rotary positions (Su et al. 2021), which learn faster than sinusoidal ones; they need an even head size."""
+    heads = values["model.num_heads"]
+    if values["model.d_model"] % (2 * heads) == 0:
+        return Choice({"kind": "rope"}, "1.7 BLEU above sinusoidal ones in the study of positions")
+    return Choice({"kind": "sinusoidal"}, "an odd head size")

@@ -1,0 +1,83 @@
+"""Rules for training: batch size, learning rate, updates, validation, patience, averaging."""
+
+from __future__ import annotations
+
+import math
+
+from mtkit.recipe.defaults.facts import Choice, Facts, Values
+from mtkit.recipe.defaults.vocabulary import is_small
+
+TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
+GPU_BATCH, CPU_BATCH, TINY_BATCH = 16_384, 4096, 2048
+FILL = 0.9  # of a micro-batch are tokens, the rest is padding
+EPOCHS_OF_A_MILLION = 50  # tokens; 55 epochs suit Multi30k (0.4 million tokens)
+EPOCH_EXPONENT = 0.3  # epochs fall with tokens to this power: 17 for WMT 2014 (Vaswani et al. 2017)
+MIN_EPOCHS, MAX_EPOCHS = 3, 60
+MIN_UPDATES, MAX_UPDATES = 1500, 300_000
+RATE_TIMES_WIDTH = 0.512  # 4e-3 for width 128, 2e-3 for 256, 1e-3 for 512
+VALIDATIONS = 15  # of a whole training
+PATIENCE = 5  # validations: a third of the training
+WARMUP_SHARE, MAX_WARMUP = 0.1, 4000
+EMA_SHARE = 1 / 13  # of the updates is the horizon of the average: 500 of 6,500
+
+
+def batch_tokens(facts: Facts, values: Values) -> Choice:
+    """Small batches for small corpora: more updates (Sennrich and Zhang 2019, sec. 4.1), large ones for GPUs."""
+    tokens = facts.corpus.tokens
+    if tokens < TINY_CORPUS:
+        return Choice(TINY_BATCH, f"{tokens:,} tokens")
+    if facts.has_gpu and not is_small(facts):
+        return Choice(GPU_BATCH, f"a GPU and {tokens:,} tokens")
+    return Choice(CPU_BATCH, f"{tokens:,} tokens")
+
+
+def epochs_of(tokens: int) -> float:
+    """Return the number of epochs for a corpus of this size."""
+    epochs = EPOCHS_OF_A_MILLION * math.pow(max(tokens, 1) / 1e6, -EPOCH_EXPONENT)
+    return min(max(epochs, MIN_EPOCHS), MAX_EPOCHS)
+
+
+def max_updates(facts: Facts, values: Values) -> Choice:
+    """Updates of a number of epochs that falls with the size of the corpus, or those that fit into the budget."""
+    tokens, batch = facts.corpus.tokens, values["training.batch_tokens"]
+    epochs = epochs_of(tokens)
+    batch = CPU_BATCH if batch == "auto" else batch * values["training.micro_batches"]
+    updates = _round(min(max(epochs * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES))
+    limit = facts.limits.updates
+    if limit is not None and limit < updates:
+        return Choice(max(limit, 1), f"{facts.limits.words} of training")
+    return Choice(updates, f"about {updates * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens")
+
+
+def _round(updates: float) -> int:
+    return max(100, 100 * round(updates / 100))
+
+
+def validate_every(facts: Facts, values: Values) -> Choice:
+    """A fixed number of validations in a training."""
+    return Choice(max(1, values["training.max_updates"] // VALIDATIONS), f"{VALIDATIONS} validations")
+
+
+def patience(facts: Facts, values: Values) -> Choice:
+    """Training ends when the validation loss has not improved for a third of the planned updates."""
+    if not facts.has_valid:
+        return Choice(None, "no validation set")
+    return Choice(PATIENCE, f"{PATIENCE} of {VALIDATIONS} validations")
+
+
+def learning_rate(facts: Facts, values: Values) -> Choice:
+    """Peak rate of Adam, in inverse proportion to the width."""
+    width = values["model.d_model"]
+    return Choice(round(RATE_TIMES_WIDTH / width, 6), f"d_model {width}")
+
+
+def warmup(facts: Facts, values: Values) -> Choice:
+    """A tenth of the updates."""
+    updates = values["training.max_updates"]
+    return Choice(min(round(WARMUP_SHARE * updates), MAX_WARMUP), f"a tenth of {updates:,} updates")
+
+
+def ema_decay(facts: Facts, values: Values) -> Choice:
+    """Horizon of the averaged weights, in proportion to the updates."""
+    horizon = max(20, round(EMA_SHARE * values["training.max_updates"]))
+    return Choice(round(1 - 1 / horizon, 5), f"a horizon of {horizon:,} updates")

@@ -1,0 +1,113 @@
+"""The recipe of a run: budgets, and choices that a started training keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.errors import UsageError
+from mtkit.pipeline import stages
+from mtkit.pipeline.dry_run import seconds_per_update
+from mtkit.pipeline.setup import choices
+from mtkit.recipe.defaults.facts import Limits
+from mtkit.recipe.recipe import load_recipe
+from tests.toy.runs import RecordingDisplay, sentences, write_pair
+
+TINY = "model: {d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_pair(tmp_path, "train", sentences(60, 0))
+    write_pair(tmp_path, "valid", sentences(6, 1))
+    path = tmp_path / "toy.yaml"
+    path.write_text(
+        "corpus: {src_lang: en, tgt_lang: de, train: [{src: train.en, tgt: train.de}], "
+        "valid: {src: valid.en, tgt: valid.de}}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)]
+)
+def test_budgets(text: str, hours: float | None) -> None:
+    assert choices.parse_budget(text) == Limits(hours=hours, words=text)
+
+
+@pytest.mark.parametrize("text", ["", "30", "h", "0m", "-1h", "2 hours", "1e9h"])
+def test_other_budgets_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write 30m, 2h, 1d, or best"):
+        choices.parse_budget(text)
+
+
+def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let an update of width 256 take `seconds`, and one of width 128 half of them."""
+
+    monkeypatch.setattr(choices, "seconds_per_update", lambda recipe: seconds * recipe.model.d_model / 256)
+    monkeypatch.setattr("mtkit.recipe.recipe.corpus_statistics", lambda src, tgt: large())
+
+
+def large():  # type: ignore[no-untyped-def]
+    from tests.unit.recipe.defaults.test_choose import facts
+
+    return facts(100_000).corpus
+
+
+@pytest.mark.parametrize(
+    ("seconds", "width", "fits"),
+    [
+        (0.001, 256, True),  # everything fits
+        (0.3, 256, False),  # fewer updates
+        (2.0, 128, False),  # a smaller model
+    ],
+)
+def test_a_budget_limits_updates_and_then_the_size(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, width: int, fits: bool
+) -> None:
+    rate(monkeypatch, seconds)
+    unlimited = choices.load_run_recipe(str(path))
+    recipe = choices.load_run_recipe(str(path), budget="1h")
+    assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
+    training = recipe.training
+    assert (training.max_updates == unlimited.training.max_updates) == fits
+    assert training.max_updates * seconds * width / 256 <= 0.8 * 3600
+    if not fits:
+        assert training.max_updates * seconds * width / 256 == pytest.approx(0.8 * 3600, rel=0.01)
+        assert training.schedule.warmup == round(training.max_updates / 10)  # type: ignore[union-attr]
+        assert recipe.chosen["training.max_updates"] == "1h of training"
+
+
+def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
+    path.write_text(path.read_text() + TINY)
+    few, many = (
+        seconds_per_update(load_recipe(str(path), [f"training.batch_tokens={tokens}", "training.precision=float32"]))
+        for tokens in (30, 30_000)
+    )
+    assert 0 < few < many
+
+
+def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
+    with pytest.raises(UsageError, match=r"states training\.max_updates"):
+        choices.load_run_recipe(str(path), ["training.max_updates=3"], budget="1h")
+    with pytest.raises(UsageError, match=r"quickstart states training\.max_updates, or has"):
+        choices.load_run_recipe("quickstart", budget="1h")
+
+
+def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text(path.read_text() + TINY)
+    folder = path.parent / "run"
+    monkeypatch.setattr("mtkit.recipe.defaults.schedule.MIN_UPDATES", 4)
+    recipe = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    display = RecordingDisplay()
+    stages.train(recipe, run_dir=folder, display=display)
+    assert display.names.count("chosen") == len(recipe.chosen)
+    monkeypatch.setattr("mtkit.recipe.defaults.schedule.RATE_TIMES_WIDTH", 0.1)  # another version, another machine
+    other = load_recipe(str(path), ["training.validate_every=100"])
+    assert other.training.optimiser != recipe.training.optimiser
+    again = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    assert again == recipe
+    assert "already finished" in stages.train(again, run_dir=folder).lines[0]
+    fresh = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder, fresh=True)
+    assert fresh.training.optimiser == other.training.optimiser

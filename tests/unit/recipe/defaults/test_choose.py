@@ -1,0 +1,150 @@
+"""Choices for omitted keys: they follow from the text, stated keys win, a started training keeps them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mtkit.recipe.builtin import builtin_files
+from mtkit.recipe.defaults import model_size, schedule, vocabulary
+from mtkit.recipe.defaults.choose import RULES
+from mtkit.recipe.defaults.facts import Facts, Limits
+from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
+from mtkit.recipe.key_paths import has_path
+from mtkit.recipe.recipe import Recipe, describe_choices, load_recipe
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+
+ROOT = Path(__file__).parents[4]
+
+
+def facts(pairs: int, *, words: float = 12, gpu: bool = False, distinct: int = 10**6, **limits) -> Facts:
+    side = SideStatistics(pairs, words * 6, words, distinct, distinct // 2, Counter("aabc"), is_unspaced=False)
+    return Facts(CorpusStatistics(pairs, side, side), gpu, True, Limits(**limits))
+
+
+def recipe_file(folder: Path, src: list[str], tgt: list[str], more: str = "") -> Path:
+    (folder / "t.en").write_text("".join(f"{line}\n" for line in src))
+    (folder / "t.de").write_text("".join(f"{line}\n" for line in tgt))
+    path = folder / "mine.yaml"
+    path.write_text(f"corpus: {{src_lang: en, tgt_lang: de, train: [{{src: t.en, tgt: t.de}}]}}\n{more}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus() -> tuple[list[str], list[str]]:
+    return tuple((ROOT / "data" / f"train.{side}").read_text().split("\n")[:3000] for side in ("en", "de"))  # type: ignore[return-value]
+
+
+def test_files_and_languages_are_enough(tmp_path, corpus):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus)))
+    assert recipe.name == "mine"
+    assert set(recipe.chosen) == {rule.key for rule in RULES}
+    assert "training.batch_tokens 2,048: " in "\n".join(describe_choices(recipe))
+    assert recipe.training.patience is None  # no validation set
+    assert all(has_path(Recipe, rule.key) for rule in RULES)
+
+
+def test_the_chosen_vocabulary_can_be_trained(tmp_path, corpus):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus)))
+    for texts in (corpus, (["a b", "c d e"] * 20, ["x", "y z"] * 20)):
+        recipe = load_recipe(str(recipe_file(tmp_path, *texts)))
+        train_pair([tmp_path / "t.en"], [tmp_path / "t.de"], tmp_path, recipe.tokenizer)
+        assert TokenizerPair.load(tmp_path).src.vocab.size == recipe.tokenizer.vocab_size
+
+
+def test_stated_keys_are_kept_and_others_follow_them(tmp_path, corpus):
+    more = "tokenizer: {vocab_size: 700}\nmodel: {d_model: 256, dropout: 0.2}\n"
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus, more)), ["training.max_updates=70", "training.ema=null"])
+    assert (recipe.tokenizer.vocab_size, recipe.model.d_model, recipe.model.dropout) == (700, 256, 0.2)
+    assert not recipe.chosen.keys() & {"tokenizer.vocab_size", "model.d_model", "training.max_updates"}
+    assert recipe.training.optimiser.learning_rate == pytest.approx(2e-3)  # of width 256
+    assert recipe.training.schedule.warmup == 7
+    assert recipe.training.ema is None
+
+
+@pytest.mark.parametrize("more", ["defaults: fixed\n", "training: {init_from: model}\n"])
+def test_fixed_defaults_and_fine_tuning_choose_nothing(tmp_path, corpus, more):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus, more)))
+    assert recipe.chosen == {}
+    assert (recipe.tokenizer.vocab_size, recipe.model.d_model, recipe.training.max_updates) == (8000, 256, 4000)
+
+
+def test_builtin_recipes_choose_nothing():
+    assert [name for name in builtin_files("recipe") if load_recipe(name).chosen] == []
+
+
+def test_other_models_keep_their_own_defaults(tmp_path, corpus):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus, "model: {kind: attention_rnn}\n")))
+    fixed = load_recipe(str(recipe_file(tmp_path, *corpus, "defaults: fixed\nmodel: {kind: attention_rnn}\n")))
+    assert recipe.model == fixed.model
+    assert recipe.training.optimiser == fixed.training.optimiser
+    assert recipe.tokenizer.vocab_size != fixed.tokenizer.vocab_size
+
+
+def test_decided_choices_are_kept_when_the_text_grows(tmp_path, corpus):
+    src, tgt = corpus
+    before = load_recipe(str(recipe_file(tmp_path, src[:1000], tgt[:1000])))
+    grown = recipe_file(tmp_path, src, tgt)
+    assert load_recipe(str(grown)).tokenizer != before.tokenizer
+    assert load_recipe(str(grown), decided=before) == before
+
+
+def test_vocabulary_fits_the_published_sizes():
+    values = {"tokenizer.shared": True}
+    sizes = {pairs: vocabulary.vocab_size(facts(pairs), values).value for pairs in (4600, 29_000, 4_500_000)}
+    assert sizes == {4600: 4000, 29_000: 10_000, 4_500_000: 32_000}
+
+
+def test_vocabulary_leaves_room_for_the_alphabet_of_two_scripts():
+    kanji = Counter(map(chr, range(0x4E00, 0x4E00 + 2500)))
+    side = SideStatistics(1000, 20, 1, 1000, 500, kanji, is_unspaced=True)
+    few = replace(facts(1000), corpus=CorpusStatistics(1000, facts(1000).corpus.src, side))
+    assert not vocabulary.shared(few, {"model.tied_embeddings": "undecided"}).value
+    assert vocabulary.shared(few, {"model.tied_embeddings": "all"}).value
+    choice = vocabulary.vocab_size(few, {"tokenizer.shared": False})
+    assert choice.value >= 2 * 2500
+    assert choice.reason == "2,500 different characters"
+
+
+def test_size_grows_with_text_and_machine_and_shrinks_with_the_budget():
+    widths = [model_size.d_model(facts(n, gpu=True), {}).value for n in (5000, 80_000, 10**6, 4 * 10**6, 40 * 10**6)]
+    assert widths == sorted(widths)
+    assert (widths[0], widths[-1]) == (128, 1024)
+    assert model_size.d_model(facts(10**6), {}).value == 256  # on a CPU
+    assert model_size.d_model(facts(10**6, gpu=True, size=0), {}).value == 128
+    assert model_size.dropout(facts(10**6, gpu=True, size=0), {}).value == 0.3  # by the data, not by the size
+
+
+def test_epochs_fall_with_the_size_of_the_text():
+    values = {"training.batch_tokens": 4096, "training.micro_batches": 1}
+    updates = [schedule.max_updates(facts(n), values).value for n in (29_000, 300_000, 3_000_000)]
+    assert updates == sorted(updates)
+    epochs = [schedule.epochs_of(tokens) for tokens in (10_000, 440_000, 4_000_000, 130_000_000)]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[0] == 60
+    assert 10 < epochs[-1] < 20
+    limited = schedule.max_updates(facts(29_000, updates=123), values)
+    assert limited.value == 123
+
+
+def test_statistics_of_a_text():
+    side = side_statistics(["a b c", "a d", "", "a"])
+    assert (side.lines, side.words, side.characters, side.distinct_words) == (4, 1.5, 9 / 4, 4)
+    assert side.distinct_words_of_half == 3
+    assert side.alphabet == Counter("abcada")
+    assert not side.is_unspaced
+    assert side_statistics(["これは本です", "日本語の文"]).is_unspaced
+
+
+def test_statistics_of_files_and_samples(tmp_path, monkeypatch):
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("x y\n" * 1000)
+    whole = corpus_statistics([tmp_path / "src"], [tmp_path / "tgt"])
+    monkeypatch.setattr("mtkit.recipe.defaults.statistics.MAX_SAMPLE", 100)
+    sample = corpus_statistics([tmp_path / "src"], [tmp_path / "tgt"])
+    assert (sample.pairs, sample.tokens, sample.src.lines) == (whole.pairs, whole.tokens, 1000)
+    assert whole.shared_characters == 1
