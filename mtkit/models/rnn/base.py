@@ -29,16 +29,21 @@ class RNNCache(BatchedState):
 class Bridge(nn.Module):
     """Initial state of a decoder layer from the encoder's final state s: h = tanh(W s), c = W' s.
 
-    Bahdanau et al. 2015, appendix A.2.2. The paper's s is the backward direction's state; here s has all directions.
+    Bahdanau et al. 2015, appendix A.2.2, where s is the state of the backward direction after the first token.
+
+    Args:
+        d_end: width of s, the last `d_end` numbers of the encoder's final states; the backward direction is the last.
+        cell: of the decoder layer.
     """
 
-    def __init__(self, d_memory: int, cell: Cell) -> None:
+    def __init__(self, d_end: int, cell: Cell) -> None:
         super().__init__()
-        self.h = linear(d_memory, cell.d_state)
-        self.c = linear(d_memory, cell.d_state) if cell.has_cell_state else None
+        self.h = linear(d_end, cell.d_state)
+        self.c = linear(d_end, cell.d_state) if cell.has_cell_state else None
 
     def forward(self, end: Tensor) -> CellState:
-        """[B, M] -> a state of B rows, in the type of `end`."""
+        """Final states of all directions [B, M] -> a state of B rows, in the type of `end`."""
+        end = end[:, -self.h.in_features :]
         h = self.h(end).to(end.dtype).tanh()
         return CellState(h) if self.c is None else CellState(h, self.c(end).to(end.dtype))
 

@@ -153,6 +153,7 @@ class AttentionRNNConfig(RNNConfig):
     # bahdanau: attends before each step; luong: after it; input_feeding: luong, with h~ as input of the next step
     decoder: Literal["bahdanau", "luong", "input_feeding"] = "bahdanau"
     attention: RecurrentAttentionConfig = field(default_factory=AdditiveConfig)  # Bahdanau's; Luong's best: local
+    bridge_source: Literal["all", "backward"] = "all"  # whose final states start the decoder; Bahdanau: backward
     readout: ReadoutConfig = field(default_factory=MaxoutReadoutConfig)  # Bahdanau: maxout; Luong: tanh
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4  # embeddings, between layers, readout
 
@@ -170,6 +171,11 @@ class AttentionRNNConfig(RNNConfig):
                 f"{key}.kind: dot multiplies states of width {self.d_model} with annotations of width "
                 f"{self._d_memory}, the two directions of the encoder's top layer; set {key}.kind: general, or lower "
                 "bidirectional_layers"
+            )
+        if self.bridge_source == "backward" and self._directions[-1] == 1:
+            raise ValueError(
+                "bridge_source: backward needs an encoder whose top layer has both directions; raise "
+                "bidirectional_layers to encoder_layers, or set bridge_source: all"
             )
         if self.connection.kind == "residual" and not self._has_residual():
             raise ValueError(
@@ -261,7 +267,8 @@ class AttentionRNNConfig(RNNConfig):
         return self.readout.build(self.d_model + self._d_memory, self.d_embed)
 
     def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
-        return [Bridge(self._d_memory, cell) for cell in cells]
+        d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
+        return [Bridge(d_end, cell) for cell in cells]
 
     def _encoder(self) -> RecurrentEncoder:
         d_out = [self.d_model * directions for directions in self._directions]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from mtkit.training.optimisers.torch_optimisers import (
@@ -30,7 +31,7 @@ class AdafactorConfig(OptimiserTraits):
     kind: Literal["adafactor"] = "adafactor"
     learning_rate: PositiveFloat = 1e-2  # at the schedule's peak, relative to a matrix's root mean square; sec. 9
     decay_rate: PositiveFloat = 0.8  # second moments at update t decay by 1 - t^-decay_rate; sec. 7.2
-    clip_threshold: PositiveFloat = 1.0  # upper limit of the root mean square of an update; sec. 6
+    clip_threshold: Annotated[float, Field(ge=1)] = 1.0  # upper limit of the root mean square of an update; sec. 6
     min_scale: PositiveFloat = 1e-3  # lower limit of a matrix's root mean square, so that zeros can move; eps2
     weight_decay: NonNegative = 0.0  # of matrices, times the learning rate, per update
 

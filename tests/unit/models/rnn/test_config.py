@@ -16,6 +16,7 @@ INVALID = [
     ({"attention": LocalConfig(score=DotConfig())}, "attention.score.kind: dot multiplies states of width 6"),
     ({"bidirectional_layers": 2}, "bidirectional_layers: 2 exceeds encoder_layers 1"),
     ({"connection": RESIDUAL}, "connection.kind: residual .* raise encoder_layers or decoder_layers"),
+    ({"bidirectional_layers": 0, "bridge_source": "backward"}, "bridge_source: backward needs .* bridge_source: all"),
     ({"connection": RESIDUAL, "encoder_layers": 2, "bidirectional_layers": 1}, "connection.kind: residual"),
 ]
 
