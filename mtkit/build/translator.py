@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -19,8 +17,8 @@ from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.sentence import sentence_similarity
 from mtkit.hardware import parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
-from mtkit.model_folder.config_file import CONFIG, EXPORTED, LEXICON, MODEL_CARD, read_config, verified
-from mtkit.model_folder.exported import is_exported, read_exported_model
+from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified
+from mtkit.model_folder.exported import is_exported, model_hash, read_exported_model
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
@@ -126,7 +124,7 @@ def translation_settings(
         compute_type = NAMES[resolve_compute_type(compute_type, parse_device(device or str(default_device())))]
     return {
         "mtkit": __version__,
-        "models": [_model_hash(path) for path in models],
+        "models": [model_hash(path) for path in models],
         "search": list(search_overrides),
         "compute_type": compute_type,
         "shortlist": shortlist,
@@ -134,13 +132,6 @@ def translation_settings(
         "source_prefix": asdict(options.source_prefix),
         "with_scores": options.with_scores,
     }
-
-
-def _model_hash(path: Path) -> str:
-    """Hash of a model, from the hashes in its config.json; without the model card, which changes with new scores."""
-    fields = read_config(path / EXPORTED if is_exported(path) else find_model(path) / CONFIG)
-    files = {name: digest for name, digest in fields["files"].items() if name != MODEL_CARD}
-    return hashlib.sha256(json.dumps({**fields, "files": files}, sort_keys=True).encode()).hexdigest()
 
 
 def search_config(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:

@@ -9,11 +9,13 @@ spm.model                     or src.model and tgt.model
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.model_folder.config_file import EXPORTED
-from mtkit.model_folder.folder import ModelMetadata, read_metadata, read_tokenizers, write_metadata
+from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, read_config
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_metadata
 from mtkit.text.tokenizer import TokenizerPair
 
 
@@ -29,6 +31,19 @@ class ExportedModel:
 def is_exported(folder: Path) -> bool:
     """Return whether this is the folder of an exported model."""
     return (folder / EXPORTED).is_file()
+
+
+def model_hash(path: Path) -> str:
+    """Return the hash of a model or an exported model, from the hashes in its metadata.
+
+    The model card is left out, since it changes with new scores.
+
+    Raises:
+        MissingInputError, DataError: the metadata cannot be read.
+    """
+    fields = read_config(path / EXPORTED if is_exported(path) else find_model(path) / CONFIG)
+    files = {name: digest for name, digest in fields["files"].items() if name != MODEL_CARD}
+    return hashlib.sha256(json.dumps({**fields, "files": files}, sort_keys=True).encode()).hexdigest()
 
 
 def write_exported_metadata(folder: Path, metadata: ModelMetadata, tokenizers: TokenizerPair) -> None:

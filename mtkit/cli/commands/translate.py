@@ -13,6 +13,7 @@ from mtkit.cli.options import (
     ComputeType,
     ComputeTypeOption,
     Device,
+    Engine,
     Ensemble,
     Model,
     NoRewrite,
@@ -53,6 +54,14 @@ def translate(
     tag: Tag = None,
     prefix: Prefix = None,
     batch_tokens: BatchTokens = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            "--engine",
+            help="CTranslate2 is faster for single lines and in int8; the model is exported once, beside itself. "
+            "auto: CTranslate2 where it can serve the request.",
+        ),
+    ] = Engine.torch,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
     device: Device = None,
@@ -70,6 +79,7 @@ def translate(
     from mtkit.build.translator import load_translator, translation_settings, unwritten_n_best
     from mtkit.cli.input import is_interactive, read_input_lines
     from mtkit.cli.printing import print_translation_progress
+    from mtkit.export.engine import TranslationRequest, serving_models
     from mtkit.translate.translate_to_file import OutputFile, translate_to_file
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import auto_num_workers
@@ -87,7 +97,16 @@ def translate(
         source_prefix=parse_prefix(tag, prefix),
         rewrite=not no_rewrite,
     )
-    models = [model, *(ensemble or [])]
+    own_features = {"--shortlist": shortlist, "--constraints": constraints is not None, "--no-rewrite": no_rewrite}
+    request = TranslationRequest(
+        models=[model, *(ensemble or [])],
+        search_overrides=overrides,
+        device=device,
+        own_features=[name for name, is_used in own_features.items() if is_used],
+    )
+    models, engine_note = serving_models(engine.value, request)
+    if engine_note is not None:
+        sys.stderr.write(f"{engine_note}\n")
     load = partial(
         load_translator,
         models,

@@ -95,7 +95,7 @@ class CTranslate2Engine:
             import ctranslate2
 
             ctranslate2.set_random_seed(search.method.seed)
-        options = _options(search) | {
+        options = search_options(search) | {
             "disable_unk": self._unk in special_ids.banned,
             "suppress_sequences": [[self._tgt_tokens[i]] for i in special_ids.banned if i != self._unk],
             "return_scores": True,
@@ -224,7 +224,7 @@ class _CTranslate2Search:
         return hypotheses[: self.n_best]
 
 
-def _options(search: SearchConfig) -> dict[str, Any]:
+def search_options(search: SearchConfig) -> dict[str, Any]:
     """Options of `translate_batch` for a search configuration.
 
     Raises:

@@ -1,0 +1,112 @@
+"""`mtkit translate --engine`: CTranslate2 serves what it can, from an export that is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.export import engine
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
+from tests.e2e.conftest import sentences
+
+pytest.importorskip("ctranslate2")
+CONFIG = TransformerConfig(d_model=16, d_ff=24, num_heads=4, encoder_layers=2, decoder_layers=2)
+OPTIONS = ["--compute-type", "float32", "--set", "search.max_length=20"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "input.txt"
+    path.write_text("".join(f"{line}\n" for line in sentences(12)))
+    return path
+
+
+@pytest.fixture
+def translate(text: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    """Runs the command on the text; returns its stdout and stderr."""
+
+    def run(model: Path, *options: str, exit_code: int = 0) -> tuple[str, str]:
+        capfd.readouterr()
+        assert entry.execute(["translate", str(model), str(text), *OPTIONS, *options]) == exit_code
+        return tuple(capfd.readouterr())
+
+    return run
+
+
+def exports(model: Path) -> list[Path]:
+    return sorted(model.parent.glob(".*.ctranslate2-*"))
+
+
+def test_the_export_is_made_once_and_translates_equally(toy_model, translate) -> None:
+    model = toy_model(CONFIG)
+    ours, _ = translate(model)
+    theirs, note = translate(model, "--engine", "ctranslate2")
+    (folder,) = exports(model)
+    assert note == f"engine: CTranslate2, with {folder} (exported)\n"
+    assert theirs == ours
+    assert len(ours.splitlines()) == 12
+    written = (folder / "model.bin").stat().st_mtime_ns
+    again, note = translate(model, "--engine", "auto")
+    assert again == ours
+    assert note == f"engine: CTranslate2, with {folder}\n"
+    assert (folder / "model.bin").stat().st_mtime_ns == written
+
+
+def test_a_changed_model_or_a_damaged_export_is_exported_again(toy_model, translate) -> None:
+    model = toy_model(CONFIG)
+    ours, _ = translate(model)
+    former, _ = engine.cached_export(model)
+    with (former / "model.bin").open("r+b") as file:
+        file.seek(200)
+        file.write(b"damage")
+    theirs, note = translate(model, "--engine", "ctranslate2")
+    assert theirs == ours
+    assert "(exported)" in note
+    assert toy_model(TransformerConfig(d_model=24, d_ff=24, encoder_layers=1, decoder_layers=1)) == model
+    translate(model, "--engine", "ctranslate2")
+    (only,) = exports(model)
+    assert only != former
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--no-rewrite"], "--no-rewrite needs the engine torch"),
+        (["--set", "search.repetition_penalty=1.5"], "search.repetition_penalty: CTranslate2 has no option"),
+    ],
+)
+def test_auto_says_why_it_stays_with_torch(toy_model, translate, options, reason) -> None:
+    model = toy_model(CONFIG)
+    ours, _ = translate(model, *options)
+    theirs, note = translate(model, "--engine", "auto", *options)
+    assert theirs == ours
+    assert note.startswith("engine: torch, since CTranslate2 cannot serve this: ")
+    assert reason in note
+    assert exports(model) == []
+
+
+def test_a_model_that_ctranslate2_lacks(toy_model, translate) -> None:
+    model = toy_model(Seq2SeqRNNConfig())
+    assert "engine: torch, since" in translate(model, "--engine", "auto")[1]
+    translate(model, "--engine", "ctranslate2", exit_code=2)
+
+
+def test_without_the_extra(toy_model, translate, monkeypatch) -> None:
+    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None)
+    model = toy_model(CONFIG)
+    assert "mtkit[export]" in translate(model, "--engine", "auto")[1]
+    translate(model, "--engine", "ctranslate2", exit_code=69)
+
+
+def test_a_read_only_place_uses_the_users_cache(toy_model, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = toy_model(CONFIG)
+    monkeypatch.setattr(engine.os, "access", lambda path, mode: False)
+    folder, is_new = engine.cached_export(model)
+    assert is_new
+    assert folder.parent == tmp_path / "cache" / "mtkit"
+    assert exports(model) == []
