@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 1024  # also of processes; more is a typing error and would exceed the limits of the system
 
 
-class Engine(StrEnum):
+class EngineChoice(StrEnum):
     """Engines of translation."""
 
     torch = "torch"

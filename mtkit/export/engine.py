@@ -82,7 +82,7 @@ def cached_export(model: Path) -> tuple[Path, bool]:
     folder = parent / f"{prefix}{model_hash(source)[:HASH_DIGITS]}"
     if _is_intact(folder):
         return folder, False
-    if folder.exists():  # damaged; nobody but this function writes here
+    if folder.exists():  # damaged; only this function writes here
         with OutputLock(folder):
             shutil.rmtree(folder)
     export_ctranslate2(model, folder)

@@ -15,7 +15,7 @@ from tests.e2e.conftest import sentences
 
 pytest.importorskip("ctranslate2")
 CONFIG = TransformerConfig(d_model=16, d_ff=24, num_heads=4, encoder_layers=2, decoder_layers=2)
-OPTIONS = ["--compute-type", "float32", "--set", "search.max_length=20"]
+OPTIONS = ["--compute-type", "float32", "--beam-size", "1"]
 
 
 @pytest.fixture

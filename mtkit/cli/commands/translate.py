@@ -13,7 +13,7 @@ from mtkit.cli.options import (
     ComputeType,
     ComputeTypeOption,
     Device,
-    Engine,
+    EngineChoice,
     Ensemble,
     Model,
     NoRewrite,
@@ -55,13 +55,13 @@ def translate(
     prefix: Prefix = None,
     batch_tokens: BatchTokens = None,
     engine: Annotated[
-        Engine,
+        EngineChoice,
         typer.Option(
             "--engine",
             help="CTranslate2 is faster for single lines and in int8; the model is exported once, beside itself. "
             "auto: CTranslate2 where it can serve the request.",
         ),
-    ] = Engine.torch,
+    ] = EngineChoice.torch,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
     device: Device = None,
