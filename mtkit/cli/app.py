@@ -12,8 +12,10 @@ from mtkit import __version__
 from mtkit.cli.commands.average import average
 from mtkit.cli.commands.bench import bench
 from mtkit.cli.commands.checkpoints import checkpoints
+from mtkit.cli.commands.decode import decode
 from mtkit.cli.commands.describe import describe
 from mtkit.cli.commands.doctor import doctor
+from mtkit.cli.commands.encode import encode
 from mtkit.cli.commands.evaluate import evaluate
 from mtkit.cli.commands.export import export
 from mtkit.cli.commands.fetch import fetch
@@ -31,7 +33,13 @@ from mtkit.cli.memory import require_address_space
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Whole pipeline": {"run": run},
-    "Prepare text": {"fetch": fetch, "train-bpe": train_bpe, "preprocess": preprocess},
+    "Prepare text": {
+        "fetch": fetch,
+        "train-bpe": train_bpe,
+        "encode": encode,
+        "decode": decode,
+        "preprocess": preprocess,
+    },
     "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
     "Translate": {"translate": translate, "score": score},
     "Evaluate": {"evaluate": evaluate, "bench": bench},

@@ -34,6 +34,13 @@ class ComputeType(StrEnum):
     int8 = "int8"
 
 
+class Side(StrEnum):
+    """Sides of a sentence pair."""
+
+    src = "src"
+    tgt = "tgt"
+
+
 def non_empty_path(name: str) -> Path:
     """Parse a folder name; an empty one (an unset shell variable) must not mean the current folder.
 
@@ -108,6 +115,13 @@ Prefix = Annotated[
     str | None,
     typer.Option("--prefix", metavar="TEXT", help="Text before each source, as in training."),
 ]
+
+# a tokenizer
+TokenizerPath = Annotated[
+    Path,
+    typer.Argument(metavar="TOKENIZER", help="Sentencepiece model, subword-nmt BPE codes, model folder or run folder."),
+]
+SideOption = Annotated[Side, typer.Option("--side", help="Side of a folder that has a tokenizer for each side.")]
 
 # computation
 BatchTokens = Annotated[int | None, typer.Option("--batch-tokens", min=1, help="Batch size in tokens.")]

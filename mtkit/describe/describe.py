@@ -16,6 +16,7 @@ from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import build_on_meta
 from mtkit.recipe.recipe import load_recipe
+from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 
 DEFAULT_LENGTH = 30  # tokens per side with the end of sentence; typical of news
 
@@ -77,8 +78,7 @@ def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Archi
     path = Path(name_or_path)
     if not path.is_dir():
         recipe = load_recipe(name_or_path, overrides)
-        size = recipe.tokenizer.vocab_size
-        return Architecture(recipe.name, recipe.model, size, size)
+        return Architecture(recipe.name, recipe.model, *planned_vocab_sizes(recipe.tokenizer))
     if overrides:
         raise UsageError(f"{overrides[0]}: overrides apply to recipes, but {path} is a model; describe its recipe")
     folder = find_model(path)

@@ -47,7 +47,8 @@ from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import to_plain, with_location
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, model_names
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names
 from mtkit.training.checkpoints.tensor_file import check_finite, write_tensors
 from mtkit.training.weights import weights
 

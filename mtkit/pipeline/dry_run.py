@@ -23,6 +23,7 @@ from mtkit.hardware import free_memory
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.recipe import Recipe
+from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
@@ -115,10 +116,10 @@ def _probe(recipe: Recipe) -> tuple[Learner, MicroBatchCost]:
 
 
 def _build_learner(recipe: Recipe) -> Learner:
-    size, device = recipe.tokenizer.vocab_size, default_device()
-    _require_memory(build_on_meta(lambda: build_modules(recipe, size, size)), free_memory(device))
+    (src_size, size), device = planned_vocab_sizes(recipe.tokenizer), default_device()
+    _require_memory(build_on_meta(lambda: build_modules(recipe, src_size, size)), free_memory(device))
     with SkipInit(device):
-        model = build_model_architecture(recipe, size, size)
+        model = build_model_architecture(recipe, src_size, size)
     vocab_ids = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
     return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size))
 
@@ -133,7 +134,7 @@ def _require_memory(model: TranslationModel, available: int) -> None:
 
 
 def _vocab(recipe: Recipe) -> Vocab:
-    return Vocab(size=recipe.tokenizer.vocab_size, pad=0, unk=1, bos=2, eos=3)
+    return Vocab(size=min(planned_vocab_sizes(recipe.tokenizer)), pad=0, unk=1, bos=2, eos=3)
 
 
 def _num_parameters(learner: Learner) -> int:
@@ -207,7 +208,8 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     device = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
     duration = format_duration(_seconds(recipe, cost))
     return [
-        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {tokenizer.vocab_size:,} tokens ({sharing})",
+        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
+        f"({sharing})",
         f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
         f"time of training: about {duration} on {device} in {training.precision}: {training.max_updates:,} updates of "
         f"{training.micro_batches} × {training.resolved_batch_tokens:,} tokens, plus validation",

@@ -1,4 +1,4 @@
-"""The tokenizer of a run: trained, or copied from a model, and kept while its inputs are unchanged.
+"""The tokenizer of a run: trained, read from a file, or copied from a model, and kept while its inputs are unchanged.
 
 A training that was started keeps its tokenizer: damage is repaired only by the same tokenizer, bit for bit.
 """
@@ -19,6 +19,7 @@ from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.text.source_prefix import merge_tags
+from mtkit.text.subword.import_tokenizer import import_pair, model_paths
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 
@@ -70,7 +71,7 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
 
     The training text is included even if the tokenizer is taken from a model, since it must not change during training.
     A training that was started has its own copy of that tokenizer, and the model may have been deleted since: then its
-    hashes are taken from `known_inputs`.
+    hashes are taken from `known_inputs`, as are those of a deleted `tokenizer.model`.
     """
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
@@ -81,6 +82,11 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
         model = find_model(recipe.training.tokenizer_from)
         names = model_names(read_metadata(model).tokenizer.shared)
         return {"text": text, "init_from": [hash_file(model / name) for name in names], **tags}
+    if recipe.tokenizer.model is not None:
+        paths = model_paths(recipe.tokenizer)
+        is_lost = run.folder.has_training() and not all(path.is_file() for path in paths)
+        hashes = known_inputs["model"] if is_lost and "model" in known_inputs else [hash_file(path) for path in paths]
+        return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **tags}
     return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
 
 
@@ -91,12 +97,12 @@ def _tags_field(recipe: Recipe) -> Json:
 
 def _training_keys(config: object) -> Json:
     keys: Json = to_plain(config)
-    del keys["subword_regularization"]
+    del keys["subword_regularization"], keys["model"]
     return keys
 
 
 def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
-    """Train or copy the tokenizers into an empty folder; return a sentence about them for the log."""
+    """Train, read or copy the tokenizers into an empty folder; return a sentence about them for the log."""
     if recipe.training.tokenizer_from is not None:
         model = find_model(recipe.training.tokenizer_from)
         verify_model(model)
@@ -105,10 +111,14 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
         return f"copied from {model}"
     pairs = recipe.corpus.train
     src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
-    reports = train_pair(src, tgt, folder, recipe.tokenizer)
+    if recipe.tokenizer.model is not None:
+        tokenizers, sentences = import_pair(recipe.tokenizer, src, tgt)
+        tokenizers.save(folder)
+    else:
+        sentences = [report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer)]
     if recipe.corpus.tags:
         _with_tags(TokenizerPair.load(folder), recipe).save(folder)
-    return "; ".join(report.describe() for report in reports)
+    return "; ".join(sentences)
 
 
 def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
@@ -137,9 +147,11 @@ def _derive_record(run: Run) -> Json:
         if {corpus.tokenizer for corpus in corpora} == {pair.hash()}:
             text = [side.sha256 for corpus in corpora for side in (corpus.src, corpus.tgt)]
             names = model_names(pair.shared)
-            is_copied = run.recipe.training.tokenizer_from is not None
-            source = {"init_from": [hash_file(folder / name) for name in names]}
-            made_from = source if is_copied else {"config": _training_keys(pair.config)}
+            made_from: Json = {"config": _training_keys(pair.config)}
+            if run.recipe.training.tokenizer_from is not None:
+                made_from = {"init_from": [hash_file(folder / name) for name in names]}
+            elif run.recipe.tokenizer.model is not None:  # mapped, so that its hash is not that of its file
+                made_from = _tokenizer_inputs(run, {"model": []})
             inputs = {"text": text, **made_from, **_tags_field(run.recipe)}
             files = {name: digest for name, digest in hash_files(folder).items() if name != FINGERPRINT}
             write_record(folder / FINGERPRINT, {**inputs, "files": files})

@@ -115,6 +115,8 @@ def _training_dependencies(recipe: Recipe) -> set[str]:
 
 def _is_path(key: str) -> bool:
     parts = key.split(".")
+    if parts[:2] == ["tokenizer", "model"]:  # its content is compared, in prepare_tokenizer.py
+        return True
     return key == "corpus.root" or (parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"))
 
 

@@ -28,7 +28,7 @@ from mtkit.recipe.overrides import apply_overrides, merge
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig
+from mtkit.text.config import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 
 RunName = Annotated[  # name of the run folder, runs/NAME

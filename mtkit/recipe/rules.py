@@ -38,6 +38,11 @@ def _is_encoder_only_noise(recipe: Recipe) -> bool:
 
 RULES = (
     Rule(
+        "tokenizer.model",
+        lambda r: r.tokenizer.model is not None and r.training.tokenizer_from is not None,
+        "training.init_from gives the tokenizer too; remove this key, or set tokenizer: false there",
+    ),
+    Rule(
         "model.tied_embeddings",
         lambda r: r.model.tied_embeddings == "all" and not r.tokenizer.shared,
         "all needs one vocabulary for both sides; set it to target, or set tokenizer.shared to true",

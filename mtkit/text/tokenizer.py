@@ -1,33 +1,36 @@
-"""Text to token ids and back: one sentencepiece model, and the pair of tokenizers of a translation system.
+"""Text to token ids and back: one subword model, and the pair of tokenizers of a translation system.
 
-Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226. With identity normalisation `decode(encode(x)) == x` for
-every line x whose characters are in the vocabulary; with byte fallback, for every line. The one exception is U+2581,
-which is replaced (see normalise.py).
+A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226) or a file of BPE
+merges (subword/bpe_codes.py). `decode(encode(x)) == x` for each line x whose characters are in the vocabulary, with
+byte fallback for each line, unless x is normalised: by `normalisation`, by a sentencepiece model of another program
+with rules of its own, and always U+2581 (see normalise.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any
 
 import sentencepiece
-from pydantic import Field
 
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_bytes
 from mtkit.io.records import read_record, write_record
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.subword.bpe_codes import HEADER, BpeCodes
 from mtkit.text.subword_regularization import SubwordSampler
 from mtkit.text.vocab import Vocab
 
 FORMAT = 2  # of tokenizer.json
 UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
+FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
 
 # sentencepiece's trainer rejects NUL and tab and skips every line with U+2585. These characters are exchanged with
 # private-use characters before sentencepiece sees the text. The exchange is its own inverse, so nothing is lost.
@@ -36,41 +39,25 @@ _ESCAPES = str.maketrans(_PRIVATE_USE | {private: char for char, private in _PRI
 _ESCAPED = re.compile("[" + "".join(map(chr, _ESCAPES)) + "]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
-    """Training and use of the subword models."""
-
-    # unigram scores alike; word and char are for comparison
-    model_type: Literal["bpe", "unigram", "word", "char"] = "bpe"
-    vocab_size: Annotated[int, Field(gt=0, le=1_000_000)] = 8000  # with reserved tokens; suits 30k sentence pairs
-    shared: bool = True  # one model for both sides; false: one model per side, each with vocab_size tokens
-    byte_fallback: bool = False  # unknown characters become bytes: decoding is lossless, at a cost of 256 tokens
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0  # below 1 rare characters become unknown
-    subword_regularization: Annotated[float, Field(ge=0, lt=1)] = 0.0  # p of BPE-dropout or unigram's alpha; 0: off
-    normalisation: Normalisation = "identity"  # every line survives; nfc, nfkc: Unicode normal forms
-    split_digits: bool = False  # every digit is a token of its own
-    max_lines: Annotated[int, Field(gt=0)] = 10_000_000  # training lines, taken evenly from longer text; bounds memory
-
-    def __post_init__(self) -> None:
-        if self.subword_regularization and self.model_type in ("word", "char"):
-            raise ValueError(
-                f"subword_regularization: a {self.model_type} model has only one segmentation per line; set it to 0, "
-                "or model_type to bpe"
-            )
-
-
 class Tokenizer:
-    """One sentencepiece model.
+    """One subword model: a sentencepiece model or BPE codes.
 
     Attributes:
+        model: the content of the model file.
+        is_codes: whether it is a file of BPE merges.
         vocab: size and special ids.
         normalisation: applied to a line before segmentation.
     """
 
     def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
-        """Parse the bytes of a sentencepiece model file; RuntimeError if they are not one."""
-        self._model = model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        """Parse the bytes of a model file; RuntimeError if they are not one."""
+        self.model = model
+        self.is_codes = model.startswith(HEADER)
+        self._processor: Any = (
+            BpeCodes(model) if self.is_codes else sentencepiece.SentencePieceProcessor(model_proto=model)
+        )
+        # Models of other programs have not learned the private-use characters, and have their special tokens elsewhere.
+        self._is_own = not self.is_codes and self._processor.piece_to_id(SPECIAL_TOKENS[0]) == FIRST_SPECIAL_ID
         self.normalisation: Normalisation = normalisation
         self.vocab = Vocab(
             size=self._processor.get_piece_size(),
@@ -79,16 +66,16 @@ class Tokenizer:
             bos=self._processor.bos_id(),
             eos=self._processor.eos_id(),
         )
-        self._sampler: SubwordSampler | None = None  # built on first use
+        self._sampler: Callable[..., list[int]] | None = None  # built on first use
         self._is_byte = [self._processor.is_byte(token_id) for token_id in range(self.vocab.size)]
 
     @classmethod
     def load(cls, path: Path, *, normalisation: Normalisation = "identity") -> Tokenizer:
-        """Read a sentencepiece model file.
+        """Read a model file that mtkit wrote; `import_tokenizer` reads those of other programs too.
 
         Raises:
             MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-            DataError: the file is no sentencepiece model, or one that mtkit train-bpe has not trained.
+            DataError: the file is no model, or one without the special tokens.
         """
         with translate_read_errors(path):
             model = path.read_bytes()
@@ -96,12 +83,12 @@ class Tokenizer:
             tokenizer = cls(model, normalisation=normalisation)
         except RuntimeError as error:
             raise DataError(f"{path}: not a sentencepiece model, or a damaged one; train it again") from error
-        if reason := tokenizer._unsupported():
+        if reason := tokenizer.unsupported():
             raise DataError(f"{path}: {reason}; train a model with mtkit train-bpe")
         return tokenizer
 
-    def _unsupported(self) -> str | None:
-        """Reason why a sentencepiece model of other settings cannot be used, or None."""
+    def unsupported(self) -> str | None:
+        """Reason why a model of other settings cannot be used, or None."""
         try:
             pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         except UnicodeDecodeError:
@@ -113,11 +100,11 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write the model file, byte for byte as it was read."""
-        write_bytes(path, self._model)
+        write_bytes(path, self.model)
 
     def hash(self) -> str:
         """SHA-256 of the model file, in hexadecimal."""
-        return hashlib.sha256(self._model).hexdigest()
+        return hashlib.sha256(self.model).hexdigest()
 
     def normalise(self, line: str) -> str:
         """The line after normalisation; the function is idempotent."""
@@ -125,9 +112,32 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids of each line, without bos and eos. Large batches are fast, and only they benefit from threads."""
-        prepared = [escape_for_sentencepiece(self.normalise(line)) for line in lines]
+        prepared = [self._escape(self.normalise(line)) for line in lines]
         ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         return ids
+
+    def encode_as_tokens(self, lines: Sequence[str], *, threads: int = 1) -> list[list[str]]:
+        """The tokens of each line as `ids_to_tokens` writes them; every unknown character is a token of its own."""
+        ids = self.encode(lines, threads=threads)
+        return [
+            self._spell_out(line) if self.vocab.unk in tokens else self.ids_to_tokens(tokens)
+            for line, tokens in zip(lines, ids, strict=True)
+        ]
+
+    def _spell_out(self, line: str) -> list[str]:
+        """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
+        tokens: list[str] = self._processor.encode([self._escape(self.normalise(line))], out_type=str)[0]
+        ids: list[int] = self._processor.piece_to_id(tokens)
+        is_unknown = [token_id == self.vocab.unk and not self.is_codes for token_id in ids]
+        parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
+        return [self._escape(part) for each in parts for part in each]
+
+    def decode_tokens(self, lines: Sequence[Sequence[str]]) -> list[str]:
+        """The text of tokens as `encode_as_tokens` writes them; one that the model lacks stands for its characters."""
+        tokens = [[self._escape(token) for token in line] for line in lines]
+        texts: list[str] = self._processor.decode(tokens, num_threads=1) if tokens else []
+        ids = [self._processor.piece_to_id(line) for line in tokens]
+        return [self._unescape(text, each) for text, each in zip(texts, ids, strict=True)]
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """A random segmentation; a pure function of its arguments, in any thread and process.
@@ -139,8 +149,8 @@ class Tokenizer:
             RuntimeError: a word or char model, which has one segmentation only.
         """
         if self._sampler is None:
-            self._sampler = SubwordSampler(self._processor)
-        return self._sampler(escape_for_sentencepiece(self.normalise(line)), seed=seed, alpha=alpha)
+            self._sampler = self._processor.sample if self.is_codes else SubwordSampler(self._processor)
+        return self._sampler(self._escape(self.normalise(line)), seed=seed, alpha=alpha)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence; special tokens are dropped, bytes that form no character become U+FFFD.
@@ -159,7 +169,10 @@ class Tokenizer:
             if self._is_byte[first]:
                 text = text.removeprefix(SPACE_MARK)
             text = text.replace(SPACE_MARK, " ")
-        return escape_for_sentencepiece(text)
+        return self._escape(text)
+
+    def _escape(self, text: str) -> str:
+        return escape_for_sentencepiece(text) if self._is_own else text
 
     def ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """The tokens as strings, for plots and reports; a space is written U+2581."""
@@ -168,16 +181,16 @@ class Tokenizer:
     @cached_property
     def _token_strings(self) -> list[str]:
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        return [escape_for_sentencepiece(piece) for piece in pieces]
+        return [self._escape(piece) for piece in pieces]
 
     def token_bytes(self) -> list[bytes]:
         """The surface of each token in UTF-8, with U+2581 for a space; empty for special tokens.
 
-        The concatenation equals the decoded text, except for the space before the first word and for bytes that form
-        no character.
+        The concatenation equals the decoded text, except for the space before the first word or after the last, and
+        for bytes that form no character.
         """
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        surfaces = [piece.encode() for piece in pieces]
+        surfaces = [(self._processor.surface(piece) if self.is_codes else piece).encode() for piece in pieces]
         for token_id in self.special_ids():
             surfaces[token_id] = b""
         for token_id in (token_id for token_id, is_byte in enumerate(self._is_byte) if is_byte):
@@ -187,11 +200,11 @@ class Tokenizer:
 
     def text_bytes(self, text: str) -> bytes:
         """A text in the encoding of `token_bytes`."""
-        return escape_for_sentencepiece(self.normalise(text)).replace(" ", SPACE_MARK).encode()
+        return self._escape(self.normalise(text)).replace(" ", SPACE_MARK).encode()
 
     def tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
         """The ids of tokens as `ids_to_tokens` writes them; KeyError if the vocabulary lacks one."""
-        ids: list[int] = self._processor.piece_to_id([escape_for_sentencepiece(token) for token in tokens])
+        ids: list[int] = self._processor.piece_to_id([self._escape(token) for token in tokens])
         unknown = self._processor.id_to_piece(self.vocab.unk)
         for token, token_id in zip(tokens, ids, strict=True):
             if token_id == self.vocab.unk and token != unknown:

@@ -18,17 +18,11 @@ import sentencepiece
 from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.normalise import count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.tokenizer import (
-    UNKNOWN_SURFACE,
-    Tokenizer,
-    TokenizerConfig,
-    TokenizerPair,
-    escape_for_sentencepiece,
-    model_names,
-)
+from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair, escape_for_sentencepiece, model_names
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit

@@ -21,8 +21,9 @@ import sentencepiece
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 CORPORA = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora"))

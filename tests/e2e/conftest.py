@@ -12,7 +12,8 @@ import torch
 from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.models.config import ModelConfig
 from mtkit.search.config import MaxLength, SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 

@@ -11,7 +11,7 @@ import mtkit
 from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig
+from mtkit.text.config import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.optimisers.schedule import ConstantConfig
 from tests.toy.runs import MODELS, sentences, toy, write_all

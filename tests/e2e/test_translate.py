@@ -18,7 +18,8 @@ from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 

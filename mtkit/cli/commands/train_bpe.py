@@ -55,7 +55,7 @@ def train_bpe(
         raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
     from mtkit.cli.printing import print_lines
     from mtkit.io.lock import OutputLock
-    from mtkit.text.tokenizer import TokenizerConfig
+    from mtkit.text.config import TokenizerConfig
     from mtkit.text.train_tokenizer import train_tokenizer
 
     config = TokenizerConfig(model_type=(model_type or ModelType.bpe).value, vocab_size=vocab_size)

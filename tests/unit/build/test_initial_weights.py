@@ -18,7 +18,8 @@ from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.config import TrainingConfig
 from mtkit.training.init_config import InitFromConfig, WordVectorsConfig

@@ -8,7 +8,8 @@ from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.collate import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 

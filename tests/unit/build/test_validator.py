@@ -19,7 +19,8 @@ from mtkit.corpus.store import Store
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed.process_group import ProcessGroup

@@ -20,7 +20,8 @@ from mtkit.models.config import ModelConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 

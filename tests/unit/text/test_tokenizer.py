@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.io.records import write_record
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.special_tokens import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
-from mtkit.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
 
 TEXT = [

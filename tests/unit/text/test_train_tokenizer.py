@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.text.tokenizer import Tokenizer, TokenizerConfig
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 TEXT = ["the quick brown fox jumps over the lazy dog", "a quicker fox overjumps lazier dogs"] * 20

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from tests.unit.translate.toy_translator import sentences
 

@@ -13,7 +13,8 @@ from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.search.sampling import Sampling
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.constraints import ConstrainedLine, with_constraints
 from mtkit.translate.engines.interface import TorchEngine

@@ -16,8 +16,9 @@ from mtkit.corpus.store import Store
 from mtkit.models.rnn.config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.shortlist import Shortlist

@@ -15,7 +15,8 @@ from mtkit.cli.memory import is_oom
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.interface import TorchEngine

@@ -13,7 +13,8 @@ from mtkit.corpus.noise.noise import NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 from mtkit.corpus.order.ragged import Ragged
-from mtkit.text.tokenizer import Tokenizer, TokenizerConfig
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 MASK, FIRST_SPAN, FIRST_TEXT, STOP, SIZE = 4, 5, 37, 38, 200

@@ -10,7 +10,8 @@ from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 

@@ -1,0 +1,208 @@
+"""Subword models from files: those of mtkit, sentencepiece models of other programs, and BPE codes of subword-nmt.
+
+A sentencepiece model of another program lacks mtkit's special tokens, and often padding or the beginning of a sentence.
+They are appended, so that the ids of all its tokens stay the same. Its own normalisation is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+import sentencepiece
+
+from mtkit.errors import DataError
+from mtkit.io.files import translate_read_errors
+from mtkit.text.config import TokenizerConfig, TokenizerFiles
+from mtkit.text.lines import read_lines
+from mtkit.text.normalise import SPACE_MARK, Normalisation
+from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.subword.bpe_codes import BpeCodes, with_characters, with_header
+from mtkit.text.subword.protobuf import (
+    BOS_PIECE,
+    EOS_PIECE,
+    MODEL_TYPE,
+    PAD_PIECE,
+    TRAINER_SPEC,
+    UNK_SURFACE,
+    PieceType,
+    bytes_field,
+    piece_field,
+    read_fields,
+)
+from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair
+
+_MODEL_TYPES: dict[int, Literal["unigram", "bpe", "word", "char"]] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_NORMALISATION_PROBE = " \ufb01\t A\u0308  \uff21 "  # a ligature, a tab, a decomposed and a full-width letter, spaces
+
+
+@dataclass(frozen=True)
+class ImportedTokenizer:
+    """A tokenizer that was read from a file.
+
+    Attributes:
+        tokenizer: the tokenizer, with all special tokens.
+        model_type: kind of its model.
+        notes: sentences for the user about what was added, and about normalisation.
+    """
+
+    tokenizer: Tokenizer
+    model_type: Literal["bpe", "unigram", "word", "char"]
+    notes: tuple[str, ...] = ()
+
+
+def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -> ImportedTokenizer:
+    """Read a subword model of any supported kind.
+
+    Raises:
+        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
+        DataError: the file is neither a sentencepiece model nor a file of merges, or a text could produce a token that
+            mtkit reserves.
+    """
+    with translate_read_errors(path):
+        content = path.read_bytes()
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content) if content else None
+    except RuntimeError:
+        processor = None
+    if processor is None:
+        return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
+    model, added = _with_special_tokens(content, processor, path)
+    tokenizer = Tokenizer(model, normalisation=normalisation)
+    if reason := tokenizer.unsupported():
+        raise DataError(f"{path}: {reason}; train a model with mtkit train-bpe")
+    notes = [f"{len(added)} special tokens added ({', '.join(added[:3])}, ...)"] if added else []
+    probe = _NORMALISATION_PROBE.replace(" ", SPACE_MARK)  # as a model that changes nothing gives it back
+    if processor.normalize(_NORMALISATION_PROBE) not in (probe, SPACE_MARK + probe, probe + SPACE_MARK):
+        notes.append("the model normalises text by rules of its own, so that decoding gives normalised text")
+    return ImportedTokenizer(tokenizer, _model_type(content), tuple(notes))
+
+
+def import_pair(
+    config: TokenizerConfig, src_files: Sequence[Path] = (), tgt_files: Sequence[Path] = ()
+) -> tuple[TokenizerPair, list[str]]:
+    """Read the models of `config.model`.
+
+    Args:
+        config: with `model`.
+        src_files: training text of the source side, whose characters are added to the vocabulary of BPE codes.
+        tgt_files: that of the target side.
+
+    Returns:
+        The pair, whose configuration describes the models instead of naming their files; and a sentence about each.
+
+    Raises:
+        MissingInputError, ReadWriteError, DataError: as `import_tokenizer`.
+        DataError: `config` has subword regularization, which a model does not support.
+    """
+    paths = model_paths(config)
+    texts = [[*src_files, *tgt_files]] if config.shared else [src_files, tgt_files]
+    sides = [
+        _with_characters(import_tokenizer(path, normalisation=config.normalisation), files)
+        for path, files in zip(paths, texts, strict=True)
+    ]
+    sentences = [
+        "; ".join((f"{path}: {side.model_type}, {side.tokenizer.vocab.size:,} tokens", *side.notes))
+        for path, side in zip(paths, sides, strict=True)
+    ]
+    try:
+        described = replace(
+            config, model=None, model_type=sides[0].model_type, vocab_size=sides[0].tokenizer.vocab.size
+        )
+    except ValueError as error:
+        raise DataError(f"{paths[0]}: tokenizer.{error}") from error
+    return TokenizerPair(src=sides[0].tokenizer, tgt=sides[-1].tokenizer, config=described), sentences
+
+
+def _with_characters(side: ImportedTokenizer, files: Sequence[Path]) -> ImportedTokenizer:
+    """BPE codes whose vocabulary has all characters of a text; other models as they are."""
+    tokenizer = side.tokenizer
+    if not tokenizer.is_codes:
+        return side
+    characters: set[str] = set()
+    for file in files:
+        for line in read_lines(file):
+            characters.update(tokenizer.normalise(line))
+    codes = with_characters(tokenizer.model, characters)
+    return replace(side, tokenizer=Tokenizer(codes, normalisation=tokenizer.normalisation))
+
+
+def model_paths(config: TokenizerConfig) -> list[Path]:
+    """The files of `config.model`: one if both sides have one vocabulary, else source and target; none without it."""
+    if isinstance(config.model, TokenizerFiles):
+        return [config.model.src, config.model.tgt]
+    return [] if config.model is None else [config.model] * (1 if config.shared else 2)
+
+
+def planned_vocab_sizes(config: TokenizerConfig) -> tuple[int, int]:
+    """The vocabulary sizes of source and target that a recipe leads to: those of its models, or `vocab_size`.
+
+    Raises:
+        MissingInputError, ReadWriteError, DataError: as `import_tokenizer`.
+    """
+    sizes = [import_tokenizer(path).tokenizer.vocab.size for path in model_paths(config)] or [config.vocab_size]
+    return sizes[0], sizes[-1]
+
+
+def _codes(content: bytes, path: Path) -> bytes:
+    """The content of a file of merges, with a header.
+
+    Raises:
+        DataError: it is none.
+    """
+    codes = with_header(content)
+    try:
+        BpeCodes(codes)
+    except RuntimeError as error:
+        raise DataError(
+            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt ({error}); train a model with mtkit "
+            "train-bpe"
+        ) from error
+    return codes
+
+
+def _with_special_tokens(
+    content: bytes, processor: sentencepiece.SentencePieceProcessor, path: Path
+) -> tuple[bytes, list[str]]:
+    """The model with all special tokens as control pieces after its own pieces, and the names of those added.
+
+    Raises:
+        DataError: a special token is an ordinary piece of the model.
+    """
+    added: list[str] = []
+    settings = b""
+    roles = ((PAD_PIECE, "<pad>", processor.pad_id()), (BOS_PIECE, "<s>", processor.bos_id()))
+    for field, name, token_id in (*roles, (EOS_PIECE, "</s>", processor.eos_id())):
+        if token_id < 0:
+            name = name if _is_free(name, processor) else f"<mtkit:{name.strip('</>')}>"
+            added.append(name)
+            settings += bytes_field(field, name.encode())
+    for token in SPECIAL_TOKENS:
+        token_id = processor.piece_to_id(token)
+        if _is_free(token, processor):
+            added.append(token)
+        elif not processor.is_control(token_id):
+            raise DataError(
+                f"{path}: {token} is an ordinary token of this model, and mtkit reserves it; rename it there, or "
+                "train a model with mtkit train-bpe"
+            )
+    if not added:
+        return content, []
+    settings += bytes_field(UNK_SURFACE, UNKNOWN_SURFACE.encode())
+    pieces = b"".join(piece_field(name, kind=PieceType.CONTROL) for name in added)
+    return content + pieces + bytes_field(TRAINER_SPEC, settings), added
+
+
+def _is_free(name: str, processor: sentencepiece.SentencePieceProcessor) -> bool:
+    """Return whether a model has no piece of this name."""
+    token_id = processor.piece_to_id(name)
+    return bool(token_id == processor.unk_id() and processor.id_to_piece(token_id) != name)
+
+
+def _model_type(content: bytes) -> Literal["bpe", "unigram", "word", "char"]:
+    """The kind of a sentencepiece model: the last value of its field, or the format's default."""
+    specs = b"".join(cast(bytes, value) for number, value, _ in read_fields(content) if number == TRAINER_SPEC)
+    kinds: Sequence[int] = [cast(int, value) for number, value, _ in read_fields(specs) if number == MODEL_TYPE]
+    return _MODEL_TYPES[kinds[-1] if kinds else 1]
