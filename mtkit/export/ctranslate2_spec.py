@@ -15,7 +15,7 @@ from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.feed_forward.gated import GatedConfig
 from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
 from mtkit.layers.norms.deepnorm import DeepNorm
-from mtkit.layers.norms.norm import RMSNormConfig
+from mtkit.layers.norms.norm import LayerNormConfig, RMSNormConfig
 from mtkit.layers.norms.residual import PreNormConfig
 from mtkit.layers.norms.sandwich import SandwichNorm, SandwichNormConfig
 from mtkit.layers.positions import PositionConfig
@@ -73,7 +73,10 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     spec = transformer_spec.TransformerSpec(encoder, decoder)
     _WeightCopier(num_positions).copy(spec, model)
     _register_vocabularies(spec, tokenizers)
-    spec.config.layer_norm_epsilon = config.residual.norm.epsilon
+    norm = config.residual.norm
+    if not isinstance(norm, LayerNormConfig | RMSNormConfig):
+        raise ValueError(f"{norm.kind} norm, which CTranslate2 does not support")
+    spec.config.layer_norm_epsilon = norm.epsilon
     return spec
 
 

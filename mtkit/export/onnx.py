@@ -96,7 +96,7 @@ class _PositionTable(Position):
             table = position.embed(torch.zeros(1, count, width), torch.arange(count).unsqueeze(0))[0].clone()  # [N, D]
         self.table = nn.Parameter(table)
 
-    def embed(self, x: Tensor, pos: Tensor) -> Tensor:
+    def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         return x + self.table[pos]
 
 

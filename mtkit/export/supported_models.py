@@ -84,6 +84,8 @@ class SupportedModels:
             if name in self.kinds:
                 if not isinstance(value, self.kinds[name]):
                     yield f"{name}.kind: {value.kind}"
+                elif name == "residual" and value.norm.kind not in ("layer", "rms"):
+                    yield f"{name}.norm.kind: {value.norm.kind}"
             elif name not in self.any_value and value != vars(default)[name]:
                 yield f"{name}: {value}"
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig
+from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
 from mtkit.layers.norms.residual import Depth, Residual, Sublayer
 
 
@@ -40,13 +40,13 @@ class DeepNorm(Residual):
         self.dropout = Dropout(dropout)
         self.alpha = alpha
 
-    def pre(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x itself."""
         return x
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of alpha · x + dropout(y)."""
-        return self.norm(self.alpha * x + self.dropout(y))  # type: ignore[no-any-return]
+        return apply_norm(self.norm, self.alpha * x + self.dropout(y), real)
 
 
 @dataclass(frozen=True, kw_only=True)

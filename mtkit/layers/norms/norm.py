@@ -1,4 +1,4 @@
-"""Normalisation layers: layer norm and RMS norm."""
+"""Normalisation layers of one token: layer norm and RMS norm; and the union of all norms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+
+from mtkit.layers.norms.batch_norm import BatchNorm, BatchNormConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,4 +57,24 @@ class RMSNormConfig:
         return RMSNorm(d_model, self.epsilon)
 
 
-NormConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator="kind")]
+@dataclass(frozen=True, kw_only=True)
+class NoNormConfig:
+    """No norm, to see what norms contribute."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, d_model: int) -> nn.Identity:
+        """Build the identity."""
+        return nn.Identity()
+
+
+def apply_norm(norm: nn.Module, x: Tensor, real: Tensor | None) -> Tensor:
+    """Normalise x [B, T, D]; a norm with statistics over tokens leaves out those where real [B, T] is False."""
+    y: Tensor = norm(x, real) if isinstance(norm, BatchNorm) else norm(x)
+    return y
+
+
+TokenNormConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator="kind")]
+
+
+NormConfig = Annotated[LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig, Field(discriminator="kind")]

@@ -9,7 +9,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig
+from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
 
 
 class Sublayer(nn.Module, ABC):
@@ -40,13 +40,16 @@ class Depth:
 
 
 class Residual(nn.Module):
-    """Residual connection of one sublayer: y = sublayer(pre(x)); x = post(x, y)."""
+    """Residual connection of one sublayer: y = sublayer(pre(x)); x = post(x, y).
 
-    def pre(self, x: Tensor) -> Tensor:
+    `real` [B, T] is False at padding, None without it; only norms with statistics over tokens use it.
+    """
+
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Input of the sublayer [B, T, D]."""
         raise NotImplementedError
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """Combine the residual stream x with the sublayer's output y, [B, T, D] each."""
         raise NotImplementedError
 
@@ -59,13 +62,13 @@ class PostNorm(Residual):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def pre(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x itself."""
         return x
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x + dropout(y)."""
-        return self.norm(x + self.dropout(y))  # type: ignore[no-any-return]
+        return apply_norm(self.norm, x + self.dropout(y), real)
 
 
 class PreNorm(Residual):
@@ -76,11 +79,11 @@ class PreNorm(Residual):
         self.norm = norm
         self.dropout = Dropout(dropout)
 
-    def pre(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x."""
-        return self.norm(x)  # type: ignore[no-any-return]
+        return apply_norm(self.norm, x, real)
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(y)."""
         return x + self.dropout(y)
 

@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig
+from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
 from mtkit.layers.norms.residual import Depth, Residual
 
 
@@ -24,13 +24,13 @@ class SandwichNorm(Residual):
         self.after = after
         self.dropout = Dropout(dropout)
 
-    def pre(self, x: Tensor) -> Tensor:
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x."""
-        return self.before(x)  # type: ignore[no-any-return]
+        return apply_norm(self.before, x, real)
 
-    def post(self, x: Tensor, y: Tensor) -> Tensor:
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(norm of y)."""
-        return x + self.dropout(self.after(y))
+        return x + self.dropout(apply_norm(self.after, y, real))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,18 +18,23 @@ class Position(nn.Module):
     Positions are integers [B, T] and passed explicitly. Prefixes, cached steps and left padding therefore need no
     special case. `embed` is called once per stack, the other hooks in every attention layer. A kernel that computes in
     blocks folds the blocks into the batch axis, so that B is then the number of all blocks.
+
+    Attributes:
+        is_scaled: products of queries and keys are divided by sqrt(head_dim).
     """
+
+    is_scaled = True
 
     def scale(self, head_dim: int) -> float:
         """Factor of the products of queries and keys, applied before the bias is added."""
-        return 1.0 / math.sqrt(head_dim)
+        return 1.0 / math.sqrt(head_dim) if self.is_scaled else 1.0
 
     def query_init_gain(self, head_dim: int) -> float:
         """Factor of the query projection's initial weights, for encodings that do not scale the products."""
         return 1.0
 
-    def embed(self, x: Tensor, pos: Tensor) -> Tensor:
-        """Add positions to embeddings: x [B, T, D], pos [B, T]."""
+    def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
+        """Add positions to embeddings: x [B, T, D], pos [B, T]; real [B, T] is False at padding."""
         return x
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
@@ -99,6 +104,8 @@ class PositionConfigBase:
     encodes_order: ClassVar[bool] = True  # tells tokens apart by position
     acts_in_attention: ClassVar[bool] = False  # on queries, keys or scores, not (only) on the embeddings
     needs_scores: ClassVar[bool] = False  # adds a bias to the score of each pair of tokens
+    is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison
+    needs_whole_sentence: ClassVar[bool] = False  # uses the sentence's length, unknown while a decoder writes it
     needs_even_head_dim: ClassVar[bool] = False  # rotates pairs of numbers
 
     @property

@@ -39,7 +39,7 @@ class DeBERTaPosition(Position):
 
     def scale(self, head_dim: int) -> float:
         """1/sqrt(3K), for three terms."""
-        return 1.0 / math.sqrt(3 * head_dim)
+        return super().scale(head_dim) / math.sqrt(3)
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, H, T, S]."""

@@ -35,7 +35,7 @@ class Learned(Position):
         self.interpolation_factor = interpolation_factor
         self.num_positions = interpolated_length(max_length, interpolation_factor)
 
-    def embed(self, x: Tensor, pos: Tensor) -> Tensor:
+    def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """Add the vectors of pos [B, T] to x [B, T, D].
 
         Raises:

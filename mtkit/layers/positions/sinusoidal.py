@@ -33,7 +33,7 @@ class Sinusoidal(Position):
         angle = pos.unsqueeze(-1).float() * self.frequency.float()  # [..., D/2]
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., : self.d_model]
 
-    def embed(self, x: Tensor, pos: Tensor) -> Tensor:
+    def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """Add the encoding of pos [B, T] to x [B, T, D]."""
         return x + self.encoding(pos).to(x.dtype)
 

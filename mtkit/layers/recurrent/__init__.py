@@ -6,7 +6,7 @@ encoder's outputs, A that of attention's hidden layer.
 Most classes have two forms: `forward` over a whole sequence, and `make_step_fn`, which returns a function for the
 steps of one loop. It prepares once what all steps share: weights in the right type, a dropout mask, deferred gradients.
 
-cells                 LSTM and GRU cells
+cells                 LSTM, GRU and tanh cells
 layer_norm_cells      LSTM and GRU cells with layer norm
 stack                 a cell over a sequence, bidirectional layers, stacks, residual connections between layers
 attention             RecurrentAttention, the interface of attention over the source; dot and general (Luong)
@@ -28,12 +28,13 @@ from pydantic import Field
 
 from mtkit.layers.recurrent.additive_attention import AdditiveConfig, ConcatConfig
 from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
-from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig
+from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig, TanhCellConfig
 from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCellConfig, LayerNormLSTMCellConfig
 from mtkit.layers.recurrent.local_attention import LocalConfig
 
 CellConfig = Annotated[
-    LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig, Field(discriminator="kind")
+    LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig,
+    Field(discriminator="kind"),
 ]
 
 

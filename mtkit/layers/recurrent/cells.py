@@ -1,4 +1,4 @@
-"""Recurrent cells: LSTM and GRU."""
+"""Recurrent cells: LSTM, GRU and the plain tanh unit."""
 
 from __future__ import annotations
 
@@ -151,6 +151,33 @@ class ResetBeforeGRUCell(Cell):
         return CellState(x.new_zeros(x.size(0), self.d_state))
 
 
+class TanhCell(Cell):
+    """h' = tanh(W x + U h + b): the plain recurrent unit, whose gradient vanishes or explodes over distance.
+
+    Elman 1990, https://doi.org/10.1207/s15516709cog1402_1 ; Bengio et al. 1994 on the gradient. U is orthogonal
+    initially.
+    """
+
+    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
+        super().__init__(d_state, state_dropout)
+        self.input_proj = linear(d_in, d_state)
+        self.recurrent = linear(d_state, d_state, bias=False)
+        init_recurrent(self.input_proj, self.recurrent)
+
+    def make_step_fn(self) -> StepFn:
+        """See Cell."""
+        product, drop = recurrent_linear(self.recurrent), self.state_dropout.make_step_fn()
+
+        def step(projected: Tensor, state: CellState) -> CellState:
+            return CellState(product(drop(state.h), projected).to(state.h.dtype).tanh())
+
+        return step
+
+    def zero_state(self, x: Tensor) -> CellState:
+        """See Cell."""
+        return CellState(x.new_zeros(x.size(0), self.d_state))
+
+
 @torch.no_grad()
 def init_recurrent(input_proj: nn.Linear, recurrent: nn.Linear) -> None:
     """Initialise each gate separately: input weights Xavier-uniform, recurrent weights orthogonal (Saxe et al. 2014).
@@ -185,3 +212,14 @@ class GRUCellConfig:
     def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
         """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
         return (GRUCell if self.reset_gate == "after" else ResetBeforeGRUCell)(d_in, d_state, state_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TanhCellConfig:
+    """Plain recurrent unit without gates, for comparison (see TanhCell)."""
+
+    kind: Literal["tanh"] = "tanh"
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        return TanhCell(d_in, d_state, state_dropout)

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.layer_call import LayerStack
-from mtkit.layers.norms.norm import NormConfig
+from mtkit.layers.norms.norm import TokenNormConfig
 from mtkit.layers.recurrent.cells import Cell, CellState
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 from mtkit.layers.recurrent.dropout import PerStepDropout
@@ -185,7 +185,7 @@ class RecurrentEncoder(LayerStack):
         return x, torch.cat([final.h for final in ((finals,) if isinstance(finals, CellState) else finals)], 1)
 
 
-def _norm(config: NormConfig | None, width: int) -> nn.Module:
+def _norm(config: TokenNormConfig | None, width: int) -> nn.Module:
     return nn.Identity() if config is None else config.build(width)
 
 
@@ -194,7 +194,7 @@ class PlainConnectionConfig:
     """No residual connections (see Connection)."""
 
     kind: Literal["plain"] = "plain"
-    norm: NormConfig | None = None  # of every layer's output
+    norm: TokenNormConfig | None = None  # of every layer's output
 
     def build(self, width: int, *, residual: bool) -> Connection:
         """Build the connection that follows a layer of this width."""
@@ -206,7 +206,7 @@ class ResidualConnectionConfig:
     """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
 
     kind: Literal["residual"] = "residual"
-    norm: NormConfig | None = None  # of the sum
+    norm: TokenNormConfig | None = None  # of the sum
 
     def build(self, width: int, *, residual: bool) -> Connection:
         """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""

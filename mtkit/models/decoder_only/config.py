@@ -111,5 +111,5 @@ class DecoderOnlyConfig(TransformerLayerConfig):
             norm=self.qk_norm,
         )
         layer = kind(attention, self.feed_forward_layer(index), self.residuals(depth, kind.num_residuals))
-        self.residual.initialise(layer, depth)
+        self.finish_layer(layer, depth)
         return layer

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.norms.norm import apply_norm
 from mtkit.models.decoder_only.prefix_attention import PrefixAttention, PrefixOutput
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import EncoderLayer
@@ -90,7 +91,8 @@ class DecoderOnly(TranslationModel):
         x = self.tgt_embedding(target.ids, pos)
         for index, keys in zip(layers, states.prefix.layers, strict=True):
             x, _ = self._decode(index, x, pos, keys, real=target.real)
-        return self.final_norm(states.hidden), self.final_norm(x)
+        hidden = apply_norm(self.final_norm, states.hidden, source.real)
+        return hidden, apply_norm(self.final_norm, x, target.real)
 
     def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
         """See TranslationModel."""

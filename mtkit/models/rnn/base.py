@@ -38,12 +38,13 @@ class Bridge(nn.Module):
 
     def __init__(self, d_end: int, cell: Cell) -> None:
         super().__init__()
+        self.d_end = d_end
         self.h = linear(d_end, cell.d_state)
         self.c = linear(d_end, cell.d_state) if cell.has_cell_state else None
 
     def forward(self, end: Tensor) -> CellState:
         """Final states of all directions [B, M] -> a state of B rows, in the type of `end`."""
-        end = end[:, -self.h.in_features :]
+        end = end[:, -self.d_end :]
         h = self.h(end).to(end.dtype).tanh()
         return CellState(h) if self.c is None else CellState(h, self.c(end).to(end.dtype))
 

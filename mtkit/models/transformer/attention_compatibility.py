@@ -33,6 +33,7 @@ class StackChoice:
             ValueError: "key: reason; remedy".
         """
         self._check_causal()
+        self._check_whole_sentence()
         self._check_acts_in_attention()
         self._check_scores()
         self._check_order()
@@ -56,6 +57,14 @@ class StackChoice:
             raise ValueError(
                 f"{self.attention_key}.kind: {kind} processes only preceding tokens and works in a decoder only; use "
                 f"{usable}"
+            )
+
+    def _check_whole_sentence(self) -> None:
+        if self.causal and self.positions.needs_whole_sentence:
+            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.needs_whole_sentence)
+            raise ValueError(
+                f"{self.positions_key}.kind: {self.positions.kind} uses the length of the sentence, which is unknown "
+                f"while a decoder writes it; use {usable}"
             )
 
     def _check_acts_in_attention(self) -> None:
@@ -98,5 +107,5 @@ class StackChoice:
 def _kinds(union: Any, is_usable: Callable[[Any], bool]) -> str:
     """Names of the kinds of a union of configs that are usable: "a, b or c"."""
     configs = get_args(get_args(union)[0])
-    names = [config.kind for config in configs if is_usable(config)]
+    names = [config.kind for config in configs if config.is_recommended and is_usable(config)]
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -115,7 +115,7 @@ class TransformerConfig(TransformerLayerConfig):
         attention = self.self_attention(self.encoder_attention, position, causal=False)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, feed_forward, self.residuals(depth, kind.num_residuals))
-        self.residual.initialise(layer, depth)
+        self.finish_layer(layer, depth)
         return layer
 
     def _decoder_layer(self, index: int, position: Position) -> nn.Module:
@@ -126,5 +126,5 @@ class TransformerConfig(TransformerLayerConfig):
         attention = self.self_attention(self.decoder_attention, position, causal=True)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, cross, feed_forward, self.residuals(depth, kind.num_residuals))
-        self.residual.initialise(layer, depth)
+        self.finish_layer(layer, depth)
         return layer

@@ -19,7 +19,7 @@ from mtkit.layers.norms import ResidualConfig
 from mtkit.layers.norms.residual import Depth, PreNormConfig, Residual
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position, StackPositions
-from mtkit.layers.projections import PositiveWidth
+from mtkit.layers.projections import PositiveWidth, remove_biases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,8 @@ class TransformerLayerConfig:
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings and sublayer outputs; the paper's 0.1 is for WMT
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # attention weights; the paper has none
     activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # inside feed-forward; the paper has none
+    scaled_attention: bool = True  # products of queries and keys are divided by sqrt(head_dim); false: to see why
+    bias: bool = True  # of the linear layers of attention and feed-forward; false: as in T5, PaLM and Llama
     residual: ResidualConfig = field(default_factory=PreNormConfig)  # stable at larger rates than post-norm
     feed_forward: FeedForwardConfig = field(default_factory=DenseConfig)
     parallel_sublayers: bool = False  # true: attention and feed-forward in parallel, one norm per layer (GPT-J)
@@ -81,7 +83,10 @@ class TransformerLayerConfig:
 
     def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> StackPositions:
         """Build the position encoding of a stack."""
-        return config.build(self.d_model, self.heads, layers=layers, causal=causal)
+        stack = config.build(self.d_model, self.heads, layers=layers, causal=causal)
+        for each in stack.layers:
+            each.is_scaled = self.scaled_attention
+        return stack
 
     def self_attention(self, config: AttentionConfig, position: Position, *, causal: bool) -> TokenMixer:
         """Build the self-attention of a layer; `causal` in a decoder."""
@@ -97,11 +102,19 @@ class TransformerLayerConfig:
 
     def cross_attention(self) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
-        return CrossAttention(self.d_model, self.heads, dropout=self.attention_dropout, norm=self.qk_norm)
+        attention = CrossAttention(self.d_model, self.heads, dropout=self.attention_dropout, norm=self.qk_norm)
+        attention.dot_product.position.is_scaled = self.scaled_attention
+        return attention
 
     def feed_forward_layer(self, index: int) -> nn.Module:
         """Build the feed-forward sublayer of the layer with this index, from 0."""
         return self.feed_forward.build(self.d_model, self.d_ff, self.activation_dropout, layer=index)
+
+    def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
+        """Remove the biases of a new layer if the recipe says so, and initialise it for its depth."""
+        if not self.bias:
+            remove_biases(layer)
+        self.residual.initialise(layer, depth)
 
     def residuals(self, depth: Depth, count: int) -> tuple[Residual, ...]:
         """Build the residual connections of a layer's `count` sublayers."""

@@ -36,10 +36,10 @@ class EncoderLayer(nn.Module):
         self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]
     ) -> tuple[Tensor, R]:
         """Apply the layer with `attend` as its attention: [B, T, D] -> [B, T, D], and what `attend` returns besides."""
-        y, extra = attend(self.attention_residual.pre(x))
-        x = self.attention_residual.post(x, y)
-        x = self.feed_forward_residual.post(x, self.feed_forward(self.feed_forward_residual.pre(x), real))
-        return x, extra
+        y, extra = attend(self.attention_residual.pre(x, real))
+        x = self.attention_residual.post(x, y, real)
+        y = self.feed_forward(self.feed_forward_residual.pre(x, real), real)
+        return self.feed_forward_residual.post(x, y, real), extra
 
 
 class DecoderLayer(nn.Module):
@@ -75,12 +75,12 @@ class DecoderLayer(nn.Module):
         Returns:
             [rows, T, D], the state after the new tokens, and the weights over the source [B, H, W·T, S].
         """
-        y, state = self.attention(self.attention_residual.pre(x), pos, real=real, past=past)
-        x = self.attention_residual.post(x, y)
-        y, weights = attend_to_source(self.cross_attention, self.cross_attention_residual.pre(x), pos, memory)
-        x = self.cross_attention_residual.post(x, y)
-        x = self.feed_forward_residual.post(x, self.feed_forward(self.feed_forward_residual.pre(x), real))
-        return x, state, weights
+        y, state = self.attention(self.attention_residual.pre(x, real), pos, real=real, past=past)
+        x = self.attention_residual.post(x, y, real)
+        y, weights = attend_to_source(self.cross_attention, self.cross_attention_residual.pre(x, real), pos, memory)
+        x = self.cross_attention_residual.post(x, y, real)
+        y = self.feed_forward(self.feed_forward_residual.pre(x, real), real)
+        return self.feed_forward_residual.post(x, y, real), state, weights
 
 
 def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:

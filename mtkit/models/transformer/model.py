@@ -16,6 +16,7 @@ from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import to_hypotheses
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.norms.norm import apply_norm
 from mtkit.layers.positions.base import Position
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.stack import Stack
@@ -34,10 +35,10 @@ class Embedding(nn.Module):
         self.position = position
         self.dropout = Dropout(dropout)
 
-    def forward(self, ids: Tensor, pos: Tensor) -> Tensor:
-        """ids and pos [B, T] -> [B, T, D]."""
+    def forward(self, ids: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
+        """ids and pos [B, T], padding where real [B, T] is False -> [B, T, D]."""
         x = self.table(ids) * math.sqrt(self.table.embedding_dim)
-        return self.dropout(self.position.embed(x, pos))
+        return self.dropout(self.position.embed(x, pos, real))
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ class Transformer(TranslationModel):
 
     def encode(self, source: Source) -> Tensor:
         """Encoder states [B, S, D]."""
-        x = self.src_embedding(source.ids, source.pos)
+        x = self.src_embedding(source.ids, source.pos, source.real)
         for index in self.encoder.sample_layers():
             x = self.encoder.call_layer(self.encoder[index], x, source.pos, source.real)
-        return self.encoder_norm(x)  # type: ignore[no-any-return]
+        return apply_norm(self.encoder_norm, x, source.real)
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D], each given the reference prefix."""
@@ -101,7 +102,7 @@ class Transformer(TranslationModel):
         for index in self.decoder.sample_layers():
             layer, keys = self.decoder[index], memory.layer(index)
             x, _, _ = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
-        return self.decoder_norm(x)  # type: ignore[no-any-return]
+        return apply_norm(self.decoder_norm, x, target.real)
 
     def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
         """See TranslationModel."""

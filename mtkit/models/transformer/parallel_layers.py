@@ -37,9 +37,9 @@ class ParallelEncoderLayer(nn.Module):
         self, x: Tensor, real: Tensor | None, attend: Callable[[Tensor], tuple[Tensor, R]]
     ) -> tuple[Tensor, R]:
         """Apply the layer with `attend` as its attention: [B, T, D] -> [B, T, D], and what `attend` returns besides."""
-        h = self.residual.pre(x)
+        h = self.residual.pre(x, real)
         y, extra = attend(h)
-        return self.residual.post(x, y + self.feed_forward(h, real)), extra
+        return self.residual.post(x, y + self.feed_forward(h, real), real), extra
 
 
 class ParallelDecoderLayer(nn.Module):
@@ -64,7 +64,7 @@ class ParallelDecoderLayer(nn.Module):
         self, x: Tensor, pos: Tensor, memory: KVCache, *, real: Tensor | None = None, past: BatchedState | None = None
     ) -> tuple[Tensor, BatchedState, Tensor]:
         """Apply the layer to T new tokens; see DecoderLayer."""
-        h = self.residual.pre(x)
+        h = self.residual.pre(x, real)
         y, state = self.attention(h, pos, real=real, past=past)
         context, weights = attend_to_source(self.cross_attention, h, pos, memory)
-        return self.residual.post(x, y + context + self.feed_forward(h, real)), state, weights
+        return self.residual.post(x, y + context + self.feed_forward(h, real), real), state, weights

@@ -8,6 +8,8 @@ import pytest
 
 from mtkit.errors import UsageError
 from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
+from mtkit.layers.norms.batch_norm import BatchNormConfig
+from mtkit.layers.norms.residual import PreNormConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 
@@ -47,3 +49,14 @@ def test_an_unlisted_key_must_have_its_default() -> None:
     supported = SupportedModels("Toy", CTRANSLATE2.any_value - {"d_model"}, CTRANSLATE2.kinds)
     with pytest.raises(UsageError, match=r"^model\.d_model: 8: not supported by Toy export$"):
         supported.check(config)
+
+
+@both_targets
+def test_norms_without_an_equivalent_and_changed_products_are_refused(supported: SupportedModels) -> None:
+    config = TransformerConfig(
+        d_model=8, num_heads=2, residual=PreNormConfig(norm=BatchNormConfig()), bias=False, scaled_attention=False
+    )
+    with pytest.raises(UsageError) as error:
+        supported.check(config)
+    for key in ("residual.norm.kind: batch", "bias: False", "scaled_attention: False"):
+        assert f"model.{key}: not supported by {supported.target} export" in str(error.value)
