@@ -12,6 +12,7 @@ from mtkit import __version__
 from mtkit.cli.commands.average import average
 from mtkit.cli.commands.bench import bench
 from mtkit.cli.commands.checkpoints import checkpoints
+from mtkit.cli.commands.compress import compress
 from mtkit.cli.commands.decode import decode
 from mtkit.cli.commands.describe import describe
 from mtkit.cli.commands.doctor import doctor
@@ -44,7 +45,7 @@ SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Translate": {"translate": translate, "score": score},
     "Evaluate": {"evaluate": evaluate, "bench": bench},
     "Inspect": {"keys": keys, "describe": describe, "plot": plot, "doctor": doctor},
-    "Deploy": {"export": export},
+    "Deploy": {"compress": compress, "export": export},
 }
 COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 

@@ -41,6 +41,7 @@ from mtkit.model_folder.config_file import (
     verified,
     write_config,
 )
+from mtkit.model_folder.quantised_weights import Storage, quantise_tensors
 from mtkit.model_folder.weights_file import build_with_weights
 from mtkit.models import AnyModelConfig
 from mtkit.models.interface import TranslationModel
@@ -63,6 +64,7 @@ class ModelMetadata:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
+        storage: number format of the large matrices in the file of weights, see quantised_weights.py.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
     """
 
@@ -74,6 +76,7 @@ class ModelMetadata:
     search: SearchConfig
     tags: list[str] = field(default_factory=list)
     requires_tag: bool = False
+    storage: Storage = "float32"
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def write_model(
 
     Args:
         folder: path of the model folder.
-        tensors: the weights, with the names of `training.weights.weights`.
+        tensors: the weights, with the names of `training.weights.weights`; stored as `metadata.storage` says.
         metadata: content of config.json.
         tokenizers: of both sides.
         card: content of README.md.
@@ -111,7 +114,7 @@ def write_model(
         ReadWriteError: the folder cannot be written.
     """
     with atomic_folder(folder) as temporary:
-        hashes = {WEIGHTS: write_tensors(temporary / WEIGHTS, tensors)}
+        hashes = {WEIGHTS: write_tensors(temporary / WEIGHTS, quantise_tensors(tensors, metadata.storage))}
         if lexicon is not None:
             with translate_read_errors(lexicon):
                 write_bytes(temporary / LEXICON, lexicon.read_bytes())

@@ -9,6 +9,7 @@ from typing import Any
 from mtkit import __version__
 from mtkit.model_folder.config_file import WEIGHTS, update_model_card
 from mtkit.model_folder.folder import ModelMetadata, read_metadata
+from mtkit.model_folder.quantised_weights import dequantise_tensors
 from mtkit.training.checkpoints.tensor_file import read_tensors
 
 
@@ -38,6 +39,7 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
         f"normalisation {tokenizer.normalisation}.",
         f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}.",
+        *([f"- Weights: {metadata.storage} on disk."] if metadata.storage != "float32" else []),
         *_training(report),
         *_scores(report),
         "",
@@ -54,7 +56,7 @@ def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
         MissingInputError, DataError: a file of the model is missing or damaged.
         ReadWriteError: a file cannot be written.
     """
-    num_parameters = sum(tensor.numel() for tensor in read_tensors(folder / WEIGHTS).values())
+    num_parameters = sum(each.numel() for each in dequantise_tensors(read_tensors(folder / WEIGHTS)).values())
     update_model_card(folder, model_card(read_metadata(folder), report, num_parameters=num_parameters))
 
 

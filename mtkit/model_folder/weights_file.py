@@ -1,4 +1,7 @@
-"""Weights of a model folder: compared by name, shape and type before a model is built, then memory-mapped."""
+"""Weights of a model folder: compared by name, shape and type before a model is built, then memory-mapped.
+
+Quantised weights are dequantised into new memory.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from torch import Tensor
 
 from mtkit.errors import DamagedError, DataError
 from mtkit.io.files import require_regular_file, translate_read_errors
+from mtkit.model_folder.quantised_weights import dequantise_tensors, dequantised_header
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
 from mtkit.training.checkpoints.tensor_file import DTYPES
@@ -37,13 +41,13 @@ def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, rem
     """
     require_regular_file(path)
     try:
-        header = _read_header(path)
+        header = dequantised_header(_read_header(path))
         if errors := _mismatches(build_on_meta(build), header):
             listed = "; ".join(errors[:MAX_LISTED])
             more = f"; and {len(errors) - MAX_LISTED} more" if len(errors) > MAX_LISTED else ""
             raise DataError(f"{path}: the weights do not match the model: {listed}{more}; {remedy}")
         with translate_read_errors(path):
-            tensors = load_file(path)
+            tensors = dequantise_tensors(load_file(path))
     except SafetensorError as error:
         raise DamagedError(f"{path}: damaged, or not in the safetensors format", remedy) from error
     with SkipInit(torch.device("cpu")):

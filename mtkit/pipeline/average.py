@@ -43,6 +43,11 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
             verify_model(source)
         else:
             verify_checkpoint(source)
+    for source in sources:
+        if (source / CONFIG).is_file() and (storage := read_metadata(source).storage) != "float32":
+            raise DataError(
+                f"{source}: its weights are stored in {storage}; average the models before compressing them"
+            )
     metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = average_checkpoints(sources)
     for source in sources[1:]:

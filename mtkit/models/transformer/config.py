@@ -13,10 +13,11 @@ from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.projections import NumLayers
+from mtkit.layers.projections import NumLayers, PositiveWidth
 from mtkit.models.config import PositionStack
 from mtkit.models.embeddings import TieMode, build_embeddings
 from mtkit.models.transformer.attention_compatibility import StackChoice
+from mtkit.models.transformer.head_counts import HeadCounts
 from mtkit.models.transformer.layer_config import TransformerLayerConfig
 from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
 from mtkit.models.transformer.model import Embedding, Transformer
@@ -39,6 +40,9 @@ class TransformerConfig(TransformerLayerConfig):
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     tied_embeddings: TieMode = "all"  # source, target and output; target: the last two (the paper, sec. 3.4)
+    encoder_heads: list[PositiveWidth] | None = None  # heads of each encoder layer, after pruning; null: num_heads
+    decoder_heads: list[PositiveWidth] | None = None  # the same of the decoder's self-attention
+    cross_heads: list[PositiveWidth] | None = None  # the same of its attention to the source
 
     has_encoder: ClassVar[bool] = True
     predicts_source: ClassVar[bool] = False
@@ -48,6 +52,19 @@ class TransformerConfig(TransformerLayerConfig):
         self._orders()
         for choice in self._choices():
             choice.check()
+        for each in self.head_counts().values():
+            each.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+
+    def head_counts(self) -> dict[str, HeadCounts]:
+        """Head counts of each kind of attention, by the key that sets them."""
+        encoder = (self.encoder_layers, self.encoder_attention, self.encoder_positions, self.encoder_sharing)
+        decoder = (self.decoder_layers, self.decoder_attention, self.decoder_positions, self.decoder_sharing)
+        cross = (self.decoder_layers, None, None, self.decoder_sharing)
+        return {
+            "encoder_heads": HeadCounts("encoder_heads", self.encoder_heads, *encoder),
+            "decoder_heads": HeadCounts("decoder_heads", self.decoder_heads, *decoder),
+            "cross_heads": HeadCounts("cross_heads", self.cross_heads, *cross),
+        }
 
     def _choices(self) -> tuple[StackChoice, StackChoice]:
         """Attention and positions of encoder and decoder."""
@@ -112,7 +129,8 @@ class TransformerConfig(TransformerLayerConfig):
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]
         kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
-        attention = self.self_attention(self.encoder_attention, position, causal=False)
+        num_heads = self.head_counts()["encoder_heads"].of_layer(index)
+        attention = self.self_attention(self.encoder_attention, position, causal=False, num_heads=num_heads)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, feed_forward, self.residuals(depth, kind.num_residuals))
         self.finish_layer(layer, depth)
@@ -122,8 +140,10 @@ class TransformerConfig(TransformerLayerConfig):
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
         kind: type[DecoderLayer | ParallelDecoderLayer]
         kind = ParallelDecoderLayer if self.parallel_sublayers else DecoderLayer
-        cross = self.cross_attention()
-        attention = self.self_attention(self.decoder_attention, position, causal=True)
+        counts = {key: each.of_layer(index) for key, each in self.head_counts().items() if key != "encoder_heads"}
+        cross = self.cross_attention(counts["cross_heads"])
+        num_heads = counts["decoder_heads"]
+        attention = self.self_attention(self.decoder_attention, position, causal=True, num_heads=num_heads)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, cross, feed_forward, self.residuals(depth, kind.num_residuals))
         self.finish_layer(layer, depth)

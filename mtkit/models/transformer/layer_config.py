@@ -81,6 +81,10 @@ class TransformerLayerConfig:
         head_dim = self.head_dim or self.d_model // self.num_heads
         return Heads(self.num_heads, self.num_kv_heads or self.num_heads, head_dim)
 
+    def layer_heads(self, num_heads: int | None) -> Heads:
+        """Sizes of the heads of a layer with its own number of heads; None: that of all layers."""
+        return self.heads if num_heads is None else Heads(num_heads, num_heads, self.heads.head_dim)
+
     def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> StackPositions:
         """Build the position encoding of a stack."""
         stack = config.build(self.d_model, self.heads, layers=layers, causal=causal)
@@ -88,11 +92,13 @@ class TransformerLayerConfig:
             each.is_scaled = self.scaled_attention
         return stack
 
-    def self_attention(self, config: AttentionConfig, position: Position, *, causal: bool) -> TokenMixer:
+    def self_attention(
+        self, config: AttentionConfig, position: Position, *, causal: bool, num_heads: int | None = None
+    ) -> TokenMixer:
         """Build the self-attention of a layer; `causal` in a decoder."""
         parts = SelfAttentionParts(
             d_model=self.d_model,
-            heads=self.heads,
+            heads=self.layer_heads(num_heads),
             position=position,
             causal=causal,
             dropout=self.attention_dropout,
@@ -100,9 +106,11 @@ class TransformerLayerConfig:
         )
         return config.build(parts)
 
-    def cross_attention(self) -> CrossAttention:
+    def cross_attention(self, num_heads: int | None = None) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
-        attention = CrossAttention(self.d_model, self.heads, dropout=self.attention_dropout, norm=self.qk_norm)
+        attention = CrossAttention(
+            self.d_model, self.layer_heads(num_heads), dropout=self.attention_dropout, norm=self.qk_norm
+        )
         attention.dot_product.position.is_scaled = self.scaled_attention
         return attention
 

@@ -20,7 +20,7 @@ SCIENCE = {
 ASSEMBLY = {"recipe", "model_folder", "build"}
 
 
-PROGRAMS = {"pipeline", "bench", "describe", "study", "export"}
+PROGRAMS = {"pipeline", "bench", "describe", "study", "export", "compression"}
 
 
 TABLE: dict[str, set[str]] = {

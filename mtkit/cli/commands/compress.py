@@ -1,0 +1,69 @@
+"""`mtkit compress`: a smaller or faster copy of a model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import ComputeType, ComputeTypeOption, Model, Prefix, Tag, Threads, parse_prefix
+
+
+class CompressionTarget(StrEnum):
+    """Kinds of compression."""
+
+    int8 = "int8"
+    int4 = "int4"
+    heads = "heads"
+    ffn = "ffn"
+    half_depth = "half-depth"
+
+
+def compress(
+    model: Model,
+    to: Annotated[
+        CompressionTarget,
+        typer.Option("--to", help="Weights of 8 or 4 bits, or less heads, feed-forward units or layers."),
+    ],
+    output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
+    fraction: Annotated[
+        float, typer.Option("--fraction", min=0.0, max=1.0, help="Share of heads or units to remove.")
+    ] = 0.4,
+    src: Annotated[Path | None, typer.Option("--src", metavar="FILE", help="Source text to measure with.")] = None,
+    ref: Annotated[Path | None, typer.Option("--ref", metavar="FILE", help="Its reference translation.")] = None,
+    max_loss: Annotated[
+        float | None, typer.Option("--max-loss", help="BLEU that may be lost; the model is not written if more is.")
+    ] = None,
+    tag: Tag = None,
+    prefix: Prefix = None,
+    compute_type: ComputeTypeOption = ComputeType.auto,
+    threads: Threads = None,
+) -> None:
+    """Make a smaller or faster copy of a model.
+
+    The result is a model folder like any other. With --src and --ref the table also has the BLEU and the speed of both
+    models.
+    """
+    import torch
+
+    from mtkit.cli.printing import print_lines
+    from mtkit.compression.compress import CompressionOptions, compress_model
+    from mtkit.compression.measure import HeldOutText
+    from mtkit.corpus.binarise import check_line_counts
+    from mtkit.errors import UsageError
+    from mtkit.text.lines import read_lines
+
+    if (src is None) != (ref is None):
+        raise UsageError("compress: give both --src and --ref, or neither")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    text = None
+    if src is not None and ref is not None:
+        check_line_counts(src, ref)
+        text = HeldOutText(list(read_lines(src)), list(read_lines(ref)), parse_prefix(tag, prefix))
+    options = CompressionOptions(
+        to=to.value, fraction=fraction, text=text, max_loss=max_loss, compute_type=compute_type.value
+    )
+    print_lines(compress_model(model, output, options))

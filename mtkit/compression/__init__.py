@@ -1,0 +1,10 @@
+"""Smaller and faster models made from a trained one.
+
+heads         importance of attention heads, and their removal
+structure     removal of feed-forward units and of layers
+measure       size, speed and BLEU of a model
+compress      the command: load, compress, measure, compare with the bound on the loss of BLEU, write
+
+Distillation is an objective of training (training/objectives/distillation.py); number formats of weights on disk are in
+model_folder/quantised_weights.py.
+"""

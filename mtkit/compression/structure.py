@@ -1,0 +1,75 @@
+"""Structured pruning: removal of feed-forward units and of layers. The result is an ordinary, smaller model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from torch import Tensor
+
+from mtkit.errors import UsageError
+from mtkit.models.transformer.config import TransformerConfig
+
+
+def prune_feed_forward(
+    config: TransformerConfig, tensors: Mapping[str, Tensor], fraction: float
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """A model without the least important units of each feed-forward layer, the same number in every layer.
+
+    The importance of unit u is |W1[u, :]| |W2[:, u]|, the largest change of the output per unit of input: magnitude
+    pruning (Han et al. 2015, https://arxiv.org/abs/1506.02626) of rows and columns instead of single weights.
+
+    Raises:
+        UsageError: the feed-forward layers are not dense, or no unit would be left.
+    """
+    if config.feed_forward.kind != "dense":
+        raise UsageError(f"--to ffn: the model's feed_forward.kind is {config.feed_forward.kind}; only dense is pruned")
+    d_ff = config.d_ff - round(fraction * config.d_ff)
+    if d_ff < 1:
+        raise UsageError(
+            f"--fraction {fraction}: leaves none of the {config.d_ff} units of a feed-forward layer; lower it"
+        )
+    pruned = dict(tensors)
+    for name in [name.removesuffix(".inner.weight") for name in tensors if name.endswith(".feed_forward.inner.weight")]:
+        inner, outer = tensors[f"{name}.inner.weight"], tensors[f"{name}.outer.weight"]  # [F, D], [D, F]
+        units = (inner.norm(dim=1) * outer.norm(dim=0)).topk(d_ff).indices.sort().values
+        pruned[f"{name}.inner.weight"], pruned[f"{name}.outer.weight"] = inner[units], outer[:, units].contiguous()
+        if f"{name}.inner.bias" in tensors:
+            pruned[f"{name}.inner.bias"] = tensors[f"{name}.inner.bias"][units]
+    return replace(config, d_ff=d_ff), pruned
+
+
+def drop_layers(
+    config: TransformerConfig, tensors: Mapping[str, Tensor]
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """A model with every other layer of encoder and decoder, to be trained with the whole one as its teacher.
+
+    Sanh et al. 2019, sec. 3, "taking one layer out of two". https://arxiv.org/abs/1910.01108 Of an odd number the
+    additional layer is kept.
+
+    Raises:
+        UsageError: layers share weights, or both stacks have one layer.
+    """
+    if config.encoder_sharing.kind != "none" or config.decoder_sharing.kind != "none":
+        raise UsageError(
+            "--to half-depth: layers of this model share weights; lower encoder_layers in a recipe instead"
+        )
+    if config.encoder_layers == config.decoder_layers == 1:
+        raise UsageError("--to half-depth: encoder and decoder have one layer each, so that there is none to drop")
+    kept: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        stack, _, rest = name.partition(".")
+        number, _, leaf = rest.partition(".")
+        if stack not in ("encoder", "decoder") or not number.isdigit():
+            kept[name] = tensor
+        elif int(number) % 2 == 0:
+            kept[f"{stack}.{int(number) // 2}.{leaf}"] = tensor
+    dropped = replace(
+        config,
+        encoder_layers=(config.encoder_layers + 1) // 2,
+        decoder_layers=(config.decoder_layers + 1) // 2,
+        encoder_heads=config.encoder_heads and config.encoder_heads[::2],
+        decoder_heads=config.decoder_heads and config.decoder_heads[::2],
+        cross_heads=config.cross_heads and config.cross_heads[::2],
+    )
+    return dropped, kept

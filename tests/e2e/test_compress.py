@@ -1,0 +1,102 @@
+"""`mtkit compress`: every kind gives a model folder that translates; the bound on BLEU; refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.errors import DataError, UsageError
+from mtkit.model_folder.config_file import WEIGHTS, verify_model
+from mtkit.model_folder.folder import read_metadata
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
+
+CONFIG = TransformerConfig(d_model=64, d_ff=96, num_heads=4, encoder_layers=2, decoder_layers=2)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = entry.execute([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def ref(tmp_path: Path, text: Path, toy_model, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The model's own translation, so that its BLEU is 100."""
+    path = tmp_path / "ref.txt"
+    assert run(capsys, "translate", toy_model(CONFIG), text, "-o", path, "--compute-type", "float32")[0] == 0
+    return path
+
+
+SIZES = [("int8", 0.35), ("int4", 0.27), ("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
+
+
+@pytest.mark.parametrize(("to", "size"), SIZES)
+def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, capsys, to, size) -> None:
+    model, output = toy_model(CONFIG), tmp_path / "small"
+    words = ["compress", model, "--to", to, "-o", output, "--src", text, "--ref", ref, "--threads", 1]
+    code, table, err = run(capsys, *words)
+    assert code == 0, err
+    verify_model(output)
+    assert (output / WEIGHTS).stat().st_size < size * (model / WEIGHTS).stat().st_size
+    code, hyps, _ = run(capsys, "translate", output, text)
+    assert code == 0
+    assert hyps.count("\n") == 12
+    rows = [line.split("|") for line in table.split("\n")[:-1]]
+    assert [row[1].strip() for row in rows[2:]] == [str(model), f"{output} ({to})"]
+    assert float(rows[2][5]) > 99
+    config = read_metadata(output).model
+    assert isinstance(config, TransformerConfig)
+    if to == "heads":
+        counts = [*(config.encoder_heads or []), *(config.decoder_heads or []), *(config.cross_heads or [])]
+        assert (len(counts), sum(counts)) == (6, 14)  # of 24, 40 % removed
+    if to == "half-depth":
+        assert (config.encoder_layers, config.decoder_layers) == (1, 1)
+
+
+def test_nothing_is_written_if_too_much_bleu_is_lost(toy_model, tmp_path, text, ref, capsys) -> None:
+    model, output = toy_model(CONFIG), tmp_path / "small"
+    words = ["compress", model, "--to", "half-depth", "-o", output, "--src", text, "--ref", ref, "--max-loss", "0.5"]
+    code, _, err = run(capsys, *words)
+    assert code == DataError.exit_code
+    assert "and --max-loss is 0.5; nothing was written" in err
+    assert not output.exists()
+    words[words.index("half-depth")] = "ffn"
+    assert run(capsys, *words, "--fraction", 0)[0] == 0
+    assert output.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--to", "heads"], "--to heads computes the importance of heads from text; give --src and --ref"),
+        (["--to", "int8", "--max-loss", "1"], "--max-loss compares the BLEU of both models; give --src and --ref"),
+        (["--to", "int8", "--src", "x"], "compress: give both --src and --ref, or neither"),
+        (["--to", "ffn", "--fraction", "1"], "--fraction 1.0: leaves none of the 96 units"),
+        (["--to", "heads", "--fraction", "0.9", "--src", "TEXT", "--ref", "TEXT"], "the maximum is 0.75"),
+        (["--to", "ffn", "-o", "MODEL"], "is the model itself"),
+        (["--to", "ffn", "-o", "TEXT"], "exists and is not a model folder"),
+    ],
+)
+def test_refused(toy_model, tmp_path, text, capsys, options, message) -> None:
+    model = toy_model(CONFIG)
+    names = {"TEXT": text, "MODEL": model}
+    words = [names.get(word, word) for word in options]
+    code, out, err = run(capsys, "compress", model, "-o", tmp_path / "small", *words)
+    assert (code, out) == (UsageError.exit_code, "")
+    assert message in err
+    assert not (tmp_path / "small").exists()
+    verify_model(model)
+
+
+def test_kinds_of_models_without_such_parts_and_stored_integers(toy_model, tmp_path, text, capsys) -> None:
+    rnn = toy_model(Seq2SeqRNNConfig(d_model=64, d_embed=64))
+    code, _, err = run(capsys, "compress", rnn, "--to", "half-depth", "-o", tmp_path / "small")
+    assert (code, "only transformer has these parts" in err) == (UsageError.exit_code, True)
+    assert run(capsys, "compress", rnn, "--to", "int8", "-o", tmp_path / "small")[0] == 0
+    code, _, err = run(capsys, "compress", tmp_path / "small", "--to", "ffn", "-o", tmp_path / "smaller")
+    assert (code, "prune the model before quantising it" in err) == (UsageError.exit_code, True)
+    code, _, err = run(capsys, "average", tmp_path / "small", "-o", tmp_path / "average")
+    assert (code, "average the models before compressing them" in err) == (DataError.exit_code, True)

@@ -1,0 +1,58 @@
+"""Structured pruning: a smaller model computes as the whole one whose removed units give nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mtkit.compression.structure import drop_layers, prune_feed_forward
+from mtkit.errors import UsageError
+from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.training.weights import load_weights, weights
+from tests.unit.compression.test_heads import VOCAB, batch, build
+
+CONFIG = TransformerConfig(d_model=8, d_ff=6, num_heads=2, encoder_layers=3, decoder_layers=2)
+
+
+def states(model):
+    data = batch(4, 6)
+    with torch.no_grad():
+        return model.decode_states(data.source, data.target)[data.loss_mask]
+
+
+def test_units_without_effect_go_first() -> None:
+    model = build(CONFIG)
+    silent = [0, 2, 5]
+    with torch.no_grad():
+        for layer in [*model.encoder, *model.decoder]:
+            layer.feed_forward.outer.weight[:, silent] = 0
+    config, tensors = prune_feed_forward(CONFIG, weights(model), 0.5)
+    assert config == replace(CONFIG, d_ff=3)
+    pruned = config.build(VOCAB.size, VOCAB.size).eval()
+    load_weights(pruned, tensors)
+    torch.testing.assert_close(states(pruned), states(model))
+
+
+def test_every_other_layer_is_kept() -> None:
+    model = build(CONFIG)
+    config, tensors = drop_layers(CONFIG, weights(model))
+    assert config == replace(CONFIG, encoder_layers=2, decoder_layers=1)
+    half = config.build(VOCAB.size, VOCAB.size).eval()
+    load_weights(half, tensors)
+    model.encoder.order, model.decoder.order = (0, 2), (0,)
+    torch.testing.assert_close(states(half), states(model))
+
+
+def test_refused() -> None:
+    with pytest.raises(UsageError, match="leaves none of the 6 units"):
+        prune_feed_forward(CONFIG, {}, 1.0)
+    with pytest.raises(UsageError, match="only dense is pruned"):
+        prune_feed_forward(replace(CONFIG, feed_forward=GatedConfig()), {}, 0.5)
+    with pytest.raises(UsageError, match="share weights"):
+        drop_layers(replace(CONFIG, encoder_sharing=AllSharedConfig()), {})
+    with pytest.raises(UsageError, match="one layer each"):
+        drop_layers(replace(CONFIG, encoder_layers=1, decoder_layers=1), {})

@@ -1,0 +1,103 @@
+"""Weights in 8 and 4 bits: error bounds, size, idempotence, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from mtkit.errors import DataError
+from mtkit.inference.int8 import Int8Linear
+from mtkit.layers.projections import linear
+from mtkit.model_folder.quantised_weights import GROUP_SIZE, dequantise_tensors, dequantised_header, quantise_tensors
+from mtkit.model_folder.weights_file import build_with_weights
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
+from mtkit.training.weights import weights
+
+CONFIG = TransformerConfig(d_model=64, d_ff=64, num_heads=2, encoder_layers=1, decoder_layers=1)
+
+
+def tensors() -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    return weights(CONFIG.build(100, 100))
+
+
+def test_int8_rounds_to_the_nearest_multiple_of_the_scale_of_a_row() -> None:
+    for name, value in dequantise_tensors(quantise_tensors(tensors(), "int8")).items():
+        own = tensors()[name]
+        if own.dim() == 2 and own.numel() >= 1024:
+            bound = own.abs().amax(1, keepdim=True) / 127 / 2
+            assert bool(((value - own).abs() <= bound * 1.001).all()), name
+            assert not torch.equal(value, own)
+        else:
+            assert torch.equal(value, own), name
+
+
+def test_int4_is_the_best_of_the_scales_by_an_obvious_loop() -> None:
+    weight = torch.randn(32, 64)
+    (found,) = dequantise_tensors(quantise_tensors({"w": weight}, "int4")).values()
+    for row in (0, 31):
+        for group in (slice(0, GROUP_SIZE), slice(GROUP_SIZE, 2 * GROUP_SIZE)):
+            own, errors = weight[row, group], []
+            for shrinkage in (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7):
+                scale = float((own.abs().max() / 7 * shrinkage).half())
+                rounded = torch.tensor([max(-7, min(7, round(float(x) / scale))) * scale for x in own])
+                errors.append(float((rounded - own).square().sum()))
+            assert float((found[row, group] - own).square().sum()) == pytest.approx(min(errors), rel=1e-4)
+
+
+@pytest.mark.parametrize("storage", ["int8", "int4"])
+def test_quantising_again_changes_nothing(storage) -> None:
+    stored = quantise_tensors(tensors(), "int8")
+    again = quantise_tensors(dequantise_tensors(stored), "int8")
+    assert all(torch.equal(again[name], tensor) for name, tensor in stored.items() if tensor.dtype == torch.int8)
+
+
+def test_computation_in_int8_has_the_integers_of_the_file() -> None:
+    layer = linear(64, 32)
+    stored = quantise_tensors({"weight": layer.weight.detach()}, "int8")
+    with torch.no_grad():
+        layer.weight.copy_(dequantise_tensors(stored)["weight"])
+    assert torch.equal(Int8Linear.of(layer).weight_int8.T, stored["weight"])
+
+
+@pytest.mark.parametrize(("storage", "bits"), [("int8", 9), ("int4", 5)])
+def test_size(storage, bits) -> None:
+    weight = {"w": torch.randn(256, 256)}
+    size = sum(each.numel() * each.element_size() for each in quantise_tensors(weight, storage).values())
+    assert 8 * size < bits * 256 * 256
+
+
+def test_tables_and_odd_widths_keep_8_bits() -> None:
+    stored = quantise_tensors({"a.table.weight": torch.randn(64, 64), "odd": torch.randn(64, 33)}, "int4")
+    assert {stored[name].dtype for name in ("a.table.weight", "odd")} == {torch.int8}
+    zeros = dequantise_tensors(quantise_tensors({"w": torch.zeros(64, 64)}, "int4"))["w"]
+    assert torch.equal(zeros, torch.zeros(64, 64))
+
+
+@pytest.mark.parametrize("storage", ["float32", "int8", "int4"])
+def test_a_model_is_built_from_any_storage(tmp_path: Path, storage) -> None:
+    stored = quantise_tensors(tensors(), storage)
+    write_tensors(tmp_path / "w", stored)
+    model = build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
+    for name, tensor in dequantise_tensors(stored).items():
+        assert torch.equal(weights(model)[name], tensor)
+
+
+def test_header_and_refusals(tmp_path: Path) -> None:
+    stored = quantise_tensors(tensors(), "int4")
+    header = {name: (DTYPES[each.dtype], list(each.shape)) for name, each in stored.items()}
+    assert dequantised_header(header) == {name: ("F32", list(each.shape)) for name, each in tensors().items()}
+    name = "encoder.0.feed_forward.inner.weight"
+    broken = [
+        {name + ".scale": stored[name + ".scale"][:, :1].contiguous()},
+        {name: stored[name][:, :16].contiguous()},
+        {name: torch.zeros(64, 64, dtype=torch.int8)},
+    ]
+    for change in broken:
+        write_tensors(tmp_path / "w", {**stored, **change})
+        with pytest.raises(DataError, match=r"the weights do not match the model: .*again"):
+            build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
