@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -118,11 +119,8 @@ def prune_heads(
     for name, heads in sorted(keep.items(), key=lambda item: [int(n) for n in re.findall(r"\d+", item[0])]):
         stack, _, kind = name.split(".")
         counts.setdefault(_KEYS[f"{stack}.{kind}"], []).append(len(heads))
-        for part in ("query_key_value", "query", "key_value"):
-            for leaf in ("weight", "bias"):
-                if (full := f"{name}.{part}.{leaf}") in tensors:
-                    parts = len(part.split("_"))
-                    pruned[full] = _take_heads(tensors[full], parts, head_dim, heads)
+        for full, parts in _projections(name, tensors):
+            pruned[full] = _take_heads(tensors[full], parts, head_dim, heads)
         pruned[f"{name}.out.weight"] = _take_heads(tensors[f"{name}.out.weight"].T, 1, head_dim, heads).T.contiguous()
     result = replace(
         config,
@@ -132,6 +130,13 @@ def prune_heads(
         cross_heads=counts["cross_heads"],
     )
     return result, pruned
+
+
+def _projections(name: str, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, int]]:
+    """Weights and biases to the heads of an attention module, with the number of projections that each holds."""
+    for part, leaf in itertools.product(("query_key_value", "query", "key_value"), ("weight", "bias")):
+        if (full := f"{name}.{part}.{leaf}") in tensors:
+            yield full, len(part.split("_"))
 
 
 def _take_heads(tensor: Tensor, parts: int, head_dim: int, heads: list[int]) -> Tensor:
