@@ -14,7 +14,7 @@ from mtkit import __version__
 from mtkit.build.training import default_device
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
-from mtkit.evaluation.sentence import sentence_similarity
+from mtkit.evaluation.metrics import sentence_similarity
 from mtkit.hardware import parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
 from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
-MetricName = Literal["bleu", "chrf", "ter", "moses"]
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "moses"]
 
 
 @dataclass(frozen=True, kw_only=True)

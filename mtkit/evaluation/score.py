@@ -5,31 +5,35 @@ Post 2018, https://arxiv.org/abs/1804.08771. All scores are percentages, with sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from typing import Any
 
 from mtkit.errors import DataError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import EvaluationConfig, MetricName
+from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, TokenizerChoice, choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.text.lines import read_lines
 
-_TER_SCRIPTS = ("Chinese", "Japanese")  # unspaced scripts for which sacreBLEU's TER has an option
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95% confidence interval by bootstrap: `mean` ± `margin`, in percent."""
+
+    mean: float
+    margin: float
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score in percent, and sacreBLEU's signature of its settings."""
+    """A score in percent, sacreBLEU's signature of its settings, and its interval if that was requested."""
 
     value: float
     signature: str
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Scores:
         bleu_moses_lc: BLEU on lower-cased Moses tokens; higher is better.
         chrf: chrF2, on characters; higher is better.
         ter: translation edit rate; lower is better.
+        chrfpp: chrF2++, on characters and words; higher is better.
         notes: sentences for the user: the choice of a tokenizer, metrics that are left out, implausible inputs.
     """
 
@@ -48,18 +53,27 @@ class Scores:
     bleu_moses_lc: Score | None = None
     chrf: Score | None = None
     ter: Score | None = None
+    chrfpp: Score | None = None
     notes: tuple[str, ...] = ()
 
     def by_name(self) -> dict[str, Score]:
         """The computed scores, in the order of the report."""
-        scores = {"bleu": self.bleu, "bleu_moses_lc": self.bleu_moses_lc, "chrf": self.chrf, "ter": self.ter}
+        scores = {
+            "bleu": self.bleu,
+            "bleu_moses_lc": self.bleu_moses_lc,
+            "chrf": self.chrf,
+            "chrf++": self.chrfpp,
+            "ter": self.ter,
+        }
         return {name: score for name, score in scores.items() if score is not None}
 
     def as_dict(self) -> dict[str, float | str]:
-        """The entries of report.json: `bleu`, `bleu_signature`, and so on."""
+        """The entries of report.json: `bleu`, `bleu_signature`, ...; with intervals also `bleu_mean`, `bleu_margin`."""
         report: dict[str, float | str] = {}
         for name, score in self.by_name().items():
             report |= {name: score.value, f"{name}_signature": score.signature}
+            if score.interval is not None:
+                report |= {f"{name}_mean": score.interval.mean, f"{name}_margin": score.interval.margin}
         return report
 
 
@@ -93,44 +107,29 @@ def score(
     Example:
         >>> score(["the cat sat"], [["the cat sat down"]], ["bleu"]).bleu.value
     """
-    _check_counts(len(hyps), [len(ref) for ref in refs])
-    tokenizer = choose_tokenizer((line for ref in refs for line in ref), tgt_lang, tokenize)
-    unsuitable = _unsuitable_metrics(tokenizer)
-    compute: dict[MetricName, Callable[[], Score]] = {
-        "bleu": lambda: _corpus_score(BLEU(tokenize=tokenizer.name), hyps, refs),
-        "chrf": lambda: _corpus_score(CHRF(), hyps, refs),
-        "ter": lambda: _corpus_score(_ter(tokenizer), hyps, refs),
-        "moses": lambda: _moses_bleu(hyps, refs, tgt_lang or "en"),
+    check_counts(len(hyps), [len(ref) for ref in refs])
+    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
+    values = {
+        name: _score(metric.statistics(hyps).score(), str(metric.metric.get_signature()))
+        for name, metric in choice.build(refs)
     }
-    scores = {metric: compute[metric]() for metric in metrics if metric not in unsuitable}
+    return as_scores(values, (*choice.notes, *implausible_inputs(hyps, refs, src)))
+
+
+def as_scores(values: Mapping[MetricName, Score], notes: Sequence[str] = ()) -> Scores:
+    """Arrange scores by the metric's name."""
     return Scores(
-        bleu=scores.get("bleu"),
-        bleu_moses_lc=scores.get("moses"),
-        chrf=scores.get("chrf"),
-        ter=scores.get("ter"),
-        notes=(
-            *([tokenizer.note] if tokenizer.note and "bleu" in metrics else []),
-            *(unsuitable[metric] for metric in metrics if metric in unsuitable),
-            *implausible_inputs(hyps, refs, src),
-        ),
+        bleu=values.get("bleu"),
+        bleu_moses_lc=values.get("moses"),
+        chrf=values.get("chrf"),
+        ter=values.get("ter"),
+        chrfpp=values.get("chrf++"),
+        notes=tuple(notes),
     )
 
 
-def _unsuitable_metrics(tokenizer: TokenizerChoice) -> dict[MetricName, str]:
-    """Metrics that count words by the spaces between them although the script has none, each with a sentence."""
-    if not tokenizer.is_unspaced:
-        return {}
-    script = tokenizer.script
-    reason = f"since it counts words by spaces and the references are {script}"
-    metrics: dict[MetricName, str] = {"moses": f"BLEU on Moses tokens is left out, {reason}"}
-    if script not in _TER_SCRIPTS:
-        metrics["ter"] = f"TER is left out, {reason}"
-    return metrics
-
-
-def _ter(tokenizer: TokenizerChoice) -> TER:
-    is_split = tokenizer.script in _TER_SCRIPTS
-    return TER(normalized=is_split, asian_support=is_split)
+def _score(result: Any, signature: str) -> Score:
+    return Score(value=float(result.score), signature=signature)
 
 
 def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: str) -> Scores:
@@ -164,6 +163,21 @@ def score_files(
         MissingInputError, ReadWriteError: as `files.translate_read_errors`.
         MissingExtraError: as `score`.
     """
+    texts = read_texts(hyps, refs, src)
+    reference = [texts[path] for path in refs]
+    source = None if src is None else texts[src]
+    return {
+        str(hyp): score(texts[hyp], reference, metrics, tgt_lang=tgt_lang, tokenize=tokenize, src=source)
+        for hyp in hyps
+    }
+
+
+def read_texts(hyps: Sequence[Path], refs: Sequence[Path], src: Path | None) -> dict[Path, list[str]]:
+    """Read translations, references and source, which have equally many lines.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError: as `score_files`.
+    """
     texts = {path: list(read_lines(path)) for path in [*refs, *hyps, *([] if src is None else [src])]}
     unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
     if unequal:
@@ -174,28 +188,13 @@ def score_files(
         )
     if not texts[refs[0]]:
         raise DataError(f"{refs[0]}: no lines; there is nothing to score")
-    reference = [texts[path] for path in refs]
-    source = None if src is None else texts[src]
-    return {
-        str(hyp): score(texts[hyp], reference, metrics, tgt_lang=tgt_lang, tokenize=tokenize, src=source)
-        for hyp in hyps
-    }
+    return texts
 
 
-def _check_counts(num_hyps: int, num_refs: Sequence[int]) -> None:
+def check_counts(num_hyps: int, num_refs: Sequence[int]) -> None:
+    """Check the numbers of lines of translations and references; DataError if they differ or are 0."""
     if not num_refs or any(count != num_hyps for count in num_refs):
         counts = " and ".join(f"{count:,}" for count in num_refs) or "no"
         raise DataError(f"{num_hyps:,} translations but {counts} reference lines; the numbers must be equal")
     if not num_hyps:
         raise DataError("no lines; there is nothing to score")
-
-
-def _corpus_score(metric: Metric, hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> Score:
-    value = metric.corpus_score(list(hyps), [list(ref) for ref in refs]).score
-    return Score(value=float(value), signature=str(metric.get_signature()))
-
-
-def _moses_bleu(hyps: Sequence[str], refs: Sequence[Sequence[str]], lang: str) -> Score:
-    # `force` suppresses sacreBLEU's warning that the text is already tokenized
-    metric = BLEU(tokenize="none", lowercase=True, force=True)
-    return _corpus_score(metric, moses.tokenize(hyps, lang), [moses.tokenize(ref, lang) for ref in refs])

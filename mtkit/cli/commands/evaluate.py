@@ -13,6 +13,7 @@ from mtkit.cli.options import JsonFile, forbid_json_over_input
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtkit.evaluation.comparison import Comparison
     from mtkit.evaluation.config import MetricName
     from mtkit.evaluation.score import Scores
 
@@ -46,6 +47,18 @@ def evaluate(
         typer.Option("--run", "--run-dir", metavar="RUN_FOLDER", help="Translate and score the test sets of this run."),
     ] = None,
     json: JsonFile = None,
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="LIST", help="Metrics: bleu, chrf, chrf++, ter, moses, with commas.")
+    ] = "bleu,chrf,ter",
+    intervals: Annotated[
+        bool, typer.Option("--intervals/--no-intervals", help="95% intervals and paired tests by resampling.")
+    ] = True,
+    length_groups: Annotated[
+        bool, typer.Option("--by-length", help="Also score by length of the source, or of the reference.")
+    ] = False,
+    docid: Annotated[
+        Path | None, typer.Option("--docid", metavar="FILE", help="Also score by document; one name per line.")
+    ] = None,
     moses: Annotated[bool, typer.Option("--moses", help="Also compute BLEU on lower-cased Moses tokens.")] = False,
     lang: Annotated[
         str | None,
@@ -57,34 +70,74 @@ def evaluate(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    Give either HYP... --ref REF, or --run RUN_FOLDER. SacreBLEU signatures are printed below the scores.
+    Give either HYP... --ref REF, or --run RUN_FOLDER. SacreBLEU signatures are printed below the scores. With several
+    systems, each is compared with the first by paired bootstrap and paired approximate randomisation.
     """
     from mtkit.errors import UsageError
 
+    names = _metric_names(metrics, moses=moses)
     if run is not None and not hyps and not ref:
         if src is not None or lang is not None or tokenize != BleuTokenizer.auto:
             raise UsageError(
                 "evaluate: with --run the recipe names text, language and tokenizer; omit --src, --lang and --tokenize"
             )
+        if length_groups or docid is not None or metrics != "bleu,chrf,ter":
+            raise UsageError("evaluate: --metrics, --by-length and --docid need HYP... --ref REF; omit --run")
         _evaluate_run(run, json, ["moses"] if moses else [])
         return
     if run is not None or not hyps or not ref:
         raise UsageError("evaluate: give either HYP... --ref REF, or --run RUN_FOLDER")
-    from mtkit.evaluation.score import score_files
+    from mtkit.evaluation.comparison import by_document, by_length, compare
+    from mtkit.evaluation.score import read_texts
+    from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+    from mtkit.text.lines import read_lines
 
-    forbid_json_over_input(json, [*hyps, *ref, src], "evaluate")
+    forbid_json_over_input(json, [*hyps, *ref, src, docid], "evaluate")
     if twice := [hyp for hyp in hyps if hyps.count(hyp) > 1]:
         raise UsageError(f"evaluate: {twice[0]} is given twice")
-    metrics: list[MetricName] = ["bleu", "chrf", "ter"]
-    if moses:
-        metrics.append("moses")
-    scores = score_files(hyps, ref, metrics, tgt_lang=lang, tokenize=tokenize.value, src=src)
-    _print_scores(scores)
-    _print_notes(scores)
+    texts = read_texts(hyps, ref, src)
+    groups: dict[str, list[int]] = {}
+    if length_groups:
+        measured = texts[ref[0] if src is None else src]
+        groups |= by_length(measured, characters=choose_tokenizer(measured, None).is_unspaced)
+    if docid is not None:
+        groups |= by_document(list(read_lines(docid)), len(texts[ref[0]]), str(docid))
+    result = compare(
+        {str(hyp): texts[hyp] for hyp in hyps},
+        [texts[path] for path in ref],
+        names,
+        tgt_lang=lang,
+        tokenize=tokenize.value,
+        src=None if src is None else texts[src],
+        intervals=intervals,
+        groups=groups,
+    )
+    _print_result(result)
+    _print_notes(result.scores)
     if json is not None:
         from mtkit.io.files import write_json
 
-        write_json(json, {name: score.as_dict() for name, score in scores.items()})
+        write_json(json, result.as_dict())
+
+
+def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
+    """Parse --metrics and --moses.
+
+    Raises:
+        UsageError: a name is unknown, or there is none.
+    """
+    from typing import get_args
+
+    from mtkit.errors import UsageError
+    from mtkit.evaluation.config import MetricName
+
+    known = get_args(MetricName)
+    names = [*text.replace(",", " ").split(), *(["moses"] if moses else [])]
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(known)}")
+    if not names:
+        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(known)}")
+    return [name for name in known if name in names]
 
 
 def _evaluate_run(run: Path, json: Path | None, extra_metrics: Sequence[MetricName]) -> None:
@@ -100,12 +153,14 @@ def _evaluate_run(run: Path, json: Path | None, extra_metrics: Sequence[MetricNa
         write_json(json, report.content)
 
 
-def _print_scores(scores: Mapping[str, Scores]) -> None:
+def _print_result(result: Comparison) -> None:
     from mtkit.cli.printing import print_lines, print_table
-    from mtkit.evaluation.table import score_table, signature_lines
+    from mtkit.evaluation.table import group_table, score_table, signature_lines
 
-    print_table(score_table(scores))
-    print_lines(signature_lines(scores))
+    print_table(score_table(result.scores, p_values=result.p_values, best=result.best()))
+    if result.groups:
+        print_table(group_table(result.groups.values()))
+    print_lines([*signature_lines(result.scores), *result.tests])
 
 
 def _print_notes(scores: Mapping[str, Scores]) -> None:

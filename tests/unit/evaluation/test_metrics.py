@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sacrebleu
 
-from mtkit.evaluation.sentence import sentence_similarity
+from mtkit.evaluation.metrics import sentence_similarity
 
 PAIRS = [("the dog sees a cat", "the dog saw the cat"), ("a", "a"), ("a b", "c d"), ("", "x")]
 

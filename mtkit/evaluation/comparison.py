@@ -1,0 +1,223 @@
+"""Several systems on one test set: scores with intervals, paired tests against the first, by length and by document."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mtkit.errors import DataError
+from mtkit.evaluation.config import MetricName
+from mtkit.evaluation.metrics import choose_metrics
+from mtkit.evaluation.plausibility import implausible_inputs
+from mtkit.evaluation.resampling import (
+    NUM_SAMPLES,
+    NUM_TRIALS,
+    SEED,
+    SegmentStatistics,
+    bootstrap_scores,
+    paired_bootstrap_p_value,
+    randomisation_p_values,
+)
+from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
+
+LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
+_LOWER_IS_BETTER = ("ter",)
+_JSON_NAMES = {"moses": "bleu_moses_lc"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of evaluating systems.
+
+    Attributes:
+        scores: of each system, in their order.
+        p_values: by test (`bootstrap`, `randomisation`), metric and system, against the first system.
+        tests: sentence about each test: its number of samples and seed.
+        groups: score of each system in each group of segments; empty without groups.
+    """
+
+    scores: dict[str, Scores]
+    p_values: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()
+    groups: dict[str, GroupScores] = field(default_factory=dict)
+
+    def best(self) -> dict[str, str]:
+        """The system with the best score of each metric; none without competition."""
+        first = next(iter(self.scores.values()))
+        if len(self.scores) < 2:
+            return {}
+        best: dict[str, str] = {}
+        for metric in first.by_name():
+            values = {name: scores.by_name()[metric].value for name, scores in self.scores.items()}
+            choose: Callable[..., str] = min if metric in _LOWER_IS_BETTER else max
+            best[metric] = choose(values, key=values.__getitem__)
+        return best
+
+    def as_dict(self) -> dict[str, Any]:
+        """Scores by system; p-values and groups if there are any."""
+        report: dict[str, Any] = {name: scores.as_dict() for name, scores in self.scores.items()}
+        for test, metrics in self.p_values.items():
+            for metric, systems in metrics.items():
+                for system, p_value in systems.items():
+                    report[system][f"{metric}_p_{test}"] = p_value
+        for group in self.groups.values():
+            for system in report:
+                report[system].setdefault("groups", {})[group.name] = {
+                    "lines": group.lines,
+                    **{metric: values[system] for metric, values in group.scores.items()},
+                }
+        return report
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """Scores of a group of segments: a range of lengths, or a document.
+
+    Attributes:
+        name: such as `length 10-19`, or the name of a document.
+        lines: number of segments.
+        scores: by metric and system.
+    """
+
+    name: str
+    lines: int
+    scores: dict[str, dict[str, float]]
+
+
+def compare(
+    hyps: Mapping[str, Sequence[str]],
+    refs: Sequence[Sequence[str]],
+    metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
+    *,
+    tgt_lang: str | None = None,
+    tokenize: SacrebleuTokenizer = "auto",
+    src: Sequence[str] | None = None,
+    intervals: bool = True,
+    groups: Mapping[str, Sequence[int]] | None = None,
+) -> Comparison:
+    """Score systems against the same references.
+
+    Args:
+        hyps: translations of each system; the first is the baseline of the paired tests.
+        refs: one or more references, each with the same number of lines.
+        metrics: the metrics to compute.
+        tgt_lang: as for `score`.
+        tokenize: as for `score`.
+        src: as for `score`.
+        intervals: compute 95% intervals, and for several systems the paired tests.
+        groups: segments of each group to score separately, such as those of `by_length` and `by_document`.
+
+    Raises:
+        DataError, MissingExtraError: as `score`.
+    """
+    for lines in hyps.values():
+        check_counts(len(lines), [len(ref) for ref in refs])
+    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
+    statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
+    for name, prepared in choice.build(refs):
+        statistics[name] = {system: prepared.statistics(lines) for system, lines in hyps.items()}
+        prepared.metric._ref_cache = None  # frees the n-grams of the references
+    samples: dict[tuple[MetricName, str], list[Any]] = {}
+    if intervals:
+        keys = [(name, system) for name, systems in statistics.items() for system in systems]
+        drawn = bootstrap_scores([statistics[name][system] for name, system in keys])
+        samples = dict(zip(keys, drawn, strict=True))
+    scores = {}
+    for system, lines in hyps.items():
+        values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
+        scores[system] = as_scores(values, (*choice.notes, *implausible_inputs(lines, refs, src)))
+    p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
+    tests = (
+        f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
+        f"randomisation: paired approximate randomisation, {NUM_TRIALS:,} trials, seed {SEED}",
+    )
+    scored_groups = {name: _score_group(name, lines, statistics) for name, lines in (groups or {}).items()}
+    return Comparison(scores, p_values, tests if p_values else (), scored_groups)
+
+
+def _score(
+    name: MetricName, system: str, statistics: SegmentStatistics, samples: Mapping[tuple[MetricName, str], list[Any]]
+) -> Score:
+    result, metric = statistics.score(), statistics.metric
+    if (name, system) not in samples:
+        return Score(float(result.score), str(metric.get_signature()))
+    metric.n_bootstrap, metric.seed = NUM_SAMPLES, str(SEED)  # of the signature
+    result.estimate_ci(samples[name, system])
+    interval = Interval(float(result._mean), float(result._ci))
+    return Score(float(result.score), str(metric.get_signature()), interval)
+
+
+def _p_values(
+    statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]],
+    samples: Mapping[tuple[MetricName, str], list[Any]],
+) -> dict[str, dict[str, dict[str, float]]]:
+    baseline, *others = next(iter(statistics.values())) if statistics else ("",)
+    by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}
+    for system in others:
+        randomised = randomisation_p_values(
+            [each[baseline] for each in statistics.values()], [each[system] for each in statistics.values()]
+        )
+        for (name, each), p_value in zip(statistics.items(), randomised, strict=True):
+            key = _JSON_NAMES.get(name, name)
+            by_test["randomisation"].setdefault(key, {})[system] = p_value
+            by_test["bootstrap"].setdefault(key, {})[system] = paired_bootstrap_p_value(
+                samples[name, baseline], samples[name, system], each[baseline].score().score, each[system].score().score
+            )
+    return by_test
+
+
+def _score_group(
+    name: str, lines: Sequence[int], statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]]
+) -> GroupScores:
+    scores: dict[str, dict[str, float]] = {}
+    for metric, systems in statistics.items():
+        is_member = np.zeros(len(next(iter(systems.values())).values), dtype=bool)
+        is_member[list(lines)] = True
+        scores[_JSON_NAMES.get(metric, metric)] = {
+            system: float(each.score(is_member).score) for system, each in systems.items()
+        }
+    return GroupScores(name, len(lines), scores)
+
+
+def by_length(lines: Sequence[str], *, characters: bool) -> dict[str, list[int]]:
+    """Group segments by their length in words, or in characters.
+
+    Args:
+        lines: the source, or the reference.
+        characters: count characters without spaces, for scripts that do not separate words.
+    """
+    groups: dict[str, list[int]] = {}
+    limits = (0, *LENGTH_LIMITS)
+    names = [f"length {low}-{high - 1}" for low, high in itertools.pairwise(limits)]
+    names.append(f"length {limits[-1]}-")
+    if characters:
+        names = [f"characters {name.removeprefix('length ')}" for name in names]
+    for index, line in enumerate(lines):
+        length = len("".join(line.split())) if characters else len(line.split())
+        group = int(np.searchsorted(LENGTH_LIMITS, length, side="right"))
+        groups.setdefault(names[group], []).append(index)
+    return {name: groups[name] for name in names if name in groups}
+
+
+def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, list[int]]:
+    """Group segments by document.
+
+    Args:
+        doc_ids: the document of each line.
+        num_lines: number of lines of the test set.
+        name: name of the file of documents, for messages.
+
+    Raises:
+        DataError: the numbers of lines differ.
+    """
+    if len(doc_ids) != num_lines:
+        raise DataError(f"{name} has {len(doc_ids):,} lines, but the test set {num_lines:,}; write one name per line")
+    groups: dict[str, list[int]] = {}
+    for index, doc_id in enumerate(doc_ids):
+        groups.setdefault(doc_id, []).append(index)
+    return groups

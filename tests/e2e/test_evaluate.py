@@ -1,0 +1,64 @@
+"""`mtkit evaluate` on files: table, JSON, groups, and errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+
+REF = ["the dog sees a big cat", "a man finds the small red house", "the cat and the dog"] * 4
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    texts = {
+        "ref": REF,
+        "one": [line.replace("cat", "fox") for line in REF],
+        "two": [line.replace("the", "x") for line in REF],
+        "docs": ["a", "b", "b"] * 4,
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return {name: str(tmp_path / name) for name in texts}
+
+
+def test_systems_are_compared_with_the_first(files, tmp_path, capsys) -> None:
+    words = [files["one"], files["two"], "--ref", files["ref"], "--metrics", "bleu,chrf++", "--json"]
+    assert entry.execute(["evaluate", *words, str(tmp_path / "j"), "--docid", files["docs"], "--by-length"]) == 0
+    out = capsys.readouterr().out
+    assert "p (bootstrap)" in out
+    assert "p (randomisation)" in out
+    assert out.count(" *") == 2  # the best of each metric
+    assert "|bs:1000|seed:12345|" in out
+    assert "length 0-9" in out
+    content = json.loads((tmp_path / "j").read_text())
+    assert set(content[files["two"]]) >= {"bleu", "chrf++", "bleu_margin", "bleu_p_bootstrap", "bleu_p_randomisation"}
+    assert content[files["one"]]["groups"]["b"]["lines"] == 8
+
+
+def test_one_system_without_intervals(files, capsys) -> None:
+    words = ["evaluate", files["one"], "--ref", files["ref"], "--no-intervals"]
+    assert entry.execute(words) == 0
+    out = capsys.readouterr().out
+    assert "±" not in out
+    assert "bs:1000" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--metrics", "bleu,comet"], 2, "--metrics: no such metric: comet; the metrics are bleu, chrf, chrf++"),
+        (["--metrics", ","], 2, "--metrics is empty"),
+        (["--docid", "two-lines"], 65, "has 2 lines, but the test set 12; write one name per line"),
+    ],
+)
+def test_errors_are_one_sentence(files, tmp_path, capsys, monkeypatch, words, code, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two-lines").write_text("a\nb\n")
+    assert entry.execute(["evaluate", files["one"], "--ref", files["ref"], *words]) == code
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1

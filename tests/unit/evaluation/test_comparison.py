@@ -1,0 +1,112 @@
+"""Intervals and paired tests against sacreBLEU's own, number by number; groups of segments; checks of the inputs."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from sacrebleu.significance import PairedTest
+
+from mtkit.errors import DataError
+from mtkit.evaluation import comparison, resampling
+from mtkit.evaluation.comparison import by_document, by_length, compare
+from mtkit.evaluation.plausibility import implausible_inputs
+
+WORDS = ["the", "a", "dog", "cat", "man", "sees", "finds", "big", "small", "red", "house", "and", "in", "of"]
+RNG = random.Random(1)
+REF = [" ".join(RNG.choices(WORDS, k=RNG.randint(4, 12))) for _ in range(83)]
+
+
+def corrupted(share: float, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join("x" if rng.random() < share else word for word in line.split()) for line in REF]
+
+
+SYSTEMS = {"first": corrupted(0.2, 2), "near": corrupted(0.21, 3), "far": corrupted(0.4, 4)}
+
+
+def sacrebleu_metrics(refs=None):
+    return {
+        "bleu": BLEU(references=refs),
+        "chrf": CHRF(references=refs),
+        "chrf++": CHRF(word_order=2, references=refs),
+        "ter": TER(references=refs),
+    }
+
+
+@pytest.mark.parametrize("num_refs", [1, 2, 3])
+def test_numbers_are_those_of_sacrebleu(monkeypatch, num_refs) -> None:
+    monkeypatch.setattr(comparison, "NUM_SAMPLES", 200)
+    monkeypatch.setattr(resampling.bootstrap_scores, "__defaults__", (200,))
+    monkeypatch.setattr(resampling.randomisation_p_values, "__defaults__", (300,))
+    monkeypatch.setattr(resampling, "_BLOCK_VALUES", 7000)  # several blocks
+    refs = [REF, corrupted(0.1, 9), corrupted(0.3, 8)][:num_refs]
+    result = compare(SYSTEMS, refs, ["bleu", "chrf", "chrf++", "ter"])
+    for system, hyps in SYSTEMS.items():
+        for name, metric in sacrebleu_metrics().items():
+            theirs = metric.corpus_score(hyps, refs, n_bootstrap=200)
+            ours = result.scores[system].by_name()[name]
+            assert ours.value == pytest.approx(theirs.score, abs=1e-9)
+            assert ours.interval is not None
+            assert ours.interval.mean == pytest.approx(theirs._mean, abs=1e-9)
+            assert ours.interval.margin == pytest.approx(theirs._ci, abs=1e-9)
+            assert ours.signature == str(metric.get_signature())
+    for kind, test, count in (("bs", "bootstrap", 200), ("ar", "randomisation", 300)):
+        _, scores = PairedTest(
+            list(SYSTEMS.items()), sacrebleu_metrics(refs), None, test_type=kind, n_samples=count
+        )()
+        names = {"bleu": "BLEU", "chrf": "chrF2", "chrf++": "chrF2++", "ter": "TER"}
+        for name, theirs in names.items():
+            expected = [each.p_value for each in scores[theirs][1:]]
+            assert list(result.p_values[test][name].values()) == expected
+    assert result.p_values["bootstrap"]["bleu"]["far"] < 0.05 < result.p_values["bootstrap"]["bleu"]["near"]
+
+
+def test_equal_systems_do_not_differ() -> None:
+    result = compare({"a": REF, "b": list(REF)}, [REF[::-1]], ["bleu"])
+    assert result.p_values == {"bootstrap": {"bleu": {"b": 1.0}}, "randomisation": {"bleu": {"b": 1.0}}}
+
+
+def test_best_system_of_each_metric() -> None:
+    result = compare(SYSTEMS, [REF], ["bleu", "ter"], intervals=False)
+    scores = {name: each.by_name() for name, each in result.scores.items()}
+    assert result.best()["bleu"] == max(scores, key=lambda name: scores[name]["bleu"].value)
+    assert result.best()["ter"] == min(scores, key=lambda name: scores[name]["ter"].value)
+    assert scores["far"]["bleu"].interval is None
+    assert (result.p_values, result.tests) == ({}, ())
+    assert compare({"a": REF}, [REF], ["bleu"]).best() == {}
+
+
+def test_groups_are_scored_as_texts_of_their_own() -> None:
+    groups = {**by_length(REF, characters=False), **by_document(["x", "y", "y"] * 27 + ["x", "z"], 83, "docs")}
+    assert list(groups) == ["length 0-9", "length 10-19", "x", "y", "z"]
+    assert sorted(groups["length 0-9"] + groups["length 10-19"]) == list(range(83))
+    result = compare(SYSTEMS, [REF], ["bleu", "chrf", "ter"], intervals=False, groups=groups)
+    for name, lines in groups.items():
+        assert result.groups[name].lines == len(lines)
+        for metric in ("bleu", "chrf", "ter"):
+            hyps, refs = [SYSTEMS["near"][i] for i in lines], [[REF[i] for i in lines]]
+            expected = sacrebleu_metrics()[metric].corpus_score(hyps, refs).score
+            assert result.groups[name].scores[metric]["near"] == pytest.approx(expected, abs=1e-9)
+    assert result.as_dict()["far"]["groups"]["z"]["lines"] == 1
+    with pytest.raises(DataError, match="docs has 2 lines, but the test set 83; write one name per line"):
+        by_document(["x", "y"], 83, "docs")
+
+
+def test_lengths_of_unspaced_scripts_are_characters() -> None:
+    assert by_length(["今天天气很好", "今" * 60], characters=True) == {"characters 0-9": [0], "characters 50-": [1]}
+
+
+def test_copies_normal_forms_and_lost_bytes_are_reported() -> None:
+    refs, src = [["Grüße an dich", "Öl und Äpfel"] * 5], ["greetings to you", "oil and apples"] * 5
+    assert implausible_inputs(refs[0][::-1], refs, src) == []
+    decomposed = [unicodedata.normalize("NFD", line) for line in refs[0]]
+    assert "normal forms differ: the translations are decomposed" in implausible_inputs(decomposed, refs, src)[0]
+    copied = [src[0], *refs[0][:0:-1]]
+    assert implausible_inputs(copied, refs, src) == ["1 of 10 translations are copies of the source"]
+    broken = ["Gr\ufffd\ufffde", *refs[0][1:]]
+    assert "1 translations contain U+FFFD" in implausible_inputs(broken, refs, src)[0]
