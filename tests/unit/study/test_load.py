@@ -119,7 +119,7 @@ def test_messages_on_overrides(folder: Path, override: str, message: str) -> Non
 def test_errors_of_all_variants_are_reported_once(folder: Path) -> None:
     text = STUDY.replace("pre: {}", "pre: {model: {d_f: 1}}").replace("kind: post_norm", "kind: pst_norm")
     lines = error(folder, text=text + "common: {training: {sed: 1}}\n").split("\n")
-    kinds = "(the kinds are pre_norm, post_norm, sandwich, deepnorm)"
+    kinds = "(the kinds are pre_norm, post_norm, sandwich, deepnorm, res_post_norm, none)"
     assert sorted(lines) == [
         "FILE:4: model.d_f: no such key for kind transformer; did you mean d_ff? (pre)",
         f"FILE:5: model.residual.kind: no such kind: 'pst_norm'; did you mean post_norm? {kinds} (post)",
