@@ -21,6 +21,7 @@ from mtkit.cli.commands.evaluate import evaluate
 from mtkit.cli.commands.export import export
 from mtkit.cli.commands.fetch import fetch
 from mtkit.cli.commands.keys import keys
+from mtkit.cli.commands.new import new
 from mtkit.cli.commands.plot import plot
 from mtkit.cli.commands.preprocess import preprocess
 from mtkit.cli.commands.run import run
@@ -33,7 +34,7 @@ from mtkit.cli.commands.watch import watch
 from mtkit.cli.memory import require_address_space
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
-    "Whole pipeline": {"run": run},
+    "Whole pipeline": {"run": run, "new": new},
     "Prepare text": {
         "fetch": fetch,
         "train-bpe": train_bpe,
@@ -88,7 +89,8 @@ def _options(
 ) -> None:
     """Machine translation from two text files to a measured, deployable system.
 
-    Start with `mtkit run quickstart`. RECIPE is a YAML file or the name of a built-in recipe; key=value arguments
-    override its keys. `mtkit COMMAND --help` lists the options of a command.
+    Start with `mtkit run quickstart`, or with two text files of your own: `mtkit run SRC TGT`. RECIPE is a YAML file or
+    the name of a built-in recipe; key=value arguments override its keys. `mtkit COMMAND --help` lists the options of a
+    command.
     """
     require_address_space()

@@ -22,6 +22,12 @@ def print_lines(lines: Iterable[str]) -> None:
         sys.stdout.write(line + "\n")
 
 
+def print_notes(lines: Iterable[str]) -> None:
+    """Write lines that are no result to stderr."""
+    for line in lines:
+        sys.stderr.write(line + "\n")
+
+
 def print_translation_progress(line: int, done: int, characters: int) -> None:
     """Write to stderr how much of a very long line is translated."""
     sys.stderr.write(f"line {line:,}: {done:,} of {characters:,} characters translated\n")

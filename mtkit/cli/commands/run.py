@@ -13,7 +13,9 @@ def run(
     dry_run: DryRun = False,
     budget: Budget = None,
 ) -> None:
-    """Run all stages of a recipe, from raw text to scores.
+    """Run all stages for a RECIPE or for two files SRC TGT.
+
+    For two text files the recipe is written first, as by `mtkit new`, and kept when the command is repeated.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -25,10 +27,25 @@ def run(
     from mtkit.pipeline.setup.choices import load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
-    loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
+    recipe, overrides = _recipe_of_files(recipe, overrides or [])
+    loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
     if dry_run:
         print_lines([*describe_choices(loaded), dry_run_report(loaded)])
         return
     with open_display() as display:
         report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)
     print_lines(report.lines)
+
+
+def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
+    """Write the recipe of two text files, if the first arguments are not a recipe; return recipe and overrides."""
+    if not overrides or "=" in overrides[0]:
+        return first, overrides
+    from pathlib import Path
+
+    from mtkit.cli.printing import print_notes
+    from mtkit.pipeline.setup.new_recipe import new_recipe
+
+    recipe = new_recipe(Path(first), Path(overrides[0]), keep=True)
+    print_notes(recipe.notes)
+    return str(recipe.path), overrides[1:]

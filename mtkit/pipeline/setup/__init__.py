@@ -1,4 +1,7 @@
 """From text files to a complete recipe.
 
-choices   the recipe of a command, with choices for its omitted keys
+languages    languages of two files, and mistakes such as swapped files
+held_out     files of train, valid and test, split off a corpus
+new_recipe   the recipe for two text files
+choices      the recipe of a command, with choices for its omitted keys
 """

@@ -76,11 +76,14 @@ RULES = (  # in this order: a rule may use the values of those before it
 def omitted_rules(tree: LocatedValue, recipe: Recipe) -> list[DefaultRule]:
     """Return the rules for the keys that a recipe leaves out and that apply to it.
 
-    A model to start from brings its own tokenizer and sizes, and its training continues one: no rule applies then.
+    A model to start from brings its own tokenizer and sizes, and its training continues one: no rule applies then. An
+    existing tokenizer has its own vocabulary.
     """
     if recipe.defaults == "fixed" or recipe.training.init_from_list:
         return []
-    return [rule for rule in RULES if not _is_stated(tree, rule.key) and rule.applies(recipe)]
+    rules = [rule for rule in RULES if not _is_stated(tree, rule.key) and rule.applies(recipe)]
+    has_tokenizer = recipe.tokenizer.model is not None
+    return [rule for rule in rules if not (has_tokenizer and rule.key.startswith("tokenizer."))]
 
 
 def choose(rules: list[DefaultRule], recipe: Recipe, facts: Facts, plain: Mapping[str, Any]) -> dict[str, Choice]:

@@ -85,6 +85,12 @@ def test_other_models_keep_their_own_defaults(tmp_path, corpus):
     assert recipe.tokenizer.vocab_size != fixed.tokenizer.vocab_size
 
 
+def test_an_existing_tokenizer_keeps_its_vocabulary(tmp_path, corpus):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus, "tokenizer: {model: x.model}\n")))
+    assert not [key for key in recipe.chosen if key.startswith("tokenizer.")]
+    assert "model.d_model" in recipe.chosen
+
+
 def test_decided_choices_are_kept_when_the_text_grows(tmp_path, corpus):
     src, tgt = corpus
     before = load_recipe(str(recipe_file(tmp_path, src[:1000], tgt[:1000])))

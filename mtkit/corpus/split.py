@@ -1,0 +1,198 @@
+"""Split of a parallel corpus into train, valid and test by hashes, so that added lines never move old ones.
+
+A pair, or a document, belongs to a part by the hash of its text alone: valid below a first limit, test below a second
+one. The limits are chosen once, from the size of the corpus, and kept in split.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError
+from mtkit.text.lines import count_lines, read_lines
+
+Part = Literal["train", "valid", "test"]
+HELD_OUT_SHARE = 0.05  # of the pairs, for each of valid and test
+MIN_HELD_OUT, MAX_HELD_OUT = 5, 1000
+MIN_PAIRS = 100
+MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000  # of a held-out side: headings are no test, and occur many times
+ODD_RATIO = 4.0  # lengths of the two sides, relative to the median ratio
+ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies much
+
+
+@dataclass(frozen=True)
+class SplitLimits:
+    """Upper limits of the hashes of valid and test, between 0 and 1."""
+
+    valid: float
+    test: float
+
+    def part_of(self, position: float) -> Part:
+        """Return the part of a pair or document with this hash."""
+        return "valid" if position < self.valid else "test" if position < self.test else "train"
+
+
+@dataclass
+class TextFindings:
+    """Counts of what is unusual in a parallel text.
+
+    Attributes:
+        pairs: lines of a side.
+        empty: pairs with a blank side.
+        duplicates: pairs that occur before.
+        copies: pairs whose sides are equal.
+        odd: pairs whose lengths differ by far more than usual.
+        longest: characters of the longest line.
+    """
+
+    pairs: int = 0
+    empty: int = 0
+    duplicates: int = 0
+    copies: int = 0
+    odd: int = 0
+    longest: int = 0
+
+    def describe(self) -> list[str]:
+        """Return the findings as sentences."""
+        found = {
+            "with an empty side, dropped in training": self.empty,
+            "that occur more than once": self.duplicates,
+            "whose two sides are equal": self.copies,
+            f"whose lengths differ {ODD_RATIO:.0f} times more than usual": self.odd,
+        }
+        lines = [f"{count:,} pairs {what}" for what, count in found.items() if count]
+        return [f"{self.pairs:,} pairs, the longest line has {self.longest:,} characters", *lines]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts."""
+        return asdict(self)
+
+
+def position_of(text: str) -> float:
+    """Return the hash of a text as a number from 0 to 1."""
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "big") / 2**64
+
+
+def normalised(line: str) -> str:
+    """Return a line without differences of case and spaces, by which pairs of train are compared with held-out ones."""
+    return " ".join(line.casefold().split())
+
+
+@dataclass(frozen=True)
+class PairPositions:
+    """Hashes of all pairs of a corpus.
+
+    Attributes:
+        positions: [N] hash of each pair, or of its document; 2 for a pair that is never held out.
+        findings: about the text.
+    """
+
+    positions: NDArray[np.float64]
+    findings: TextFindings
+
+    def limits(self) -> SplitLimits:
+        """Choose limits: HELD_OUT_SHARE of the pairs for each of valid and test, at most MAX_HELD_OUT.
+
+        Raises:
+            DataError: there are too few pairs or documents.
+        """
+        pairs = len(self.positions)
+        count = round(min(max(HELD_OUT_SHARE * pairs, MIN_HELD_OUT), MAX_HELD_OUT))
+        ordered = np.sort(self.positions[self.positions < 1])
+        if pairs < MIN_PAIRS or len(ordered) < 4 * count:
+            raise DataError(
+                f"{pairs:,} pairs, {len(ordered):,} of them long enough for a test, are too few to hold some out; give "
+                "--valid SRC TGT and --test SRC TGT"
+            )
+        valid = _above(ordered, ordered[count - 1])
+        test = _above(ordered, ordered[min(int(np.searchsorted(ordered, valid)) + count, len(ordered)) - 1])
+        if test > 1:
+            raise DataError("--docid: too few documents to hold some out; give --valid and --test, or omit --docid")
+        return SplitLimits(valid, test)
+
+
+def _above(ordered: NDArray[np.float64], value: float) -> float:
+    """Return the next larger hash; 2 if there is none."""
+    index = int(np.searchsorted(ordered, value, side="right"))
+    return float(ordered[index]) if index < len(ordered) else 2.0
+
+
+def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions:
+    """Read a parallel corpus and hash its pairs, or the documents that they belong to.
+
+    Args:
+        src: text file.
+        tgt: its translation, line by line.
+        docid: a file with the name of each line's document.
+
+    Raises:
+        DataError: docid has another number of lines; otherwise as `read_lines`.
+    """
+    if docid is not None and (lines := count_lines(docid)) != (pairs := count_lines(src)):
+        raise DataError(f"{docid}: {lines:,} lines, but {src} has {pairs:,}; each line of it names a pair's document")
+    findings = TextFindings()
+    positions, lengths = [], []
+    hashes: set[int] = set()
+    documents: Iterable[str | None] = () if docid is None else read_lines(docid)
+    for source, target, document in zip_longest(read_lines(src), read_lines(tgt), documents):
+        position = position_of(f"{source}\t{target}")
+        findings.pairs += 1
+        findings.empty += not (source.strip() and target.strip())
+        findings.copies += source == target and bool(source.strip())
+        findings.duplicates += (key := int(position * 2**53)) in hashes
+        hashes.add(key)
+        sides = (len(source), len(target))
+        lengths.append(sides)
+        if document is not None:
+            position = position_of(f"document {document}")
+        elif not MIN_CHARACTERS <= min(sides) <= max(sides) <= MAX_CHARACTERS:
+            position = 2.0
+        positions.append(position)
+    _add_lengths(findings, np.array(lengths, dtype=np.int64).reshape(-1, 2))
+    return PairPositions(np.array(positions), findings)
+
+
+def _add_lengths(findings: TextFindings, lengths: NDArray[np.int64]) -> None:
+    """Count odd lengths, from [N, 2] characters of both sides."""
+    findings.longest = int(lengths.max(initial=0))
+    both = lengths[(lengths > 0).all(axis=1)]
+    if len(both):
+        ratio = both[:, 0] / both[:, 1]
+        relative = ratio / np.median(ratio)
+        is_odd = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
+        findings.odd = int(is_odd.sum())
+
+
+@dataclass
+class HeldOutLines:
+    """Normalised lines of valid and test, which train must not contain."""
+
+    src: set[str]
+    tgt: set[str]
+
+    def add(self, src: str, tgt: str) -> bool:
+        """Add a pair; return False if one of its sides was there."""
+        is_new = not self.overlaps(src, tgt)
+        self.src.add(normalised(src))
+        self.tgt.add(normalised(tgt))
+        return is_new
+
+    def overlaps(self, src: str, tgt: str) -> bool:
+        """Return whether a side is held out; lines of less than MIN_CHARACTERS, as headings, may be in all."""
+        return any(
+            len(line) >= MIN_CHARACTERS and normalised(line) in lines
+            for line, lines in ((src, self.src), (tgt, self.tgt))
+        )
+
+
+def read_pairs(src: Path, tgt: Path) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of two files of equal length."""
+    return zip(read_lines(src), read_lines(tgt), strict=True)

@@ -1,0 +1,158 @@
+"""Files of train, valid and test, split off a parallel corpus and kept in a folder with split.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from mtkit.corpus.binarise import check_line_counts
+from mtkit.corpus.split import HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
+from mtkit.errors import UsageError
+from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
+from mtkit.io.records import Json, read_record, write_record
+
+RECORD = "split.json"
+Pair = tuple[Path, Path]
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """A parallel corpus to be split.
+
+    Attributes:
+        src: text file.
+        tgt: its translation.
+        langs: codes of both, the suffixes of the new files.
+        docid: file with the name of each line's document; None: lines are split one by one.
+        held_out: files of valid and test that the user has; these are copied instead of split off.
+    """
+
+    src: Path
+    tgt: Path
+    langs: tuple[str, str]
+    docid: Path | None
+    held_out: Mapping[Part, Pair]
+
+    def inputs(self) -> Json:
+        """Return paths and hashes of all files."""
+        files = [self.src, self.tgt, *([self.docid] if self.docid else []), *sum(self.held_out.values(), ())]
+        return {str(path.resolve()): hash_file(path) for path in files}
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """Result of a split.
+
+    Attributes:
+        counts: pairs of each part, and `duplicates`: pairs left out because a side is held out already.
+        findings: about the text.
+    """
+
+    counts: Mapping[str, int]
+    findings: TextFindings
+
+    def describe(self) -> list[str]:
+        """Return the report as sentences."""
+        counts = self.counts
+        lines = [*self.findings.describe(), ", ".join(f"{part} {counts[part]:,}" for part in PARTS) + " pairs"]
+        if counts["duplicates"]:
+            lines.append(f"{counts['duplicates']:,} pairs left out, because one of their sides is in valid or test")
+        return lines
+
+
+PARTS: tuple[Part, ...] = ("train", "valid", "test")
+HELD_OUT_FIRST: tuple[Part, ...] = ("valid", "test", "train")
+
+
+def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
+    """Write train, valid and test into a folder, unless they are there and their inputs are unchanged.
+
+    A pair of the text keeps its part when lines were added, since the limits of the first split are kept.
+
+    Raises:
+        UsageError: the folder holds the split of other files.
+        DataError: the corpus is unusable or too small.
+        ReadWriteError: the folder cannot be written.
+    """
+    for src, tgt in ((corpus.src, corpus.tgt), *corpus.held_out.values()):
+        check_line_counts(src, tgt)
+    inputs = corpus.inputs()
+    limits = None
+    if (folder / RECORD).is_file():
+        record = read_record(folder / RECORD, remedy=f"delete the folder {folder}, and it is made again")
+        if record["inputs"].keys() != inputs.keys():
+            raise UsageError(f"{folder}: holds the split of other files; delete it, or choose another -o")
+        if record["inputs"] == inputs and not changed_files(folder, record["files"]):
+            return SplitReport(record["counts"], TextFindings(**record["findings"]))
+        limits = SplitLimits(**record["limits"])
+    hashed = hash_pairs(corpus.src, corpus.tgt, corpus.docid)
+    if limits is None:
+        limits = SplitLimits(0, 0) if len(corpus.held_out) == 2 else hashed.limits()
+    parts = [_part(limits, float(position), corpus) for position in hashed.positions]
+    with atomic_folder(folder) as temporary:
+        report = SplitReport(_write(corpus, parts, temporary), hashed.findings)
+        files = hash_files(temporary)
+        write_record(
+            temporary / RECORD,
+            {
+                "inputs": inputs,
+                "limits": asdict(limits),
+                "counts": dict(report.counts),
+                "findings": report.findings.as_dict(),
+                "files": files,
+            },
+        )
+    return report
+
+
+def _part(limits: SplitLimits, position: float, corpus: ParallelText) -> Part:
+    """Return the part of a pair; it stays in train if the user has files of that part."""
+    part = limits.part_of(position)
+    return "train" if part in corpus.held_out else part
+
+
+def _write(corpus: ParallelText, parts: list[Part], folder: Path) -> dict[str, int]:
+    """Write the files of all parts, held-out ones first, and return their counts."""
+    counts = Counter(dict.fromkeys((*PARTS, "duplicates"), 0))
+    held_out = HeldOutLines(set(), set())
+    with ExitStack() as stack:
+        files = {
+            (part, lang): stack.enter_context((folder / f"{part}.{lang}").open("w", encoding="utf-8", newline="\n"))
+            for part in PARTS
+            for lang in corpus.langs
+        }
+        for part, paths in corpus.held_out.items():
+            for src, tgt in read_pairs(*paths):
+                held_out.add(src, tgt)
+                _write_pair(files, part, corpus.langs, (src, tgt), counts)
+        for part, pair in _held_out_first(parts, corpus):
+            is_kept = not held_out.overlaps(*pair) if part == "train" else held_out.add(*pair)
+            if is_kept:
+                _write_pair(files, part, corpus.langs, pair, counts)
+            else:
+                counts["duplicates"] += 1
+    return dict(counts)
+
+
+def _held_out_first(parts: list[Part], corpus: ParallelText) -> Iterator[tuple[Part, tuple[str, str]]]:
+    """Yield all pairs with their parts, those of train last; the files are read once for each part."""
+    for current in HELD_OUT_FIRST:
+        for part, pair in zip(parts, read_pairs(corpus.src, corpus.tgt), strict=True):
+            if part == current:
+                yield part, pair
+
+
+def _write_pair(
+    files: Mapping[tuple[Part, str], IO[str]],
+    part: Part,
+    langs: tuple[str, str],
+    pair: tuple[str, str],
+    counts: Counter[str],
+) -> None:
+    for lang, line in zip(langs, pair, strict=True):
+        files[part, lang].write(f"{line}\n")
+    counts[part] += 1

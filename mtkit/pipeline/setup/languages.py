@@ -1,0 +1,81 @@
+"""Languages of the two files of a new corpus, from their names and their text, and mistakes that these show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.errors import DataError, UsageError
+from mtkit.io.files import hash_file
+from mtkit.text.language import are_similar, language_of_name, language_of_text
+from mtkit.text.lines import read_lines
+
+STATE_THEM = "if the text is right, state them with mtkit new --src-lang CODE --tgt-lang CODE"
+
+
+@dataclass(frozen=True)
+class GuessedLanguage:
+    """Language of a file.
+
+    Attributes:
+        code: such as de.
+        reason: where it is from: the option, the name of the file, the text.
+        text: language of the text; None if it is unclear.
+    """
+
+    code: str
+    reason: str
+    text: str | None
+
+
+def guess_languages(
+    src: Path, tgt: Path, src_lang: str | None, tgt_lang: str | None
+) -> tuple[GuessedLanguage, GuessedLanguage]:
+    """Guess the languages of a pair of files, and check that they are two texts in the right order.
+
+    Args:
+        src: text file.
+        tgt: its translation.
+        src_lang: stated by the user; None: guess.
+        tgt_lang: as src_lang.
+
+    Raises:
+        UsageError: a language can be neither read from the name nor guessed from the text.
+        DataError: the files have the same content, seem to be swapped, or are in the same language.
+    """
+    if src.resolve() == tgt.resolve() or hash_file(src) == hash_file(tgt):
+        raise DataError(f"{src} and {tgt}: the same text twice; give a text and its translation")
+    first, second = _guess(src, src_lang, "--src-lang"), _guess(tgt, tgt_lang, "--tgt-lang")
+    if src_lang is not None and tgt_lang is not None:
+        return first, second
+    is_swapped = first.code == second.text != second.code and second.code == first.text
+    if is_swapped:
+        raise DataError(
+            f"{src} is {first.text} and {tgt} is {second.text} by their text, the other way round than by their names; "
+            f"swapped? Rename them; {STATE_THEM}"
+        )
+    if first.code == second.code or (first.text is not None and first.text == second.text):
+        code = first.code if first.code == second.code else first.text
+        raise DataError(f"{src} and {tgt}: both seem to be in {code}; a translation has two languages; {STATE_THEM}")
+    return first, second
+
+
+def _guess(path: Path, stated: str | None, option: str) -> GuessedLanguage:
+    text = language_of_text(read_lines(path))
+    name = language_of_name(path)
+    if stated is not None:
+        return GuessedLanguage(stated, option, text)
+    if name is not None:
+        agrees = text is not None and are_similar(name, text)
+        return GuessedLanguage(name, "file name and text" if agrees else "file name", text)
+    if text is None:
+        raise UsageError(f"{path}: language unknown; state it with mtkit new {option} CODE, such as de")
+    return GuessedLanguage(text, "text", text)
+
+
+def language_notes(path: Path, guess: GuessedLanguage) -> list[str]:
+    """Return a sentence about the language of a file, and a warning if name and text disagree."""
+    lines = [f"{path.name}: {guess.code} ({guess.reason})"]
+    if guess.text is not None and not are_similar(guess.code, guess.text):
+        lines.append(f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}")
+    return lines

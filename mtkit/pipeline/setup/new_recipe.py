@@ -1,0 +1,125 @@
+"""A recipe for two text files: languages guessed, valid and test split off, everything else chosen from the corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mtkit.corpus.split import Part
+from mtkit.errors import UsageError
+from mtkit.io.files import require_regular_file, write_text
+from mtkit.pipeline.setup.held_out import Pair, ParallelText, split_corpus
+from mtkit.pipeline.setup.languages import guess_languages, language_notes
+from mtkit.recipe.recipe import describe_choices, load_recipe
+from mtkit.text.language import stem_of
+
+_TEMPLATE = """\
+# {title}
+{notes}
+name: {name}
+
+corpus:
+  root: {root}
+  src_lang: {src}
+  tgt_lang: {tgt}
+  train: [{{src: train.{src}, tgt: train.{tgt}}}]
+  valid: {{src: valid.{src}, tgt: valid.{tgt}}}
+  test:
+    test: {{src: test.{src}, tgt: test.{tgt}}}
+
+# The keys that are left out are chosen from the corpus and the machine (docs/defaults.md); {command} --dry-run
+# shows them with the expected time. State a key to decide it yourself, here or on the command line:
+# tokenizer: {{vocab_size: 8000}}
+# model: {{d_model: 256, dropout: 0.3}}
+# training: {{max_updates: 8000, seed: 2}}
+"""
+
+
+@dataclass(frozen=True)
+class NewRecipeOptions:
+    """Options of the user about two text files.
+
+    Attributes:
+        src_lang: code; None: guess.
+        tgt_lang: code; None: guess.
+        docid: file with the name of each line's document.
+        held_out: files of valid and test.
+    """
+
+    src_lang: str | None = None
+    tgt_lang: str | None = None
+    docid: Path | None = None
+    held_out: Mapping[Part, Pair] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewRecipe:
+    """A recipe that was written.
+
+    Attributes:
+        path: of the recipe.
+        notes: sentences for the user.
+    """
+
+    path: Path
+    notes: list[str]
+
+
+def new_recipe(
+    src: Path,
+    tgt: Path,
+    output: Path | None = None,
+    options: NewRecipeOptions = NewRecipeOptions(),
+    *,
+    keep: bool = False,
+) -> NewRecipe:
+    """Write a recipe for two text files, and the files of train, valid and test in a folder beside it.
+
+    Args:
+        src: text file.
+        tgt: its translation, line by line.
+        output: the recipe; None: `STEM-SRC-TGT.yaml` in the current directory.
+        options: stated by the user.
+        keep: if the recipe exists, only bring the split up to date.
+
+    Raises:
+        UsageError: the recipe exists, or a language is unknown.
+        DataError: the texts are unusable; see `guess_languages` and `split_corpus`.
+        MissingInputError, ReadWriteError: a file cannot be read or written.
+    """
+    paths = [src, tgt, *([options.docid] if options.docid else []), *sum(options.held_out.values(), ())]
+    for path in paths:
+        require_regular_file(path)
+    first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
+    stem = re.sub(r"[^\w.-]", "-", stem_of(src)).lstrip(".-") or "text"
+    output = output or Path(f"{stem}-{first.code}-{second.code}.yaml")
+    if output.exists() and not keep:
+        raise UsageError(f"{output}: exists; delete it, or name another file with -o")
+    folder = output.with_name(f"{output.stem}-data")
+    corpus = ParallelText(src, tgt, (first.code, second.code), options.docid, options.held_out)
+    report = split_corpus(corpus, folder)
+    notes = [*language_notes(src, first), *language_notes(tgt, second), *report.describe()]
+    if not output.exists():
+        _write_recipe(output, folder, corpus, notes)
+        notes.append(f"recipe: {output}, text in {folder}")
+    return NewRecipe(output, notes)
+
+
+def _write_recipe(output: Path, folder: Path, files: ParallelText, notes: list[str]) -> None:
+    name = re.sub(r"[^\w.-]", "-", output.stem).lstrip(".-") or "text"
+    text = _TEMPLATE.format(
+        title=f"Written by mtkit new {shlex.quote(str(files.src))} {shlex.quote(str(files.tgt))}",
+        notes="\n".join(f"# {note}" for note in notes),
+        name=json.dumps(name),
+        root=json.dumps(folder.name, ensure_ascii=False),
+        src=files.langs[0],
+        tgt=files.langs[1],
+        command=f"mtkit run {shlex.quote(output.name)}",
+    )
+    write_text(output, text)
+    chosen = "\n".join(f"#   {choice}" for choice in describe_choices(load_recipe(str(output))))
+    write_text(output, f"{text}# Chosen on this machine, from this text:\n{chosen}\n")

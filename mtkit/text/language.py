@@ -1,0 +1,153 @@
+"""Languages of text files, guessed from their names and from the text.
+
+The text is classified by py3langid (Lui and Baldwin 2012, https://aclanthology.org/P12-3005), which needs no download.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+CLASSIFIED_LINES = 1000
+CLASSIFIED_CHARACTERS = 20_000
+MIN_PROBABILITY = 0.9
+COMPRESSED = {".gz", ".xz", ".zst", ".txt"}
+TWO_LETTERS = frozenset(
+    re.findall(
+        "..",
+        "afamanarasazbebgbnbobrbscacscydadedzeleneoeseteufafifofrfygagdglguhahehihrhthuhyidigisitjajvkakkkmknkokukylalb"
+        "loltlvmgmkmlmnmrmsmtmynbnenlnnnoocomorpaplpsptqurorurwsdsesiskslsnsosqsrssstsusvswtatetgthtitktltntrtsttuguk"
+        "uruzviwawoxhyiyozhzu",
+    )
+)
+THREE_LETTERS = {
+    "ara": "ar",
+    "arb": "ar",
+    "ben": "bn",
+    "bul": "bg",
+    "cat": "ca",
+    "ces": "cs",
+    "cmn": "zh",
+    "cze": "cs",
+    "dan": "da",
+    "deu": "de",
+    "ell": "el",
+    "eng": "en",
+    "est": "et",
+    "eus": "eu",
+    "fas": "fa",
+    "fin": "fi",
+    "fra": "fr",
+    "fre": "fr",
+    "ger": "de",
+    "gle": "ga",
+    "glg": "gl",
+    "hau": "ha",
+    "heb": "he",
+    "hin": "hi",
+    "hrv": "hr",
+    "hun": "hu",
+    "ibo": "ig",
+    "ind": "id",
+    "isl": "is",
+    "ita": "it",
+    "jpn": "ja",
+    "kat": "ka",
+    "kaz": "kk",
+    "khm": "km",
+    "kor": "ko",
+    "lao": "lo",
+    "lat": "la",
+    "lav": "lv",
+    "lit": "lt",
+    "mkd": "mk",
+    "msa": "ms",
+    "mya": "my",
+    "nld": "nl",
+    "nob": "nb",
+    "nor": "no",
+    "pol": "pl",
+    "por": "pt",
+    "ron": "ro",
+    "rus": "ru",
+    "slk": "sk",
+    "slv": "sl",
+    "som": "so",
+    "spa": "es",
+    "sqi": "sq",
+    "srp": "sr",
+    "swa": "sw",
+    "swe": "sv",
+    "swh": "sw",
+    "tam": "ta",
+    "tel": "te",
+    "tha": "th",
+    "tur": "tr",
+    "ukr": "uk",
+    "urd": "ur",
+    "vie": "vi",
+    "yor": "yo",
+    "zho": "zh",
+    "zul": "zu",
+}
+SIMILAR = (
+    {"no", "nb", "nn", "da"},
+    {"hr", "bs", "sr"},
+    {"id", "ms"},
+    {"cs", "sk"},
+    {"zh", "yue", "wuu"},
+    {"ar", "arz"},
+)
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its language and the suffixes of compression: news.de.gz -> news."""
+    parts = _parts(path)
+    return ".".join(parts[:-1]) if len(parts) > 1 and _code(parts[-1]) else ".".join(parts)
+
+
+def language_of_name(path: Path) -> str | None:
+    """Return the language that a file name ends with: train.de.gz, corpus-en.txt, test.swa, x.zh-CN; None if none."""
+    return _code(_parts(path)[-1])
+
+
+def _parts(path: Path) -> list[str]:
+    name = path.name
+    while Path(name).suffix.lower() in COMPRESSED:
+        name = Path(name).stem
+    return name.split(".") if "." in name else re.split(r"[-_](?=[a-z]+$)", name)
+
+
+def _code(part: str) -> str | None:
+    subtags = re.split("[-_]", part.lower())
+    for subtag in (subtags[0], subtags[-1]):
+        if subtag in TWO_LETTERS:
+            return subtag
+        if subtag in THREE_LETTERS:
+            return THREE_LETTERS[subtag]
+    return None
+
+
+def can_classify() -> bool:
+    """Return whether py3langid is installed."""
+    return importlib.util.find_spec("py3langid") is not None
+
+
+def language_of_text(lines: Iterable[str]) -> str | None:
+    """Return the language of the first lines of a text; None if it is unclear, or py3langid is not installed."""
+    if not can_classify():
+        return None
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    text = " ".join(line for line in itertools.islice(lines, CLASSIFIED_LINES) if line)[:CLASSIFIED_CHARACTERS]
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    code, probability = identifier.classify(text)
+    return str(code) if text.strip() and probability >= MIN_PROBABILITY else None
+
+
+def are_similar(first: str, second: str) -> bool:
+    """Return whether two codes mean the same language, or languages that are easily confused in text."""
+    return first == second or any({first, second} <= group for group in SIMILAR)

@@ -1,0 +1,204 @@
+"""From two text files to a recipe and to a system: languages, split, findings, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.recipe.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+LINES = {side: (ROOT / "data" / f"train.{side}").read_text().split("\n")[:500] for side in ("en", "de")}
+TINY = (
+    "model={d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}",
+    "training={max_updates: 2, precision: float32, validation: {sentences: 4}}",
+    "search={beam_size: 1, max_length: {factor: 0, offset: 5}}",
+)
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write(tmp_path, "news", 0, 400)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, name: str, start: int, end: int) -> None:
+    for side, lines in LINES.items():
+        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines[start:end]))
+
+
+def pairs(folder: Path, part: str) -> list[tuple[str, str]]:
+    src, tgt = ((folder / f"{part}.{side}").read_text().split("\n")[:-1] for side in ("en", "de"))
+    return list(zip(src, tgt, strict=True))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def execute(*words: str) -> tuple[int, str]:
+        code = entry.execute(words)
+        captured = capsys.readouterr()
+        return code, captured.err if code else captured.out
+
+    return execute
+
+
+def test_a_recipe_with_a_split_without_overlap(run: Run, folder: Path) -> None:
+    code, out = run("new", "news.en", "news.de")
+    assert code == 0
+    assert "next: mtkit run news-en-de.yaml" in out
+    recipe = load_recipe("news-en-de.yaml")
+    assert (recipe.name, recipe.corpus.src_lang, recipe.corpus.tgt_lang) == ("news-en-de", "en", "de")
+    assert recipe.chosen
+    text = Path("news-en-de.yaml").read_text()
+    assert f"#   tokenizer.vocab_size {recipe.tokenizer.vocab_size}" in text.replace(",", "")
+    parts = {part: pairs(folder / "news-en-de-data", part) for part in ("train", "valid", "test")}
+    assert len(parts["valid"]) == 20  # 5%
+    assert f"train {len(parts['train']):,}, valid 20, test {len(parts['test'])} pairs" in out
+    for side in (0, 1):
+        sets = [{pair[side] for pair in parts[part]} for part in parts]
+        assert len(set().union(*sets)) == sum(map(len, sets))
+    originals = [pair for part in parts.values() for pair in part]
+    assert set(originals) <= set(zip(LINES["en"], LINES["de"], strict=True))
+
+
+def test_added_lines_never_move_old_ones_between_parts(run: Run, folder: Path) -> None:
+    run("new", "news.en", "news.de")
+    data = folder / "news-en-de-data"
+    before = {part: set(pairs(data, part)) for part in ("train", "valid", "test")}
+    write(folder, "news", 0, 500)
+    lines = (folder / "news.en").read_text(), (folder / "news.de").read_text()
+    (folder / "news.en").write_text("An added first line .\n" + lines[0])
+    (folder / "news.de").write_text("Eine neue erste Zeile .\n" + lines[1])
+    assert run("run", "news.en", "news.de", *TINY)[0] == 0
+    after = {part: set(pairs(data, part)) for part in ("train", "valid", "test")}
+    assert before["valid"] <= after["valid"]
+    assert before["test"] <= after["test"]
+    assert before["train"] & (after["valid"] | after["test"]) == set()
+    assert len(after["train"]) > len(before["train"])
+
+
+def test_two_files_in_a_system_and_its_score_out_and_again(run: Run, folder: Path) -> None:
+    code, out = run("run", "news.en", "news.de", *TINY)
+    assert code == 0
+    assert "test: BLEU " in out
+    assert "bleu" in json.loads((folder / "runs/news-en-de/report.json").read_text())["test"]["test"]
+    assert "training is already finished" in run("run", "news.en", "news.de", *TINY)[1]
+
+
+def test_documents_stay_together(run: Run, folder: Path) -> None:
+    (folder / "ids").write_text("".join(f"{number // 5}\n" for number in range(400)))
+    assert run("new", "news.en", "news.de", "--docid", "ids")[0] == 0
+    document = {pair: n // 5 for n, pair in enumerate(zip(LINES["en"][:400], LINES["de"][:400], strict=True))}
+    parts = {part: {document[pair] for pair in pairs(folder / "news-en-de-data", part)} for part in ("valid", "test")}
+    assert parts["valid"]
+    assert not parts["valid"] & parts["test"]
+    train = {document[pair] for pair in pairs(folder / "news-en-de-data", "train")}
+    assert not train & (parts["valid"] | parts["test"])
+
+
+def test_given_valid_and_test_sets_are_kept_out_of_train(run: Run, folder: Path) -> None:
+    write(folder, "valid", 390, 410)
+    write(folder, "test", 450, 460)
+    options = ("--valid", "valid.en", "valid.de", "--test", "test.en", "test.de")
+    code, out = run("new", "news.en", "news.de", *options)
+    assert code == 0
+    data = folder / "news-en-de-data"
+    assert len(pairs(data, "valid")) == 20
+    assert len(pairs(data, "test")) == 10
+    assert not {src for src, _ in pairs(data, "train")} & set(LINES["en"][390:410])
+    assert "left out, because one of their sides is in valid or test" in out
+
+
+def test_findings(run: Run, folder: Path) -> None:
+    with (folder / "news.en").open("a") as src, (folder / "news.de").open("a") as tgt:
+        src.write(f"\nthe same on both sides\n{LINES['en'][0]}\n{'word ' * 60}\n")
+        tgt.write(f"nothing here\nthe same on both sides\n{LINES['de'][0]}\nWort\n")
+    out = run("new", "news.en", "news.de")[1]
+    assert "404 pairs, the longest line has 300 characters" in out
+    assert "1 pairs with an empty side" in out
+    assert "1 pairs whose two sides are equal" in out
+    assert "1 pairs whose lengths differ 4 times more than usual" in out
+    assert " pairs that occur more than once" in out
+
+
+def refusal(run: Run, *words: str) -> tuple[int, str]:
+    code, message = run(*words)
+    assert message.count("\n") == 1
+    assert not list(Path().glob("*.yaml"))
+    return code, message
+
+
+def test_the_same_text_twice(run: Run, folder: Path) -> None:
+    (folder / "copy.de").write_bytes((folder / "news.en").read_bytes())
+    for other in ("news.en", "copy.de"):
+        code, message = refusal(run, "new", "news.en", other)
+        assert code == 65
+        assert "the same text twice" in message
+
+
+def test_unequal_lengths_and_missing_files(run: Run, folder: Path) -> None:
+    (folder / "ids").write_text("a\n")
+    code, message = refusal(run, "new", "news.en", "news.de", "--docid", "ids")
+    assert (code, "ids: 1 lines, but news.en has 400" in message) == (65, True)
+    assert refusal(run, "new", "news.en", "none.de")[0] == 66
+    with (folder / "news.de").open("a") as file:
+        file.write("one more\n")
+    code, message = refusal(run, "run", "news.en", "news.de")
+    assert (code, "line has no partner" in message) == (65, True)
+
+
+def test_too_few_lines_to_split(run: Run, folder: Path) -> None:
+    write(folder, "few", 0, 30)
+    code, message = refusal(run, "new", "few.en", "few.de")
+    assert (code, "are too few to hold some out; give --valid SRC TGT" in message) == (65, True)
+
+
+def test_an_existing_recipe_is_not_replaced(run: Run, folder: Path) -> None:
+    (folder / "mine.yaml").write_text("important")
+    code, message = run("new", "news.en", "news.de", "-o", "mine.yaml")
+    assert (code, "mine.yaml: exists" in message) == (2, True)
+    assert (folder / "mine.yaml").read_text() == "important"
+
+
+def test_the_split_of_other_files_is_not_replaced(run: Run, folder: Path) -> None:
+    run("new", "news.en", "news.de", "-o", "mine.yaml")
+    (folder / "mine.yaml").unlink()
+    write(folder, "other", 0, 300)
+    code, message = run("new", "other.en", "other.de", "-o", "mine.yaml")
+    assert (code, "mine-data: holds the split of other files" in message) == (2, True)
+
+
+def test_languages_from_the_text(run: Run, folder: Path) -> None:
+    pytest.importorskip("py3langid")
+    for side in ("en", "de"):
+        (folder / f"text{side}.dat").write_bytes((folder / f"news.{side}").read_bytes())
+    code, out = run("new", "texten.dat", "textde.dat", "-o", "guessed.yaml")
+    assert code == 0
+    assert "texten.dat: en (text)" in out
+    recipe = load_recipe("guessed.yaml")
+    assert (recipe.corpus.src_lang, recipe.corpus.tgt_lang) == ("en", "de")
+
+
+def test_swapped_files_and_one_language_twice(run: Run, folder: Path) -> None:
+    pytest.importorskip("py3langid")
+    (folder / "x.de").write_bytes((folder / "news.en").read_bytes())
+    (folder / "x.en").write_bytes((folder / "news.de").read_bytes())
+    code, message = refusal(run, "new", "x.en", "x.de")
+    assert (code, "the other way round than by their names; swapped?" in message) == (65, True)
+    (folder / "y.de").write_text("".join(f"{line}\n" for line in LINES["en"][100:500]))
+    code, message = refusal(run, "new", "news.en", "y.de")
+    assert (code, "both seem to be in en" in message) == (65, True)
+    assert run("new", "news.en", "y.de", "--src-lang", "en", "--tgt-lang", "de")[0] == 0
+
+
+def test_an_unknown_language(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.text.language.can_classify", lambda: False)
+    (folder / "x").write_bytes((folder / "news.en").read_bytes())
+    code, message = refusal(run, "new", "x", "news.de")
+    assert (code, "x: language unknown; state it with mtkit new --src-lang CODE" in message) == (2, True)
