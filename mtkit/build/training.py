@@ -18,6 +18,7 @@ from mtkit.errors import NonFiniteError, RecipeError
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType
+from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.source_prefix import SourcePrefix
@@ -27,6 +28,7 @@ from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.distillation import DistillationConfig
 from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
 from mtkit.training.objectives.masked_lm import MaskedLM
 from mtkit.training.parameter_selection import freeze
@@ -131,6 +133,7 @@ def learner_from_recipe(
     vocab_ids: TargetVocabIds,
     sampler: TranslationSampler,
     *,
+    teacher: TranslationModel | None = None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> Learner:
     """Build the learner of a recipe: its model with objective, optimiser and schedule.
@@ -140,6 +143,7 @@ def learner_from_recipe(
         model: on the training device.
         vocab_ids: of the target side.
         sampler: samples translations from the model, for objectives that need them.
+        teacher: from `load_teacher`.
         ranks: the processes that train.
 
     Raises:
@@ -149,9 +153,45 @@ def learner_from_recipe(
     freeze(model, training.freeze, key="training.freeze")
     decoder_input = training.decoder_input.build(vocab_ids)
     inputs = ObjectiveInputs(
-        decoder_input, smoothing=training.label_smoothing, vocab_ids=vocab_ids, translation_sampler=sampler
+        decoder_input,
+        smoothing=training.label_smoothing,
+        vocab_ids=vocab_ids,
+        translation_sampler=sampler,
+        teacher=teacher,
     )
     return build_learner(model, training.objective.build(inputs), config=training, ranks=ranks)
+
+
+def load_teacher(
+    recipe: Recipe, model: TranslationModel, tokenizers: TokenizerPair | None = None
+) -> TranslationModel | None:
+    """Load the teacher of an objective that distils one, on the device of the model; None for other objectives.
+
+    Args:
+        recipe: with the objective.
+        model: the student.
+        tokenizers: of the student; None: the vocabularies are not compared.
+
+    Raises:
+        RecipeError: the teacher has another vocabulary, or states of another width, which the cosine loss compares.
+        MissingInputError, DataError: as `read_model`.
+    """
+    objective = recipe.training.objective
+    if objective.teacher_model is None:
+        return None
+    loaded, key = read_model(objective.teacher_model), "training.objective.teacher"
+    if tokenizers is not None and loaded.tokenizers.hash() != tokenizers.hash():
+        raise RecipeError(
+            f"{key}: {loaded.folder}: its vocabulary is not that of this training; a student needs its teacher's "
+            f"tokenizer: set training.init_from to the teacher, or to a model that mtkit compress made from it"
+        )
+    widths = [each.output.weight.size(1) for each in (loaded.model, model)]
+    if isinstance(objective, DistillationConfig) and objective.cosine and widths[0] != widths[1]:
+        raise RecipeError(
+            f"training.objective.cosine: compares states of the same width, but the teacher's have {widths[0]} numbers "
+            f"and the student's {widths[1]}; set it to 0"
+        )
+    return loaded.model.to(next(model.parameters()).device)
 
 
 def build_validator(

@@ -14,6 +14,7 @@ from mtkit.build.training import (
     build_modules,
     default_device,
     learner_from_recipe,
+    load_teacher,
     resolve_auto_precision,
 )
 from mtkit.corpus.order.batch import Batch, Source
@@ -121,7 +122,7 @@ def _build_learner(recipe: Recipe) -> Learner:
     with SkipInit(device):
         model = build_model_architecture(recipe, src_size, size)
     vocab_ids = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
-    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size))
+    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size), teacher=load_teacher(recipe, model))
 
 
 def _require_memory(model: TranslationModel, available: int) -> None:

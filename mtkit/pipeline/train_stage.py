@@ -15,6 +15,7 @@ from mtkit.build.training import (
     build_model_architecture,
     build_validator,
     learner_from_recipe,
+    load_teacher,
 )
 from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.dummy_batch import dummy_batch
@@ -156,7 +157,9 @@ def _build_learner(
     run: Run, model: TranslationModel, tokenizers: TokenizerPair, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> Learner:
     sampler = TrainingSampler.from_recipe(run.recipe, tokenizers.tgt)
-    return learner_from_recipe(run.recipe, model, target_vocab_ids(tokenizers.tgt), sampler, ranks=ranks)
+    teacher = load_teacher(run.recipe, model, tokenizers)
+    vocab_ids = target_vocab_ids(tokenizers.tgt)
+    return learner_from_recipe(run.recipe, model, vocab_ids, sampler, teacher=teacher, ranks=ranks)
 
 
 def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> Run:
@@ -182,14 +185,16 @@ def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: Prep
 
 
 def check_init_sources(run: Run) -> None:
-    """Check that pre-trained models and word vectors exist, unless training was started and no longer needs them.
+    """Check that a teacher, pre-trained models and word vectors exist; a started training needs the teacher alone.
 
     Raises:
         MissingInputError: a model or a file of word vectors does not exist.
     """
+    training = run.recipe.training
+    if training.objective.teacher_model is not None:
+        find_model(training.objective.teacher_model)
     if run.folder.has_training():
         return
-    training = run.recipe.training
     for config in training.init_from_list:
         find_model(config.model)
     vectors = training.word_vectors

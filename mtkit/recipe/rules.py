@@ -92,6 +92,11 @@ RULES = (
         "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
     ),
     Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.needs_teacher_forcing and r.training.decoder_input.kind != "teacher_forcing",
+        "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
+    ),
+    Rule(
         "tokenizer.shared",
         lambda r: r.corpus.noise is not None and not r.tokenizer.shared,
         "monolingual text is both source and target, which needs one vocabulary; set it to true",

@@ -7,6 +7,7 @@ unlikelihood: a penalty on tokens that would repeat earlier ones.
 minimum_risk: expected sentence-level risk over sampled translations.
 joint_lm: cross-entropy of source and target, for decoder-only models.
 masked_lm: masked language modelling, for the encoder alone.
+distillation: the distribution and the states of a teacher.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
+from mtkit.training.objectives.distillation import DistillationConfig
 from mtkit.training.objectives.joint_lm import JointLMConfig
 from mtkit.training.objectives.masked_lm import MaskedLMConfig
 from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
@@ -23,6 +25,12 @@ from mtkit.training.objectives.r_drop import RDropConfig
 from mtkit.training.objectives.unlikelihood import UnlikelihoodConfig
 
 ObjectiveConfig = Annotated[
-    CrossEntropyConfig | RDropConfig | UnlikelihoodConfig | MinimumRiskConfig | JointLMConfig | MaskedLMConfig,
+    CrossEntropyConfig
+    | RDropConfig
+    | UnlikelihoodConfig
+    | MinimumRiskConfig
+    | JointLMConfig
+    | MaskedLMConfig
+    | DistillationConfig,
     Field(discriminator="kind"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
 from mtkit.corpus.order.batch import Batch, Source
@@ -19,6 +20,12 @@ class ObjectiveTraits:
     trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
     predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
+    needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
+
+    @property
+    def teacher_model(self) -> Path | None:
+        """Model folder or run of a teacher; None without one."""
+        return None
 
 
 class TrainingObjective(Protocol):
@@ -56,9 +63,11 @@ class ObjectiveInputs:
         smoothing: label smoothing, 0 <= smoothing < 1.
         vocab_ids: ids of the target vocabulary.
         translation_sampler: samples and rates translations.
+        teacher: the model of `ObjectiveTraits.teacher_model`, on the training device.
     """
 
     decoder_input: DecoderInput
     smoothing: float
     vocab_ids: TargetVocabIds
     translation_sampler: TranslationSampler
+    teacher: TranslationModel | None = None

@@ -1,0 +1,66 @@
+"""Distillation against the formulas in torch's functions, and its limits."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.distillation import Distillation, DistillationConfig
+from tests.toy.decoders import MODELS, assert_same_gradients, make_batch, make_model
+
+
+def perturbed(model):
+    """A teacher unlike the student."""
+    teacher = copy.deepcopy(model)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in teacher.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return teacher
+
+
+def config(tmp_path, **weights) -> DistillationConfig:
+    return DistillationConfig(teacher=tmp_path, **weights)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_three_terms_in_torchs_functions(tmp_path, temperature):
+    model, batch = make_model(MODELS["transformer"]).eval(), make_batch()
+    teacher = perturbed(model)
+    settings = config(tmp_path, temperature=temperature, soft=0.5, hard=0.3, cosine=0.2)
+    losses = Distillation(TeacherForcing(), 0.1, teacher, settings)(model, batch)
+    states, taught = (each.decode_states(batch.source, batch.target)[batch.loss_mask] for each in (model, teacher))
+    target, taught = batch.labels[batch.loss_mask], taught.detach()
+    hard = F.cross_entropy(model.output(states), target, label_smoothing=0.1, reduction="sum")
+    p, q = (m.output(h).div(temperature).softmax(-1) for m, h in ((teacher, taught), (model, states)))
+    soft = temperature**2 * (p.detach() * (p.detach().log() - q.log())).sum()
+    cosine = F.cosine_embedding_loss(states, taught, torch.ones(len(states)).to(states), reduction="sum")
+    assert_close(losses.extra["soft"], (0.5 * soft).detach())
+    assert_close(losses.extra["cosine"], (0.2 * cosine).detach())
+    assert_same_gradients(model, losses.sum, 0.3 * hard + 0.5 * soft + 0.2 * cosine)
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+def test_hard_alone_is_cross_entropy(tmp_path):
+    model, batch = make_model(MODELS["rnn"]).eval(), make_batch()
+    settings = config(tmp_path, soft=0, hard=1, cosine=0)
+    losses = Distillation(TeacherForcing(), 0.1, perturbed(model), settings)(model, batch)
+    assert_same_gradients(model, losses.sum, CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum)
+
+
+def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(tmp_path):
+    model, batch = make_model(MODELS["transformer"]).eval(), make_batch()
+    losses = Distillation(TeacherForcing(), 0.1, copy.deepcopy(model), config(tmp_path))(model, batch)
+    assert_close(losses.extra["soft"], torch.tensor(0.0), atol=1e-5, rtol=0, check_dtype=False)
+    assert_close(losses.extra["cosine"], torch.tensor(0.0), atol=1e-5, rtol=0, check_dtype=False)
+
+
+def test_weights_of_0_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="soft, hard and cosine are 0"):
+        config(tmp_path, soft=0, hard=0, cosine=0)
