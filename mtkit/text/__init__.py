@@ -6,7 +6,7 @@ special_tokens: reserved tokens of every vocabulary (mask, tags, sentinels).
 vocab: size and special ids of a vocabulary.
 config: the `tokenizer` section of a recipe.
 tokenizer: text to token ids and back; the tokenizer pair of a translation system.
-subword: subword models of other programs.
+subword: subword models of other programs, and the use of a model on text.
 token_lines: lines of text to lines of tokens or ids and back.
 train_tokenizer: training of sentencepiece models.
 subword_regularization: BPE-dropout and unigram sampling, reproducible across processes.

@@ -45,16 +45,25 @@ def count_lines(path: Path) -> int:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
         MissingInputError: the file is a pipe, which can be read only once.
     """
+    return count_lines_and_bytes(path)[0]
+
+
+def count_lines_and_bytes(path: Path) -> tuple[int, int]:
+    """The number of lines that `read_lines` yields, and the size of the text without compression.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `count_lines`.
+    """
     require_regular_file(path)
-    lines = 0
+    lines = size = 0
     last = b""
     is_first = True
     with _content(path) as stream:
         while chunk := stream.read(_CHUNK):
-            lines += chunk.count(b"\n")
+            lines, size = lines + chunk.count(b"\n"), size + len(chunk)
             last = _without_bom(chunk, is_first)  # a file with a byte order mark only is empty
             is_first = False
-    return lines + (last != b"" and not last.endswith(b"\n"))
+    return lines + (last != b"" and not last.endswith(b"\n")), size
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -19,12 +19,13 @@ from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.lines import count_lines, read_lines
+from mtkit.text.lines import count_lines_and_bytes, read_lines
 from mtkit.text.normalise import count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair, escape_for_sentencepiece, model_names
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
+MAX_SAMPLE_BYTES = 1 << 27  # of training text; the trainer needs about four times the memory of its text
 _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit
 _SEED = 1
 _SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
@@ -42,7 +43,7 @@ class TokenizerReport:
         trained_on: lines passed to the trainer.
         empty: lines without a character.
         too_long: lines over MAX_LINE_BYTES bytes.
-        not_sampled: lines skipped because the files have more than `max_lines`.
+        not_sampled: lines skipped because the files have more than `max_lines` lines or MAX_SAMPLE_BYTES bytes.
         replaced_chars: U+2581 and lone surrogates in the sampled lines.
         vocab_size: size of the trained model.
         files: paths of the files.
@@ -63,7 +64,7 @@ class TokenizerReport:
         skipped = {
             "empty": self.empty,
             f"over {MAX_LINE_BYTES:,} bytes": self.too_long,
-            "beyond max_lines": self.not_sampled,
+            "not in the sample": self.not_sampled,
         }
         counts += [f"{count:,} {reason}" for reason, count in skipped.items() if count]
         if self.replaced_chars:
@@ -115,8 +116,9 @@ def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig
 
 
 def _training_lines(files: Sequence[Path], config: TokenizerConfig, report: TokenizerReport) -> Iterator[str]:
-    total = sum(count_lines(file) for file in files)
-    share = min(1.0, config.max_lines / max(total, 1))
+    sizes = [count_lines_and_bytes(file) for file in files]
+    num_lines, num_bytes = (max(1, sum(counts)) for counts in zip(*sizes, strict=True))
+    share = min(1.0, config.max_lines / num_lines, MAX_SAMPLE_BYTES / num_bytes)
     for file in files:
         for line in read_lines(file):
             report.lines += 1

@@ -111,3 +111,16 @@ def test_encode_reads_folders(toy_model, tokenizers, text, capsys) -> None:
     lines = text.read_text().removesuffix("\n").split("\n")
     expected = [" ".join(map(str, ids)) for ids in tokenizers.src.encode(lines)]
     assert capsys.readouterr().out == "".join(f"{line}\n" for line in expected)
+
+
+def test_sweep_compares_sizes_for_each_language(folder, capsys) -> None:
+    files = [folder / "train.en", folder / "train.de"]
+    assert mtkit("train-bpe", *files, "--sweep", "130,150", "-o", folder / "x") == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert [line.partition(":")[0].split()[0] for line in lines if line] == ["130", "en", "de", "150", "en", "de"]
+    assert {path.name for path in folder.glob("x.*.model")} == {"x.130.model", "x.150.model"}
+    assert mtkit("train-bpe", *files, "--sweep", "130") == 0
+    assert "tokens per word" in capsys.readouterr().out
+    assert mtkit("train-bpe", *files, "--sweep", "x") == 2
+    assert "--sweep x: give sizes" in capsys.readouterr().err
+    assert mtkit("train-bpe", *files, "--sweep", "130", "--vocab-size", "130") == 2

@@ -31,17 +31,23 @@ def train_bpe(
     model_type: Annotated[
         ModelType | None, typer.Option("--model-type", help="Kind of subword model (default: bpe).")
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="SIZES", help="Compare these vocabulary sizes, such as 4000,8000,16000."),
+    ] = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="Train the tokenizer of this recipe instead.")] = None,
     run_dir: RunDir = None,
 ) -> None:
     """Train a sentencepiece tokenizer.
 
-    Give either text files with --vocab-size and -o, or --recipe RECIPE.
+    Give either text files with --vocab-size and -o, or --recipe RECIPE. Files may be of several languages, as in
+    train.de train.en; fertility and unknown tokens are reported for each. With --sweep, -o is optional and each model
+    is written to PREFIX.SIZE.model.
     """
     from mtkit.errors import UsageError
 
     if recipe is not None:
-        if (vocab_size, output, model_type) != (None, None, None):
+        if (vocab_size, output, model_type, sweep) != (None, None, None, None):
             raise UsageError(
                 "train-bpe: with --recipe use tokenizer.KEY=VALUE and --run-dir instead of the other options"
             )
@@ -49,19 +55,56 @@ def train_bpe(
         return
     if run_dir is not None:
         raise UsageError("train-bpe: --run-dir needs --recipe; with FILE... use -o PREFIX")
-    if not files or vocab_size is None or output is None:
+    if not files or (sweep is None and (vocab_size is None or output is None)):
         raise UsageError("train-bpe: give FILE... --vocab-size N -o PREFIX, or --recipe RECIPE")
-    if not output.name:
+    if sweep is not None and vocab_size is not None:
+        raise UsageError("train-bpe: --sweep names the vocabulary sizes; omit --vocab-size")
+    if output is not None and not output.name:
         raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
+    sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
+    kind = model_type or ModelType.bpe
+    paths = [Path(file) for file in files]
+    if output is None:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder:
+            _train_sizes(paths, sizes, Path(folder) / "spm", kind, is_sweep=True)
+    else:
+        from mtkit.io.lock import OutputLock
+
+        with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
+            _train_sizes(paths, sizes, output, kind, is_sweep=sweep is not None)
+
+
+def _parse_sizes(text: str) -> list[int]:
+    """Parse --sweep.
+
+    Raises:
+        UsageError: it is no list of positive numbers.
+    """
+    from mtkit.errors import UsageError
+
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdigit() and 0 < int(word) <= 1_000_000 for word in words):
+        raise UsageError(f"train-bpe: --sweep {text}: give sizes up to 1,000,000 with commas, such as 4000,8000,16000")
+    return sorted({int(word) for word in words})
+
+
+def _train_sizes(files: list[Path], sizes: list[int], output: Path, kind: ModelType, *, is_sweep: bool) -> None:
+    """Train a model of each size and print the report of each."""
     from mtkit.cli.printing import print_lines
-    from mtkit.io.lock import OutputLock
     from mtkit.text.config import TokenizerConfig
+    from mtkit.text.subword.usage_report import measure_usage, usage_lines
+    from mtkit.text.tokenizer import Tokenizer
     from mtkit.text.train_tokenizer import train_tokenizer
 
-    config = TokenizerConfig(model_type=(model_type or ModelType.bpe).value, vocab_size=vocab_size)
-    with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
-        report = train_tokenizer([Path(file) for file in files], output, config)
-    print_lines([report.describe()])
+    for size in sizes:
+        prefix = output.with_name(f"{output.name}.{size}") if is_sweep else output
+        report = train_tokenizer(files, prefix, TokenizerConfig(model_type=kind.value, vocab_size=size))
+        tokenizer = Tokenizer.load(prefix.with_name(f"{prefix.name}.model"))
+        print_lines(
+            [report.describe(), *(f"  {line}" for line in usage_lines(measure_usage(tokenizer, files), tokenizer))]
+        )
 
 
 def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -> None:

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from mtkit.errors import DataError
+from mtkit.text import train_tokenizer as train_module
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
@@ -41,6 +42,16 @@ def test_characters_that_sentencepiece_rejects_round_trip(tmp_path):
 def test_max_lines_samples_the_text_evenly(tmp_path):
     report, _ = learn(tmp_path, [f"{line} {i % 10}" for i, line in enumerate(TEXT * 5)], vocab_size=150, max_lines=50)
     assert (report.trained_on, report.not_sampled) == (50, 150)
+
+
+def test_sample_is_bounded_in_bytes_and_said(tmp_path, monkeypatch):
+    lines = [f"{line} {i % 10}" for i, line in enumerate(TEXT * 5)]
+    size = sum(len(line) + 1 for line in lines)
+    monkeypatch.setattr(train_module, "MAX_SAMPLE_BYTES", size // 4)
+    report, model = learn(tmp_path, lines, vocab_size=150)
+    assert (report.trained_on, report.not_sampled) == (50, 150)
+    assert "; 150 not in the sample" in report.describe()
+    assert learn(tmp_path, lines, vocab_size=150)[1] == model
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])

@@ -1,0 +1,115 @@
+"""Use of a subword model on text: fertility, unknown tokens and the share of the vocabulary that occurs."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mtkit.text.lines import count_lines, read_lines
+from mtkit.text.tokenizer import Tokenizer
+
+MAX_LINES = 20_000  # of a file, taken evenly: enough for three digits of every number
+_BLOCK_LINES = 2048
+
+
+@dataclass
+class SubwordUsage:
+    """Counts of the tokens of a text.
+
+    Attributes:
+        label: name of the text, such as its language.
+        lines: lines that were counted.
+        words: words, separated by white space.
+        characters: characters without white space.
+        unknown: number of unknown tokens.
+        tokens: occurrences of each token.
+    """
+
+    label: str
+    lines: int = 0
+    words: int = 0
+    characters: int = 0
+    unknown: int = 0
+    tokens: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens."""
+        return self.tokens.total()
+
+    @property
+    def fertility(self) -> float:
+        """Tokens per word; 0 without words. It means little for a script without spaces."""
+        return self.num_tokens / self.words if self.words else 0.0
+
+    @property
+    def characters_per_token(self) -> float:
+        """Characters per token; 0 without tokens."""
+        return self.characters / self.num_tokens if self.tokens else 0.0
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of unknown tokens, in percent."""
+        return 100 * self.unknown / self.num_tokens if self.tokens else 0.0
+
+    def vocabulary_coverage(self, tokenizer: Tokenizer) -> float:
+        """Share of the vocabulary that occurs in the text, in percent; without special tokens."""
+        not_text = {*tokenizer.special_ids(), tokenizer.vocab.unk}
+        used = len(self.tokens.keys() - not_text)
+        return 100 * used / max(1, tokenizer.vocab.size - len(not_text))
+
+
+def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUsage]:
+    """Count the tokens of each language, on at most MAX_LINES lines of each file.
+
+    Files with the same language, the ending of the name without that of compression, are counted together.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError: as `read_lines`.
+    """
+    by_label: dict[str, SubwordUsage] = {}
+    for file in files:
+        label = language_of(file)
+        usage = by_label.setdefault(label, SubwordUsage(label))
+        for block in _blocks(_sample(file)):
+            _count(block, tokenizer, usage)
+    return list(by_label.values())
+
+
+def language_of(file: Path) -> str:
+    """The ending of a file name without that of compression, such as de of train.de.gz; the name if it has none."""
+    suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in (".gz", ".xz", ".zst")]
+    return suffixes[-1] if suffixes and suffixes[-1] != "txt" else file.name
+
+
+def _sample(file: Path) -> Iterator[str]:
+    step = max(1, count_lines(file) // MAX_LINES)
+    return itertools.islice(read_lines(file), None, None, step)
+
+
+def _blocks(lines: Iterator[str]) -> Iterable[list[str]]:
+    while block := list(itertools.islice(lines, _BLOCK_LINES)):
+        yield block
+
+
+def _count(lines: list[str], tokenizer: Tokenizer, usage: SubwordUsage) -> None:
+    usage.lines += len(lines)
+    for line, ids in zip(lines, tokenizer.encode(lines), strict=True):
+        words = line.split()
+        usage.words += len(words)
+        usage.characters += sum(map(len, words))
+        usage.tokens.update(ids)
+        usage.unknown += ids.count(tokenizer.vocab.unk)
+
+
+def usage_lines(usages: Sequence[SubwordUsage], tokenizer: Tokenizer) -> list[str]:
+    """A sentence about each language."""
+    return [
+        f"{usage.label}: {usage.fertility:.2f} tokens per word, {usage.characters_per_token:.2f} characters per token, "
+        f"{usage.unknown_share:.3f}% unknown, {usage.vocabulary_coverage(tokenizer):.1f}% of the vocabulary used "
+        f"(in {usage.lines:,} lines)"
+        for usage in usages
+    ]
