@@ -1,27 +1,33 @@
-"""Plots of a run: the learning curve, and the attention map of a translated sentence."""
+"""Plots of a run: the learning curve, the attention map of a translated sentence, and BLEU by source length."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.score import score
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.model_folder.folder import read_model
 from mtkit.pipeline.open_run import Run
 from mtkit.plot import attention as attention_map
+from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import plot_curves
 from mtkit.plot.figure import is_installed
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import special_ids
 
+LENGTH_GROUPS = 5
 PLOTTED_LENGTHS = range(6, 16)  # words of a sentence whose attention map is readable
 
 
 def draw_plots(run: Run) -> None:
-    """Draw `learning_curve.png` and `attention.png` in the run folder, if matplotlib is installed.
+    """Draw `learning_curve.png`, `bleu_by_length.png` and `attention.png` in the run folder, if there is matplotlib.
 
     A plot that cannot be drawn is reported, not raised: the results of the run are complete without it.
 
@@ -34,11 +40,41 @@ def draw_plots(run: Run) -> None:
     curve = run.folder.path / "learning_curve.png"
     try:
         plot_curves([run.folder.path], curve)
+        _draw_bleu_by_length(run)
         sentence = _example_sentence(run)
         if sentence:
             plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png")
     except (DataError, UsageError) as error:  # a log without updates, a model without attention
         run.notify("plots", str(error))
+
+
+def _draw_bleu_by_length(run: Run) -> None:
+    """Draw BLEU of the first test set by the length of its sources; nothing if all are of one length."""
+    corpus = run.recipe.corpus
+    for name, files in list(corpus.test.items())[:1]:
+        src, refs, hyps = (list(read_lines(path)) for path in (files.src, files.tgt, run.folder.hyps(name)))
+        tokenize = choose_tokenizer(refs, corpus.tgt_lang, run.recipe.evaluation.tokenize).name
+        is_unspaced = choose_tokenizer(src, corpus.src_lang).is_unspaced
+        groups, bleu = [], []
+        for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():
+            of_group = score([hyps[i] for i in lines], [[refs[i] for i in lines]], ["bleu"], tokenize=tokenize).bleu
+            groups.append(LengthGroup(group, len(lines)))
+            bleu.append(of_group.value if of_group is not None else 0.0)
+        if len(groups) > 1:
+            system = BleuByLength(f"{run.recipe.name}, {name}", bleu, [0.0] * len(bleu))
+            draw_bleu_by_length(groups, [system], run.folder.path / "bleu_by_length.png")
+
+
+def _equal_groups(lengths: Sequence[int]) -> dict[str, list[int]]:
+    """Group lines by length, about equally many in each of at most LENGTH_GROUPS groups."""
+    limits = np.unique(np.quantile(lengths, np.arange(1, LENGTH_GROUPS + 1) / LENGTH_GROUPS, method="lower"))
+    members = np.searchsorted(limits, lengths)
+    groups = {}
+    for number in range(len(limits)):
+        lines = np.flatnonzero(members == number).tolist()
+        of_group = [lengths[line] for line in lines]
+        groups[f"{min(of_group)}-{max(of_group)}"] = lines
+    return groups
 
 
 def _example_sentence(run: Run) -> str | None:

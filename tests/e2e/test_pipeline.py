@@ -39,6 +39,7 @@ def test_all_stages_for_every_kind_of_model(folder: Path, kind: str) -> None:
         "model",
         "log.jsonl",
         "learning_curve.png",
+        "bleu_by_length.png",
     ):
         assert (run_folder / name).exists(), name
     assert (run_folder / "attention.png").exists() == (kind != "rnn")

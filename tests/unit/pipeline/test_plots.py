@@ -1,0 +1,24 @@
+"""Groups of lines by length for the plot of BLEU."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.pipeline.plots import LENGTH_GROUPS, _equal_groups
+
+
+@given(st.lists(st.integers(0, 60), min_size=1))
+def test_each_line_is_in_the_group_of_its_length(lengths: list[int]) -> None:
+    groups = _equal_groups(lengths)
+    assert 1 <= len(groups) <= LENGTH_GROUPS
+    assert sorted(line for lines in groups.values() for line in lines) == list(range(len(lengths)))
+    for name, lines in groups.items():
+        low, high = map(int, name.split("-"))
+        assert all(low <= lengths[line] <= high for line in lines)
+
+
+def test_groups_are_about_equal() -> None:
+    groups = _equal_groups(list(range(1, 101)))
+    assert list(groups) == ["1-20", "21-40", "41-60", "61-80", "81-100"]
+    assert all(len(lines) == 20 for lines in groups.values())
