@@ -24,6 +24,7 @@ from mtkit.cli.commands.keys import keys
 from mtkit.cli.commands.new import new
 from mtkit.cli.commands.plot import plot
 from mtkit.cli.commands.preprocess import preprocess
+from mtkit.cli.commands.reproduce import reproduce
 from mtkit.cli.commands.run import run
 from mtkit.cli.commands.score import score
 from mtkit.cli.commands.study import study
@@ -44,7 +45,7 @@ SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
     "Translate": {"translate": translate, "score": score},
-    "Evaluate": {"evaluate": evaluate, "bench": bench},
+    "Evaluate": {"evaluate": evaluate, "bench": bench, "reproduce": reproduce},
     "Inspect": {"keys": keys, "describe": describe, "plot": plot, "doctor": doctor},
     "Deploy": {"compress": compress, "export": export},
 }

@@ -10,8 +10,8 @@ from typing import Literal
 from mtkit.errors import MissingInputError
 from mtkit.io.files import require_regular_file
 
-Kind = Literal["recipe", "study"]
-_FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies"}
+Kind = Literal["recipe", "study", "claim"]
+_FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies", "claim": "recipes/claims"}
 
 
 def builtin_files(kind: Kind) -> dict[str, Path]:

@@ -147,7 +147,7 @@ def run_result(run: StudyRun, config: StudyConfig) -> RunResult:
         DataError: a file is corrupted.
         MissingInputError: the test set or a file of the run is missing.
     """
-    events = _events(run)
+    events = log_events(run)
     parameters = next((event["parameters"] for event in reversed(events) if event["event"] == "begin"), None)
     if not run.is_finished():
         reason = run.failure()
@@ -188,7 +188,7 @@ def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> di
     return metrics
 
 
-def _events(run: StudyRun) -> list[dict[str, Any]]:
+def log_events(run: StudyRun) -> list[dict[str, Any]]:
     """Events of the run's log; empty if there is no log."""
     if not run.folder.log.is_file():
         return []

@@ -20,7 +20,7 @@ SCIENCE = {
 ASSEMBLY = {"recipe", "model_folder", "build"}
 
 
-PROGRAMS = {"pipeline", "bench", "describe", "study", "export", "compression"}
+PROGRAMS = {"pipeline", "bench", "describe", "study", "export", "compression", "evidence"}
 
 
 TABLE: dict[str, set[str]] = {
@@ -43,6 +43,7 @@ TABLE: dict[str, set[str]] = {
     "build": SCIENCE | {"recipe", "model_folder"},
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
+    "evidence": SCIENCE | ASSEMBLY | {"pipeline", "study", "bench.machine"},  # claims are tested by studies
     "cli": SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | ASSEMBLY | PROGRAMS,

@@ -1,0 +1,10 @@
+"""Claims of the literature, each tested by a short study: `mtkit reproduce`.
+
+claim     ClaimConfig: the keys of a claim's file, and its reading
+measure   values of a metric for each system and seed
+verdict   confirmed, not confirmed or undecided, from an effect and its interval
+results   the file of a tested claim
+run       a claim from its trainings to its result
+table     claims and results for the terminal
+report    docs/evidence.md from claims and results
+"""

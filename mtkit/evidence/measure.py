@@ -1,0 +1,147 @@
+"""Measurements of a claim: the values of a metric for each system and seed, and translations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtkit.build.translator import load_translator
+from mtkit.errors import DataError
+from mtkit.evaluation.paired_effect import (
+    BleuContrast,
+    Effect,
+    Floats,
+    bleu_of_statistics,
+    bleu_statistics,
+    paired_effect,
+)
+from mtkit.evaluation.repetition import repetition_rate
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evidence.claim import CheckConfig, Claim, MetricKey
+from mtkit.io.files import hash_file, write_text
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.study.by_length import lines_by_length
+from mtkit.study.free_running import free_running_loss
+from mtkit.study.runs import StudyRun, log_events, runs_of
+from mtkit.text.lines import read_lines
+
+_LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}
+
+
+class Measurements:
+    """Values of all systems of a claim from the finished runs of its study.
+
+    Args:
+        claim: the claim.
+        folder: of the study's runs.
+    """
+
+    def __init__(self, claim: Claim, folder: Path) -> None:
+        self.claim = claim
+        self.runs = [run for run in runs_of(claim.study, folder) if run.is_finished()]
+        recipe = next(iter(claim.study.recipes.values()))
+        files = recipe.corpus.test[claim.study.test]
+        self.srcs, self.refs = list(read_lines(files.src)), list(read_lines(files.tgt))
+        self.tokenizer = choose_tokenizer(self.refs, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
+        self._statistics: dict[str, Mapping[int, Floats]] = {}
+
+    def runs_of_system(self, system: str) -> list[StudyRun]:
+        """Finished runs that a system uses."""
+        return [run for run in self.runs if run.variant == self.claim.variant_of(system)]
+
+    def effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
+        """Difference of a check for each seed that both systems have, and the effect.
+
+        Raises:
+            DataError: the systems have no finished run of the same seed.
+        """
+        if check.metric == "bleu" and not check.ratio:
+            return self._bleu_effect(check)
+        of, against = self.values(check.of, check.metric), self.values(check.against, check.metric)
+        differences = {
+            seed: 100 * math.log(of[seed] / against[seed]) if check.ratio else of[seed] - against[seed]
+            for seed in sorted(of.keys() & against.keys())
+        }
+        _require_seeds(check, differences)
+        return differences, paired_effect(list(differences.values()))
+
+    def values(self, system: str, metric: MetricKey) -> dict[int, float]:
+        """Value of a metric for each seed.
+
+        Raises:
+            DataError: a run has no such value.
+        """
+        if metric == "bleu":
+            statistics = self.statistics(system)
+            return {seed: float(bleu_of_statistics(lines.sum(axis=0))) for seed, lines in statistics.items()}
+        return {run.seed: self._value(run, system, metric) for run in self.runs_of_system(system)}
+
+    def statistics(self, system: str) -> Mapping[int, Floats]:
+        """BLEU statistics of each seed's translations, [L, 10]."""
+        if system not in self._statistics:
+            self._statistics[system] = {
+                run.seed: bleu_statistics(self.hyps(run, system), self.refs, tokenize=self.tokenizer)
+                for run in self.runs_of_system(system)
+            }
+        return self._statistics[system]
+
+    def hyps(self, run: StudyRun, system: str) -> list[str]:
+        """Translations of the test set: those of the run, or with the settings of the system, kept beside the run."""
+        config = self.claim.config.systems.get(system)
+        if config is None:
+            return list(read_lines(run.folder.hyps(run.test)))
+        weights = hash_file(run.folder.model / WEIGHTS)[:16]
+        path = run.folder.path / "evidence" / f"{self.claim.name}-{system}-{weights}.txt"
+        if not path.is_file():
+            translator = load_translator(run.folder.model, search_overrides=config.search)
+            hyps = [translation.hyp for translation in translator.translate(self.srcs)]
+            path.parent.mkdir(exist_ok=True)
+            write_text(path, "".join(f"{hyp}\n" for hyp in hyps))
+        return list(read_lines(path))
+
+    def _value(self, run: StudyRun, system: str, metric: MetricKey) -> float:
+        if metric in _LOGGED:
+            return float(self._best_validation(run)[_LOGGED[metric]])
+        report = run.folder.read_report()
+        match metric:
+            case "repetition":
+                return repetition_rate(self.hyps(run, system))
+            case "free_running_gap":
+                return free_running_loss(run.folder) - float(self._best_validation(run)["nll"])
+            case "train_seconds":
+                return float(report["train"]["seconds"])
+            case "tokens_per_second":
+                return float(report["train"]["tokens_per_second"])
+            case _:
+                return len(self.refs) / float(report["test"][run.test]["seconds"])
+
+    def _best_validation(self, run: StudyRun) -> Mapping[str, Any]:
+        best = run.folder.read_report()["train"]["best_update"]
+        events = [event for event in log_events(run) if event["event"] == "validation"]
+        chosen = [event for event in events if best is None or event["update"] == best]
+        if not chosen:
+            raise DataError(f"{run.folder.log}: no validation at update {best}; train again with --fresh")
+        return chosen[-1]
+
+    def _bleu_effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
+        of, against = self.statistics(check.of), self.statistics(check.against)
+        seeds = sorted(of.keys() & against.keys())
+        _require_seeds(check, seeds)
+        every = np.ones(len(self.refs), dtype=np.bool_)
+        selections = [(1.0, every)]
+        if check.longer_than is not None:
+            _, long = lines_by_length(self.srcs, [check.longer_than]).values()
+            is_long = np.isin(np.arange(len(self.refs)), long)
+            selections = [(1.0, is_long), (-1.0, ~is_long)]
+        contrast = BleuContrast({s: of[s] for s in seeds}, {s: against[s] for s in seeds}, selections)
+        differences, effect = contrast.effect()
+        return dict(zip(seeds, differences, strict=True)), effect
+
+
+def _require_seeds(check: CheckConfig, seeds: Collection[int]) -> None:
+    if not seeds:
+        raise DataError(f"{check.of} and {check.against}: no finished run of the same seed; run mtkit reproduce first")

@@ -1,0 +1,102 @@
+"""Measurement of a claim from the files of finished runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from mtkit.cli import entry
+from mtkit.errors import DataError, RecipeError
+from mtkit.evidence.claim import Claim, read_claim
+from mtkit.evidence.measure import Measurements
+from mtkit.evidence.run import measure_claim, study_folder
+from mtkit.study.runs import runs_of
+from tests.toy.studies import finish, sentences, toy_corpus, translated
+
+CLAIM = """\
+claim: pre is better
+source: nobody 2026
+url: https://example.org
+study: study.yaml
+minutes: 1
+checks:
+  - {of: pre, against: post, expect: higher}
+  - {of: pre, against: post, expect: lower, metric: loss, margin: 0.1}
+  - {of: pre, against: post, expect: higher, metric: tokens_per_second, ratio: true}
+  - {of: pre, against: post, expect: higher, longer_than: 5}
+"""
+REF = translated(sentences(40, 2))
+PRE = {seed: [line.replace("und", "oder") for line in REF] for seed in (1, 2)}
+POST = {1: [line.replace("der", "die") for line in REF], 2: [line.replace("Hund", "Kater") for line in REF]}
+
+
+@pytest.fixture
+def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
+    monkeypatch.chdir(tmp_path)
+    toy_corpus(tmp_path)
+    (tmp_path / "claim.yaml").write_text(CLAIM)
+    claim = read_claim("claim.yaml", [])
+    for run in runs_of(claim.study, study_folder(claim, None)):
+        hyps = (PRE if run.variant == "pre" else POST)[run.seed]
+        is_pre = run.variant == "pre"
+        finish(run, hyps, bleu=1.0, loss=2.0 if is_pre else 2.5, speed=1000.0 * run.seed * (2 if is_pre else 1))
+    return claim
+
+
+def bleu(hyps: list[str]) -> float:
+    return BLEU().corpus_score(hyps, [REF]).score
+
+
+def test_values_and_differences(claim: Claim) -> None:
+    result = measure_claim(claim, study_folder(claim, None))
+    by_bleu, by_loss, by_speed, by_length = result.checks
+    assert by_bleu.of == {str(seed): pytest.approx(bleu(PRE[seed])) for seed in (1, 2)}
+    assert by_bleu.differences == {str(s): pytest.approx(bleu(PRE[s]) - bleu(POST[s])) for s in (1, 2)}
+    assert by_loss.differences == {"1": -0.5, "2": -0.5}  # of the best update
+    assert by_loss.verdict == "confirmed"
+    assert by_speed.differences == {seed: pytest.approx(100 * math.log(2)) for seed in ("1", "2")}
+    assert by_length.differences != by_bleu.differences
+    assert (result.runs, result.parameters) == (4, {"pre": 1234, "post": 1234})
+    assert result.environment["training_precision"] == ["float32"]
+
+
+def test_without_runs_of_the_same_seed_nothing_is_compared(claim: Claim, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no finished run of the same seed"):
+        Measurements(claim, tmp_path / "empty").effect(claim.config.checks[0])
+
+
+def test_unknown_systems_are_named(claim: Claim, tmp_path: Path) -> None:
+    (tmp_path / "claim.yaml").write_text(CLAIM.replace("against: post", "against: pots"))
+    with pytest.raises(RecipeError, match=r"pots: no such variant in study.yaml; did you mean post\?"):
+        read_claim("claim.yaml", [])
+
+
+def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.execute(["reproduce", "claim.yaml", "--measure-only"]) == 0
+    out = capsys.readouterr().out
+    assert "claim: " in out.split("\n")[-3]
+    stored = json.loads((tmp_path / "runs" / "evidence" / "results" / "claim.json").read_text())
+    assert stored["checks"][1]["effect"]["mean"] == -0.5
+    assert stored["verdict"] in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "give either NAME, --list, --all or --markdown"),
+        (["rope", "--all"], 2, "give either NAME"),
+        (["roppe"], 66, "no such claim"),
+    ],
+)
+def test_errors(words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.execute(["reproduce", *words]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_all_claims_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.execute(["reproduce", "--list"]) == 0
+    assert "pre-norm-without-warmup" in capsys.readouterr().out
