@@ -2,6 +2,7 @@
 
 claim     ClaimConfig: the keys of a claim's file, and its reading
 measure   values of a metric for each system and seed
+paired_effect  difference of two systems: effect and confidence interval
 verdict   confirmed, not confirmed or undecided, from an effect and its interval
 results   the file of a tested claim
 run       a claim from its trainings to its result

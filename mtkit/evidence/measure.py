@@ -11,7 +11,10 @@ import numpy as np
 
 from mtkit.build.translator import load_translator
 from mtkit.errors import DataError
-from mtkit.evaluation.paired_effect import (
+from mtkit.evaluation.repetition import repetition_rate
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evidence.claim import CheckConfig, Claim, MetricKey
+from mtkit.evidence.paired_effect import (
     BleuContrast,
     Effect,
     Floats,
@@ -19,9 +22,6 @@ from mtkit.evaluation.paired_effect import (
     bleu_statistics,
     paired_effect,
 )
-from mtkit.evaluation.repetition import repetition_rate
-from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.evidence.claim import CheckConfig, Claim, MetricKey
 from mtkit.io.files import hash_file, write_text
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.study.by_length import lines_by_length

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.evaluation.paired_effect import Effect
 from mtkit.evidence.claim import CheckConfig, ClaimConfig
+from mtkit.evidence.paired_effect import Effect
 from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
 from mtkit.io.files import translate_read_errors, write_json
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from enum import StrEnum
 
-from mtkit.evaluation.paired_effect import Effect
 from mtkit.evidence.claim import CheckConfig
+from mtkit.evidence.paired_effect import Effect
 
 
 class Verdict(StrEnum):

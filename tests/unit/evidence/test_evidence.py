@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.evaluation.paired_effect import paired_effect
 from mtkit.evidence.claim import claim_names, read_claim, read_config
+from mtkit.evidence.paired_effect import paired_effect
 from mtkit.evidence.report import current_result, evidence_markdown
 from mtkit.evidence.results import read_result, results_folder
 from mtkit.recipe.recipe import load_search

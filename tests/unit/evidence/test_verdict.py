@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from mtkit.evaluation.paired_effect import Effect
 from mtkit.evidence.claim import CheckConfig, Expectation
+from mtkit.evidence.paired_effect import Effect
 from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
 
 YES, NO, OPEN = Verdict.confirmed, Verdict.refuted, Verdict.undecided

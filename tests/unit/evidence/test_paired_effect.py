@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.evaluation.paired_effect import (
+from mtkit.evidence.paired_effect import (
     BleuContrast,
     bleu_of_statistics,
     bleu_statistics,
