@@ -25,7 +25,7 @@ from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair, escape_for_sentencepiece, model_names
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
-MAX_SAMPLE_BYTES = 1 << 27  # of training text; the trainer needs about four times the memory of its text
+MAX_SAMPLE_BYTES = 96 << 20  # of training text; the trainer needs about six times the memory of its text
 _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit
 _SEED = 1
 _SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
