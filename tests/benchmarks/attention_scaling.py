@@ -5,7 +5,7 @@
 Each measurement is a process of its own; its memory is the peak less what was there before. The exponent is that of
 the power law through all lengths (least squares of the logarithms), and through the upper half, where what does not
 depend on the length is forgotten. Windowed and linear kinds must stay at or below 1.15; full attention is near 2;
-strided attention, whose stride is the root of the length, is near 1.5.
+strided attention, whose stride is the root of the length, is near 1.5; binary partition is n log n.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ import torch
 
 from mtkit.layers.attention import AttentionConfig
 from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
 from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
+from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.rope import RoPEConfig
 
 D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256
 MOST = 1.15  # exponent of the windowed and linear kinds
+SPARSE = ("window", "strided", "binary_partition")
 LINEAR = ("window", "longformer", "linformer", "performer")
 
 
@@ -55,6 +57,7 @@ class Case:
             "window": WindowAttentionConfig(),
             "longformer": LongformerConfig(),
             "strided": StridedAttentionConfig(stride=round(math.sqrt(length))),
+            "binary_partition": BinaryPartitionConfig(),
             "linformer": LinformerConfig(max_length=length),
             "performer": PerformerConfig(),
         }
@@ -62,8 +65,8 @@ class Case:
 
 
 CASES = [
-    *(Case(kind, False) for kind in ("full", "window", "longformer", "strided", "linformer", "performer")),
-    *(Case(kind, True) for kind in ("full", "window", "strided", "performer")),
+    *(Case(kind, False) for kind in ("full", *SPARSE, "longformer", "linformer", "performer")),
+    *(Case(kind, True) for kind in ("full", *SPARSE, "performer")),
 ]
 
 

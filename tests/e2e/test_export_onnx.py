@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtkit.cli import entry
-from mtkit.layers.attention.sliding_window import WindowAttentionConfig
+from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
 from mtkit.layers.feed_forward.gated import GatedConfig
 from mtkit.layers.norms.deepnorm import DeepNormConfig
 from mtkit.layers.norms.residual import PostNormConfig

@@ -5,9 +5,7 @@ masks           attention masks by position: causal, window
 multi_head      self-attention around a kernel: projections, heads, query/key norms
 softmax         scaled dot-product attention to all visible keys (kind: full)
 cross           attention from decoder to encoder
-sliding_window  attention within a window, in blocks (kinds: window, strided)
-longformer      a window and global tokens
-global_tokens   the rule that chooses global tokens
+sparse/         windows, global tokens, spans of a binary tree (kinds: window, strided, longformer, binary_partition)
 linformer       learned projections of the keys
 performer       random features of the softmax kernel
 ssru            a recurrent replacement of decoder self-attention
@@ -24,10 +22,11 @@ from pydantic import Field
 
 from mtkit.layers.attention.average import AverageAttentionConfig
 from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
+from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
 
 AttentionConfig = Annotated[
@@ -35,6 +34,7 @@ AttentionConfig = Annotated[
     | WindowAttentionConfig
     | StridedAttentionConfig
     | LongformerConfig
+    | BinaryPartitionConfig
     | LinformerConfig
     | PerformerConfig
     | SSRUConfig

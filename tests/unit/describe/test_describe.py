@@ -13,7 +13,7 @@ from mtkit.describe.describe import Architecture, describe, load_architecture
 from mtkit.describe.module_tree import ModuleNode, module_tree
 from mtkit.describe.table import format_si, merge_aligned
 from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import WindowAttentionConfig
+from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
 from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
 from mtkit.layers.positions.base import NoPositionConfig

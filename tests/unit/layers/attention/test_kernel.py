@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from mtkit.layers.attention import sliding_window
 from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.sparse import binary_partition, sliding_window
+from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
+from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.positions.base import NoPositionConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from tests.unit.layers.attention.toy_kernels import B, D, T, build, kind, x_and_pos
@@ -16,15 +17,22 @@ ENCODER = [
     WindowAttentionConfig(width=3),
     StridedAttentionConfig(stride=3),
     LongformerConfig(width=2, global_stride=7),
+    BinaryPartitionConfig(span_count=1),
     LinformerConfig(projected_length=5, max_length=64),
     PerformerConfig(num_features=6),
 ]
-DECODER = [WindowAttentionConfig(width=3), StridedAttentionConfig(stride=3), PerformerConfig(num_features=6)]
+DECODER = [
+    WindowAttentionConfig(width=3),
+    StridedAttentionConfig(stride=3),
+    BinaryPartitionConfig(span_count=1),
+    PerformerConfig(num_features=6),
+]
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     monkeypatch.setattr(sliding_window, "MIN_BLOCK", 4)
+    monkeypatch.setattr(binary_partition, "BLOCK", 4)
 
 
 @pytest.mark.parametrize("config", ENCODER, ids=kind)

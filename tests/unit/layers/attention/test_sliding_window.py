@@ -3,9 +3,13 @@
 import pytest
 import torch
 
-from mtkit.layers.attention import sliding_window
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig, is_position_sorted
 from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.sparse import sliding_window
+from mtkit.layers.attention.sparse.sliding_window import (
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+    is_position_sorted,
+)
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.alibi import ALiBiConfig
 from mtkit.layers.positions.base import NoPositionConfig

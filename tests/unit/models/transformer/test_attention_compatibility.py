@@ -110,7 +110,7 @@ def test_new_kinds_are_checked_by_their_capabilities():
     )
     choice.check()
     assert choice.length_limits() == {"encoder_attention.max_length": 7}
-    with pytest.raises(ValueError, match=r"toy attends to following tokens .* use full, window, strided, performer"):
+    with pytest.raises(ValueError, match=r"toy attends to following tokens .* use full, window, strided, binary_p"):
         replace(choice, causal=True).check()
     with pytest.raises(ValueError, match=r"toy_bias changes the score .* use sinusoidal, learned or rope, or"):
         replace(choice, positions=ToyBiasConfig()).check()

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention import sliding_window
 from mtkit.layers.attention.average import AverageAttentionConfig
 from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.sparse import sliding_window
+from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
+from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
 from mtkit.layers.positions.alibi import ALiBiConfig
 from mtkit.layers.positions.base import NoPositionConfig
@@ -41,10 +42,16 @@ ENCODER = [
     StridedAttentionConfig(stride=3),
     LongformerConfig(width=2),
     LongformerConfig(width=2, global_bos=False, global_eos=False, global_stride=4),
+    BinaryPartitionConfig(span_count=1),
     LinformerConfig(projected_length=4, max_length=20),
     PerformerConfig(num_features=5),
 ]
-DECODER = [WindowAttentionConfig(width=2), StridedAttentionConfig(stride=3), PerformerConfig(num_features=5)]
+DECODER = [
+    WindowAttentionConfig(width=2),
+    StridedAttentionConfig(stride=3),
+    BinaryPartitionConfig(span_count=1),
+    PerformerConfig(num_features=5),
+]
 EVERY = [
     *({"encoder_positions": p, "decoder_positions": POSITIONS[i - 1]} for i, p in enumerate(POSITIONS)),
     *({"encoder_attention": a, "encoder_positions": RoPEConfig(), "decoder_positions": RoPEConfig()} for a in ENCODER),

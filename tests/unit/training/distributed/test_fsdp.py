@@ -2,8 +2,8 @@
 
 import torch
 
-from mtkit.layers.attention.longformer import LongformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.sparse.longformer import LongformerConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed.fsdp import UnshardedReplica

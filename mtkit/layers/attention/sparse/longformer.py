@@ -9,10 +9,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.global_tokens import GatheredTokens, GlobalTokens
 from mtkit.layers.attention.kernel import AttentionConfigBase
 from mtkit.layers.attention.multi_head import QKNorm, SelfAttention, SelfAttentionParts
-from mtkit.layers.attention.sliding_window import SlidingWindowAttention, SlidingWindowMask
+from mtkit.layers.attention.sparse.global_tokens import GatheredTokens, GlobalTokens
+from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.global_tokens import GatheredTokens, GlobalTokens
 from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
 from mtkit.layers.attention.masks import Window, causal
 from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.attention.sparse.global_tokens import GatheredTokens, GlobalTokens
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
 
@@ -73,8 +73,8 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
         if is_position_sorted(kv):
             return self.attend_blocked(q, kv, is_global)
         # Padding between tokens, or a permutation: blocks need neighbours in position to be neighbours in memory.
-        order = _by_position(kv)
-        y = self.attend_blocked(order.gather(q, 2), _gather(kv, order), order.gather(is_global, 1))
+        order = by_position(kv)
+        y = self.attend_blocked(order.gather(q, 2), gather_tokens(kv, order), order.gather(is_global, 1))
         return GatheredTokens(order.index.argsort(1), order.real).gather(y, 2)
 
     def attend_blocked(self, q: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
@@ -118,14 +118,15 @@ def is_position_sorted(kv: KVCache) -> bool:
     return bool(((lead >= running_max) | ~kv.real).all())
 
 
-def _by_position(kv: KVCache) -> GatheredTokens:
+def by_position(kv: KVCache) -> GatheredTokens:
     """All tokens in order of their positions, padding last."""
     real = torch.ones_like(kv.pos, dtype=torch.bool) if kv.real is None else kv.real
     index = kv.pos.masked_fill(~real, torch.iinfo(kv.pos.dtype).max).argsort(dim=1, stable=True)
     return GatheredTokens(index, torch.ones_like(real))
 
 
-def _gather(kv: KVCache, tokens: GatheredTokens) -> KVCache:
+def gather_tokens(kv: KVCache, tokens: GatheredTokens) -> KVCache:
+    """Keys, values, positions and padding of the selected tokens."""
     real = None if kv.real is None else tokens.gather(kv.real, 1)
     return KVCache.of(tokens.gather(kv.k, 2), tokens.gather(kv.v, 2), tokens.gather(kv.pos, 1), real)
 

@@ -1,0 +1,7 @@
+"""Sparse self-attention: a query attends to some of the keys, in blocks.
+
+sliding_window    attention within a window (kinds: window, strided)
+longformer        a window and global tokens
+global_tokens     the rule that chooses global tokens
+binary_partition  near tokens, and spans of a binary tree that grow with the distance (BP-Transformer)
+"""
