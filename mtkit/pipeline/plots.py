@@ -53,7 +53,7 @@ def _draw_bleu_by_length(run: Run) -> None:
     corpus = run.recipe.corpus
     for name, files in list(corpus.test.items())[:1]:
         src, refs, hyps = (list(read_lines(path)) for path in (files.src, files.tgt, run.folder.hyps(name)))
-        tokenize = choose_tokenizer(refs, corpus.tgt_lang, run.recipe.evaluation.tokenize).name
+        tokenize = choose_tokenizer(refs, files.tgt_lang or corpus.tgt_lang, run.recipe.evaluation.tokenize).name
         is_unspaced = choose_tokenizer(src, corpus.src_lang).is_unspaced
         groups, bleu = [], []
         for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():

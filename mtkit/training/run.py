@@ -73,8 +73,7 @@ class TrainingRun:
         self._signals = Signals()
         self._contexts = ExitStack()
         self._since_start = since_start or Stopwatch()
-        # agreed by all ranks, see sync_ranks
-        self._out_of_time = False
+        self._out_of_time = self._out_of_budget = False  # agreed by all ranks, see sync_ranks
         self._signal: int | None = None
         self._logged_limit: int | None = None
 
@@ -98,18 +97,19 @@ class TrainingRun:
             yield next(updates)
 
     def sync_ranks(self, sums: LossSums) -> None:
-        """Make all ranks agree on this update's losses, on signals, on the end of `max_hours` and on OOM splitting.
+        """Make all ranks agree on this update's losses, on signals, on the end of its time and on OOM splitting.
 
         Ranks that disagreed would take different branches below, and wait for each other forever.
         """
-        splitter, hours = self.learner.splitter, self.config.max_hours
+        splitter, hours, budget = self.learner.splitter, self.config.max_hours, self.config.budget_hours
         self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
+        self._out_of_budget = budget is not None and self._watch.seconds >= budget * 3600
         self._signal = self._signals.received
         if self.ranks.world_size > 1:
-            own = [self._out_of_time, self._signal, splitter.max_padded_tokens, sums.to_json()]
+            own = [self._out_of_time, self._out_of_budget, self._signal, splitter.max_padded_tokens, sums.to_json()]
             gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(own)))
-            out_of_time, signals, limits, losses = zip(*gathered, strict=True)
-            self._out_of_time = any(out_of_time)
+            out_of_time, out_of_budget, signals, limits, losses = zip(*gathered, strict=True)
+            self._out_of_time, self._out_of_budget = any(out_of_time), any(out_of_budget)
             self._signal = max(filter(None, signals), default=None)
             splitter.adopt_smallest(limits)
             sums.merge_ranks(losses)
@@ -184,7 +184,7 @@ class TrainingRun:
         """
         update = self.progress.update
         is_regular = update % self.config.validate_every == 0
-        is_due = is_regular or update == self.config.max_updates
+        is_due = is_regular or update == self.config.max_updates or self._out_of_budget
         if self.validator is None or not is_due or self.progress.last_validated == update:
             return
         watch = Stopwatch()
@@ -281,6 +281,8 @@ class TrainingRun:
             return "max_updates"
         if self.progress.best_updates.should_stop(self.config.patience):
             return "early_stopping"
+        if self._out_of_budget:
+            return "budget_hours"
         return "max_hours" if self._out_of_time else None
 
     def _should_keep(self, update: int, present: list[int]) -> bool:

@@ -64,6 +64,7 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("model.decoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("training.batch_tokens", schedule.batch_tokens),
     DefaultRule("training.max_updates", schedule.max_updates),
+    DefaultRule("training.budget_hours", schedule.budget_hours),
     DefaultRule("training.validate_every", schedule.validate_every),
     DefaultRule("training.checkpoint_every", schedule.validate_every),
     DefaultRule("training.patience", schedule.patience),

@@ -15,6 +15,7 @@ EPOCH_EXPONENT = 0.3  # epochs fall with tokens to this power: 17 for WMT 2014 (
 MIN_EPOCHS, MAX_EPOCHS = 3, 60
 MIN_UPDATES, MAX_UPDATES = 1500, 300_000
 RATE_TIMES_WIDTH = 0.512  # 4e-3 for width 128, 2e-3 for 256, 1e-3 for 512
+BUDGET_SHARE = 0.9  # of a budget may be spent on updates; the rest is for the other stages
 VALIDATIONS = 15  # of a whole training
 PATIENCE = 5  # validations: a third of the training
 WARMUP_SHARE, MAX_WARMUP = 0.1, 4000
@@ -51,6 +52,14 @@ def max_updates(facts: Facts, values: Values) -> Choice:
 
 def _round(updates: float) -> int:
     return max(100, 100 * round(updates / 100))
+
+
+def budget_hours(facts: Facts, values: Values) -> Choice:
+    """End of a training on a machine that became slower than it was when the updates were chosen."""
+    hours = facts.limits.hours
+    if hours is None:
+        return Choice(None, "no budget")
+    return Choice(BUDGET_SHARE * hours, f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
 
 
 def validate_every(facts: Facts, values: Values) -> Choice:

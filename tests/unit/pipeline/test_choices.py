@@ -77,6 +77,8 @@ def test_a_budget_limits_updates_and_then_the_size(
         assert training.max_updates * seconds * width / 256 == pytest.approx(0.8 * 3600, rel=0.01)
         assert training.schedule.warmup == round(training.max_updates / 10)  # type: ignore[union-attr]
         assert recipe.chosen["training.max_updates"] == "1h of training"
+    assert training.budget_hours == pytest.approx(0.9)
+    assert unlimited.training.budget_hours is None
 
 
 def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
@@ -111,3 +113,14 @@ def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.Mo
     assert "already finished" in stages.train(again, run_dir=folder).lines[0]
     fresh = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder, fresh=True)
     assert fresh.training.optimiser == other.training.optimiser
+
+
+def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -> None:
+    path.write_text(path.read_text() + TINY)
+    words = ["training.max_updates=100000", "training.budget_hours=1e-9", "training.validate_every=1000"]
+    folder = path.parent / "run"
+    report = stages.train(load_recipe(str(path), words), run_dir=folder)
+    assert report.content["train"]["reason"] == "budget_hours"
+    assert report.content["train"]["best_update"] == report.content["train"]["updates"] == 1  # it was validated
+    assert (folder / "model" / "model.safetensors").is_file()
+    assert "already finished" in stages.train(load_recipe(str(path), words), run_dir=folder).lines[0]

@@ -89,7 +89,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("corpus.train.x.src=a", C + "corpus.train.x.src: x is not an index of this list of 1 items; indices start"),
         ("corpus.test.a/b={src: x, tgt: y}", C + "corpus.test.a/b: must be a name of letters, digits, _ and"),
         ("evaluation.metrics=bleu", C + "evaluation.metrics: 'bleu' is not a list"),
-        ("evaluation.metrics=[blue]", C + "evaluation.metrics.0: 'blue' is not bleu or chrf or ter or moses; did you"),
+        ("evaluation.metrics=[blue]", C + "evaluation.metrics.0: 'blue' is not bleu or chrf or chrf++ or ter or"),
         ("training.seed", C + "training.seed: an override has the form key=value, such as training.seed=2"),
         ("=2", C + "=2: an override has the form key=value, such as training.seed=2"),
         ("training.seed=.inf", C + "training.seed: .inf is not a finite number"),
