@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,17 +26,9 @@ from mtkit.translate.translator import special_ids
 def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:
     """Return the ids of the target vocabulary that training needs."""
     vocab = tokenizer.vocab
-    # special tokens come first in models of mtkit, first and last in those of other programs
-    limits = sorted({-1, vocab.size, vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids()})
-    start, end = max(itertools.pairwise(limits), key=lambda pair: pair[1] - pair[0])
+    first = max(vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids()) + 1
     return TargetVocabIds(
-        size=vocab.size,
-        first_text_id=start + 1,
-        pad=vocab.pad,
-        unk=vocab.unk,
-        bos=vocab.bos,
-        eos=vocab.eos,
-        text_end=end,
+        size=vocab.size, first_text_id=first, pad=vocab.pad, unk=vocab.unk, bos=vocab.bos, eos=vocab.eos
     )
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from mtkit import __version__
 from mtkit.build.training import default_device
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.metrics import sentence_similarity
-from mtkit.hardware import parse_device
-from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
+from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified
-from mtkit.model_folder.exported import is_exported, model_hash, read_exported_model
-from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
+from mtkit.model_folder.exported import is_exported, read_exported_model
+from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
@@ -110,30 +106,6 @@ def load_translator(
     )
 
 
-def translation_settings(
-    models: Sequence[Path],
-    *,
-    search_overrides: Sequence[str],
-    compute_type: ComputeType,
-    device: str | None,
-    options: TranslationOptions,
-    shortlist: bool,
-) -> dict[str, Any]:
-    """All that determines the translation of a line, as plain values; arguments and errors as `load_translator`."""
-    if not any(is_exported(path) for path in models):
-        compute_type = NAMES[resolve_compute_type(compute_type, parse_device(device or str(default_device())))]
-    return {
-        "mtkit": __version__,
-        "models": [model_hash(path) for path in models],
-        "search": list(search_overrides),
-        "compute_type": compute_type,
-        "shortlist": shortlist,
-        "rewrite": options.rewrite,
-        "source_prefix": asdict(options.source_prefix),
-        "with_scores": options.with_scores,
-    }
-
-
 def search_config(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
     """The search with overrides, each `search.KEY=VALUE`.
 
@@ -152,23 +124,6 @@ def search_config(default: SearchConfig, overrides: Sequence[str]) -> SearchConf
 def override_keys(overrides: Sequence[str]) -> list[str]:
     """The keys directly below `search` that overrides set."""
     return [text.partition("=")[0].removeprefix("search.").partition(".")[0] for text in overrides]
-
-
-def unwritten_n_best(model: Path, overrides: Sequence[str]) -> str | None:
-    """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.
-
-    Raises:
-        UsageError: the overrides ask for more than one translation.
-        MissingInputError, DataError, RecipeError: as `load_translator`.
-    """
-    metadata = read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))
-    n_best = load_search(metadata.search, overrides).n_best
-    if n_best == 1:
-        return None
-    sentence = f"search.n_best: {n_best} has no effect without --jsonl: one translation is written for each line"
-    if "n_best" in override_keys(overrides):
-        raise UsageError(f"{sentence}; add --jsonl")
-    return sentence
 
 
 def load_exported(

@@ -101,10 +101,6 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or ru
 Ensemble = Annotated[
     list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="Ensemble with this model (repeatable).")
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="search.KEY=VALUE", help="Override a search setting (repeatable)."),
-]
 
 # the source
 Tag = Annotated[

@@ -17,9 +17,9 @@ from pathlib import Path, PurePosixPath
 from mtkit import __version__
 from mtkit.errors import DataError, ReadWriteError, UsageError
 from mtkit.io.files import flush_to_disk, hash_file, translate_write_errors
+from mtkit.io.growing_file import refuse_special_file
 from mtkit.io.known_corpora import KNOWN
 from mtkit.io.lock import OutputLock
-from mtkit.io.part_file import refuse_special_file
 
 _CHUNK = 1 << 16  # bytes
 

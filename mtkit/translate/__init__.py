@@ -12,5 +12,6 @@ shortlist           vocabulary shortlist of a batch
 minimum_bayes_risk  minimum Bayes risk reranking
 score               forced decoding: log-probabilities of given translations
 workers             worker processes
-translate_to_file   translation to stdout or to a file that can be resumed
+source_lines        source lines that are JSON, or have constraints or a prefix
+output/             writing translations to stdout and to files that can be resumed
 """

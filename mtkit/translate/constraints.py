@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,25 +14,26 @@ from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
 from mtkit.search.constraints.forced_prefix import ForcedPrefix
 from mtkit.search.constraints.required import RequiredPhrases
 from mtkit.search.interface import SearchRequest, SpecialIds
-from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedLine:
-    """A line with constraints on its translation; it is never split.
+    """A line with constraints on its translation. It is not split if texts are included or excluded.
 
     Attributes:
         text: the line.
         prefix: the beginning of the translation.
         include: texts that the translation must contain, as whole tokens.
         exclude: texts that the translation must not contain, not within words either.
+        fields: of the JSON object that the line was read from, for the output.
     """
 
     text: str
     prefix: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 Line = str | ConstrainedLine
@@ -44,47 +43,13 @@ MAX_PREFIX_TOKENS = 500
 MAX_INCLUDED_TOKENS = 200
 MAX_EXCLUDED_TEXTS = 200
 MAX_QUOTED = 80  # characters of a text in a message
-KEYS = ("prefix", "include", "exclude")
-_EXAMPLE = '{"prefix": "Das ist", "include": ["Haus", "rot"]}'
 
 
-def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
-    """Join lines with the constraints of a file: for each line a JSON object with some of KEYS, or an empty line.
-
-    Raises:
-        DataError: a line of the file has another form, or the numbers of lines differ.
-        MissingInputError, ReadWriteError: as `read_lines`.
-    """
-    entries = read_lines(path)
-    number = 0
-    for number, text in enumerate(lines, start=1):
-        entry = next(entries, None)
-        if entry is None:
-            raise DataError(f"{path}: ends at line {number - 1}, before the text; write one line for each line of text")
-        yield _parse(text, entry, f"{path}:{number}")
-    if next(entries, None) is not None:
-        raise DataError(f"{path}: has more lines than the text ({number}); write one line for each line of text")
-
-
-def _parse(text: str, entry: str, location: str) -> Line:
-    if not entry.strip():
-        return text
-    try:
-        value = json.loads(entry)
-        json.dumps(value, ensure_ascii=False).encode()  # JSON can escape half of a surrogate pair, which is no text
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{location}: not JSON: {entry.strip()[:80]}; an example: {_EXAMPLE}") from error
-    if not isinstance(value, dict) or not value.keys() <= set(KEYS):
-        raise DataError(f"{location}: the keys are {', '.join(KEYS)}, as in {_EXAMPLE}, not {entry.strip()[:80]}")
-    include, exclude = (value.get(key, []) for key in KEYS[1:])
-    prefix = value.get("prefix", "")
-    if not (isinstance(prefix, str) and _is_text_list(include) and _is_text_list(exclude)):
-        raise DataError(f"{location}: prefix must be a string, include and exclude lists of non-blank strings")
-    return ConstrainedLine(text=text, prefix=prefix, include=tuple(include), exclude=tuple(exclude))
-
-
-def _is_text_list(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+def as_plain(line: Line) -> list[Any]:
+    """A line and everything that belongs to it, as values of JSON."""
+    if isinstance(line, str):
+        return [line, None, None]
+    return [line.text, (line.prefix, line.include, line.exclude), dict(line.fields)]
 
 
 @dataclass(frozen=True)
@@ -94,6 +59,11 @@ class TokenConstraints:
     prefix: tuple[int, ...] = ()
     include: tuple[tuple[int, ...], ...] = ()
     exclude: tuple[bytes, ...] = ()  # see Tokenizer.text_bytes
+
+    @property
+    def is_prefix_only(self) -> bool:
+        """Whether there are no other constraints than a prefix."""
+        return not self.include and not self.exclude
 
     @property
     def min_length(self) -> int:
@@ -121,8 +91,8 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
             vocabulary lacks.
     """
     for number, line in enumerate(lines, start=first):
-        if isinstance(line, str):
-            yield LineRequest(line)
+        if isinstance(line, str) or not (line.prefix or line.include or line.exclude):
+            yield LineRequest(text_of(line))
         else:
             yield LineRequest(line.text, _tokenize(line, number, tokenizer))
 

@@ -69,13 +69,13 @@ def split_lines(
         requests: the lines.
         first: number of the first line.
         tokenizers: of both sides.
-        max_length: a line of more source tokens becomes several segments (see long_lines.py), unless it has
-            constraints; None: no line is split.
+        max_length: a line of more source tokens becomes several segments (see long_lines.py), unless texts are
+            included or excluded; a prefix is that of the first segment. None: no line is split.
         split: False splits no line; lines that are too long are flagged.
     """
     tokenizer = tokenizers.src
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
-    can_split = {i for i in not_blank if split and max_length is not None and requests[i].constraints is None}
+    can_split = {i for i in not_blank if split and max_length is not None and _can_split(requests[i])}
     whole = [i for i in not_blank if len(requests[i].text) <= MAX_CHUNK or i not in can_split]
     ids_of = dict(zip(whole, tokenizer.encode([requests[i].text for i in whole]), strict=True))
     for i in not_blank:
@@ -86,20 +86,26 @@ def split_lines(
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
             yield Segment(first + i, (first + i) * _MAX_PARTS, "", ids, flags, constraints, end=len(text))
         elif max_length is not None:
-            yield from _split_long_line(text, first + i, tokenizer, max_length)
+            yield from _split_long_line(requests[i], first + i, tokenizer, max_length)
 
 
-def _split_long_line(text: str, line: int, tokenizer: Tokenizer, max_length: int) -> Iterator[Segment]:
+def _can_split(request: LineRequest) -> bool:
+    return request.constraints is None or request.constraints.is_prefix_only
+
+
+def _split_long_line(request: LineRequest, line: int, tokenizer: Tokenizer, max_length: int) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.encode(texts)]
 
-    number, end = line * _MAX_PARTS, 0
-    for chunk in cut_into_chunks(text):
+    number, end, constraints = line * _MAX_PARTS, 0, request.constraints
+    for chunk in cut_into_chunks(request.text):
         parts = split_line(chunk, lengths, max_length)
         for part, ids in zip(parts, tokenizer.encode([p.text for p in parts]), strict=True):
             end += len(part.leading_space) + len(part.text)
-            yield Segment(line, number, part.leading_space, ids, ("split", *_unknown(ids, tokenizer)), end=end)
+            flags = ("split", *_unknown(ids, tokenizer))
+            yield Segment(line, number, part.leading_space, ids, flags, constraints if ids else None, end=end)
             number += 1
+            constraints = None if ids else constraints  # the prefix begins the first translation
 
 
 def _unknown(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -83,17 +82,13 @@ class Translation:
         """The fields as plain values."""
         return asdict(self)
 
-    def json(self) -> str:
-        """One line of JSON; numbers that are not finite, which JSON cannot represent, are null."""
-        return json.dumps(_finite(self.as_dict()), ensure_ascii=False, allow_nan=False)
 
-
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replace numbers that are not finite by None, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
@@ -41,13 +39,11 @@ class TargetVocabIds:
 
     Attributes:
         size: V, the number of tokens.
-        first_text_id: first id of the longest range of text tokens.
+        first_text_id: the tokens of text are first_text_id ... size - 1.
         pad: fills a batch.
         unk: replaces text that no other token covers.
         bos: the first token that the decoder reads.
         eos: ends a sentence.
-        text_end: the range ends before this id; None: before `size`. A model of another program has special tokens
-            after its text tokens.
     """
 
     size: int
@@ -56,9 +52,3 @@ class TargetVocabIds:
     unk: int
     bos: int
     eos: int
-    text_end: int | None = None
-
-    def random_text_ids(self, shape: Sequence[int], device: torch.device) -> Tensor:
-        """Text tokens with equal probability, a tensor of this shape."""
-        end = self.size if self.text_end is None else self.text_end
-        return torch.randint(self.first_text_id, end, tuple(shape), device=device)

@@ -1,8 +1,6 @@
-import io
 from pathlib import Path
 
 import pytest
-import sentencepiece
 import torch
 from sacrebleu import sentence_bleu
 
@@ -11,7 +9,6 @@ from mtkit.corpus.order.collate import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.subword.import_tokenizer import import_tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
@@ -30,19 +27,6 @@ def test_text_ids_start_after_special_tokens(tokenizer):
     encoded = {token for ids in tokenizer.encode(["the cat sat on the mat"]) for token in ids}
     assert min(encoded) >= vocab_ids.first_text_id > max(tokenizer.special_ids())
     assert vocab_ids.size == tokenizer.vocab.size
-
-
-def test_random_text_ids_of_a_model_of_another_program_are_text(tmp_path):
-    text = ["the cat sat on the mat", "the dog ran to the cat"] * 20
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_writer=model, vocab_size=30, model_type="bpe", minloglevel=2
-    )
-    (tmp_path / "x.model").write_bytes(model.getvalue())
-    tokenizer = import_tokenizer(tmp_path / "x.model").tokenizer
-    ids = target_vocab_ids(tokenizer).random_text_ids((2000,), torch.device("cpu"))
-    special = {*tokenizer.special_ids(), tokenizer.vocab.unk}
-    assert set(ids.tolist()) == set(range(tokenizer.vocab.size)) - special
 
 
 def test_samples_are_reproducible_and_respect_the_length_limit(tokenizer):

@@ -1,4 +1,4 @@
-"""FILE.part: one writer, regular files only; resuming is tested in translate/test_translate_to_file.py."""
+"""FILE.part: one writer, regular files only; resuming is tested in translate/output/test_translate_to_file.py."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ from mtkit.search.sampling import Sampling
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.constraints import ConstrainedLine, with_constraints
+from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.source_lines import with_constraints
 from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = ["the", "a", "dog", "cat", "man", "woman", "sees", "finds", "big", "red", "house", "and"]
@@ -106,6 +107,17 @@ def test_long_lines_with_constraints_stay_whole(tokenizers, engine):
     assert "woman" in translation.hyp
 
 
+def test_the_prefix_of_a_long_line_begins_its_first_part(tokenizers, engine):
+    line = ConstrainedLine(text="the dog sees a cat. " * 3, prefix="woman")
+    translator = Translator(engine, tokenizers, SearchConfig(), max_source_length=12)
+    with_prefix, without = translator.translate([line, line.text])
+    assert "split" in with_prefix.flags
+    assert with_prefix.hyp.startswith("woman")
+    assert with_prefix.tokens.count("</s>") == without.tokens.count("</s>") > 0
+    rest = [each.tokens[each.tokens.index("</s>") :] for each in (with_prefix, without)]
+    assert rest[0] == rest[1]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -139,7 +151,7 @@ def test_reading_a_file(tmp_path):
         ("{}\n{\n", ":2: not JSON"),
         ('{"prefix": "\\ud800"}\n\n', ":1: not JSON"),
         ("[" * 100_000 + "\n\n", ":1: not JSON"),
-        ("[]\n\n", ":1: the keys are prefix, include, exclude, as in .*, not \\[\\]"),
+        ("[]\n\n", ":1: not a JSON object: \\[\\]; an example: "),
         ('{"includes": []}\n\n', ":1: the keys are prefix"),
         ('{"include": "a"}\n\n', ":1: prefix must be a string"),
         ('{"include": [""]}\n\n', ":1: prefix must be a string"),

@@ -55,7 +55,7 @@ class ConfidenceAware:
         best = tokens.map_logits(model, hidden, sample_argmax)  # [M]
         truth = tokens.gather(batch.target.ids)  # [M]
         confidence = tokens.map_logits(model, hidden, _probability, truth)  # [M]
-        noise = self.vocab_ids.random_text_ids(truth.shape, truth.device)
+        noise = torch.randint(self.vocab_ids.first_text_id, self.vocab_ids.size, truth.shape, device=truth.device)
         replacement = torch.where(confidence > self.random, noise, best)
         return tokens.replace_in(batch.target, torch.where(confidence > self.golden, replacement, truth))
 

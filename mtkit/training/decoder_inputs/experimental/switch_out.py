@@ -47,7 +47,8 @@ class SwitchOut:
         key = key.index_put((tokens.sentence, tokens.column), torch.rand_like(tokens.column, dtype=torch.float32))
         rank = key.argsort(1).argsort(1)  # [B, T]
         tokens = tokens.select(tokens.gather(rank < self._counts(target).unsqueeze(1)))
-        noise = self.vocab_ids.random_text_ids(tokens.column.shape, target.ids.device)
+        vocab = self.vocab_ids
+        noise = torch.randint(vocab.first_text_id, vocab.size, tokens.column.shape, device=target.ids.device)
         return tokens.replace_in(target, noise)
 
     def _counts(self, target: Target) -> Tensor:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError, ReadWriteError
-from mtkit.translate import translate_to_file as module
-from mtkit.translate.translate_to_file import OutputFile, open_stream, translate_to_file
+from mtkit.translate.output import translate_to_file as module
+from mtkit.translate.output.translate_to_file import Destination, Output, open_stream, translate_to_file
+from mtkit.translate.source_lines import with_constraints
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, read_windows
 
@@ -47,8 +48,12 @@ def _small_windows(monkeypatch):
 
 
 def write(path: Path, lines: Iterable[str] = LINES, *, resume=False, header=None, fail_at=None, constraints=None):
-    output = OutputFile(path, resume=resume, header=header or {"beam": 5})
-    translate_to_file(lambda: WindowTranslator(fail_at), lines, output, constraints=constraints)
+    source = lines if constraints is None else with_constraints(lines, constraints)
+    translate_to_file(lambda: WindowTranslator(fail_at), source, output(path, resume=resume, header=header))
+
+
+def output(path: Path, *, resume: bool = False, header=None) -> Output:
+    return Output(destinations=[Destination(path)], resume=resume, header=header or {"beam": 5})
 
 
 def expected(lines: Iterable[str] = LINES) -> bytes:
@@ -214,7 +219,7 @@ def start(path: Path) -> int:
     if pid == 0:
         try:
             load = lambda: WindowTranslator(seconds=0.0005)  # noqa: E731
-            translate_to_file(load, LINES, OutputFile(path, resume=True, header={"beam": 5}))  # type: ignore[arg-type]
+            translate_to_file(load, LINES, output(path, resume=True))  # type: ignore[arg-type]
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -250,7 +255,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def test_no_path_means_stdout(capsys):
-    translate_to_file(WindowTranslator, ["a"], None)
+    translate_to_file(WindowTranslator, ["a"], Output())
     assert capsys.readouterr().out == "a of ['a']\u2028\n"
 
 

@@ -1,4 +1,4 @@
-"""Translate lines to stdout or to a file that can be resumed.
+"""Translate lines to stdout or to files that can be resumed.
 
 With `-o FILE` the lines go to `FILE.part`, which is renamed to `FILE` once it is complete. After an error, an
 interruption or a kill, `FILE.part` keeps the finished lines, and a later call can resume after them. It continues at
@@ -12,8 +12,8 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,34 +21,53 @@ from typing import Any, TextIO
 from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors
 from mtkit.io.part_file import PartFile, open_part_file
-from mtkit.translate.constraints import ConstrainedLine, Line, text_of, with_constraints
+from mtkit.translate.constraints import Line, as_plain
+from mtkit.translate.output.formats import Format, as_text
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator, read_windows
 from mtkit.translate.workers import translator_pool, window_options
 
 
 @dataclass(frozen=True)
-class OutputFile:
-    """A file for translations.
+class Destination:
+    """A place for a line about each translation.
 
     Attributes:
-        path: FILE.
-        resume: continue FILE.part; ignored for a device or a pipe.
-        header: the settings that the translations depend on; see `open_part_file`.
+        path: a file, device or pipe; None is stdout.
+        text: form of the line.
     """
 
-    path: Path
+    path: Path | None = None
+    text: Format = as_text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is stdout, a device or a pipe, which cannot be renamed and is written directly."""
+        return self.path is None or is_stream(self.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Destinations of translations.
+
+    Attributes:
+        destinations: those that are files become complete together.
+        resume: continue FILE.part of the first file; ignored if there is none.
+        header: the settings that the translations depend on; see `open_part_file`.
+        report: called with each translation once it is written.
+    """
+
+    destinations: Sequence[Destination] = (Destination(),)
     resume: bool = False
     header: Mapping[str, Any] = field(default_factory=dict)
+    report: Callable[[Translation], None] | None = None
 
 
 def translate_to_file(
     load: Callable[[], Translator],
-    lines: Iterable[str],
-    output: OutputFile | None,
+    lines: Iterable[Line],
+    output: Output,
     *,
-    constraints: Path | None = None,
-    as_json: bool = False,
     num_workers: int = 1,
     flush_every: int | None = None,
 ) -> None:
@@ -57,59 +76,89 @@ def translate_to_file(
     Args:
         load: builds the translator, once in each worker process (see WorkerPool).
         lines: the source lines.
-        output: the file to write; None is stdout.
-        constraints: JSON lines with the constraints of each source line (see with_constraints).
-        as_json: write a JSON object a line instead of the translation alone.
+        output: where and how translations are written.
         num_workers: worker processes; 1 translates in this process.
         flush_every: number of lines after which translations appear.
 
     Raises:
         BusyError: another process is writing the same file.
-        DataError: FILE.part is of another text, model or settings, or as `with_constraints` and `Translator.translate`.
+        DataError: FILE.part is of another text, model or settings, or reading `lines` or `Translator.translate` failed.
         UsageError: FILE.part is a link, a folder, a device or a pipe.
         ReadWriteError: the output cannot be written.
     """
-    source: Iterator[Line] = iter(lines) if constraints is None else with_constraints(lines, constraints)
-    text: Callable[[Translation], str] = Translation.json if as_json else _hyp
+    windows = HashedWindows(iter(lines), window_options(num_workers, flush_every))
     pool = translator_pool(load, num_workers, flush_every=flush_every)
-    if output is None or is_stream(output.path):
-        with pool as translate, open_stream(None if output is None else output.path) as stream:
-            for translation in translate(source):
-                stream.write(text(translation) + "\n")
-                stream.flush()
-        return
-    with open_part_file(output.path, output.header, resume=output.resume) as part:
-        windows = HashedWindows(source, window_options(num_workers, flush_every))
-        windows.skip(part)
+    with _open(output) as writer:
+        first = writer.skip(windows)
         with pool as translate:
-            _write_part(translate(windows.lines(), first=part.resumed.lines + 1), part, windows, text)
+            for translation in translate(windows.lines(), first=first):
+                writer.write(translation, windows)
 
 
-def _write_part(
-    translations: Iterable[Translation],
-    part: PartFile,
-    windows: HashedWindows,
-    text: Callable[[Translation], str],
-) -> None:
-    for translation in translations:
-        part.write(text(translation))
-        if translation.line in windows.ends:
-            part.record(windows.ends.pop(translation.line))
+@contextmanager
+def _open(output: Output) -> Iterator[_Writer]:
+    """Open all destinations of an output."""
+    files = [(each.path, each.text) for each in output.destinations if each.path is not None and not each.is_stream]
+    with ExitStack() as stack:
+        part = None
+        if files:
+            path, *beside = [path for path, _ in files]
+            part = stack.enter_context(open_part_file(path, output.header, beside=beside, resume=output.resume))
+        streams = [
+            (stack.enter_context(open_stream(each.path)), each.text) for each in output.destinations if each.is_stream
+        ]
+        yield _Writer(output, part, [text for _, text in files], streams)
 
 
-def _hyp(translation: Translation) -> str:
-    return translation.hyp
+class _Writer:
+    """Writes to all destinations of an output."""
+
+    def __init__(
+        self,
+        output: Output,
+        part: PartFile | None,
+        file_texts: Sequence[Format],
+        streams: Sequence[tuple[TextIO, Format]],
+    ) -> None:
+        self.output = output
+        self._part = part
+        self._file_texts = file_texts
+        self._streams = streams
+
+    def skip(self, windows: HashedWindows) -> int:
+        """Skip the source lines whose translations are in the files; return the number of the first that is not."""
+        if self._part is None:
+            return 1
+        windows.skip(self._part)
+        return self._part.resumed.lines + 1
+
+    def write(self, translation: Translation, windows: HashedWindows) -> None:
+        """Write a line about a translation to each destination."""
+        source = windows.waiting.pop(translation.line)
+        for stream, text in self._streams:
+            if (line := text(translation, source)) is not None:
+                stream.write(line + "\n")
+                stream.flush()
+        end = windows.ends.pop(translation.line, None)
+        if self._part is not None:
+            self._part.write(*(text(translation, source) for text in self._file_texts))
+            if end is not None:
+                self._part.record(end)
+        if self.output.report is not None:
+            self.output.report(translation)
 
 
 class HashedWindows:
     """Source lines in the windows in which they are translated.
 
     Attributes:
+        waiting: lines that were read and whose translation is not written yet, by number.
         ends: for each window that was read, the number of its last line and the hash of all lines up to it.
     """
 
     def __init__(self, lines: Iterator[Line], options: TranslationOptions) -> None:
         """Take all lines, and the settings that `Translator.translate` will read its windows with."""
+        self.waiting: dict[int, Line] = {}
         self.ends: dict[int, str] = {}
         self._lines = lines
         self._options = options
@@ -138,6 +187,7 @@ class HashedWindows:
         for window, error in read_windows(self._lines, self._options):
             for line in window:
                 self._add(line)
+                self.waiting[self._num_lines] = line
             if error is None:
                 self.ends[self._num_lines] = self._hash.hexdigest()
             yield from window
@@ -145,8 +195,7 @@ class HashedWindows:
                 raise error
 
     def _add(self, line: Line) -> None:
-        constraints = (line.prefix, line.include, line.exclude) if isinstance(line, ConstrainedLine) else None
-        self._hash.update(json.dumps([text_of(line), constraints]).encode() + b"\n")
+        self._hash.update(json.dumps(as_plain(line)).encode() + b"\n")
         self._num_lines += 1
 
 

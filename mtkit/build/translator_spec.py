@@ -1,0 +1,73 @@
+"""Specification of a translator: everything that decides which translator is loaded, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mtkit import __version__
+from mtkit.build.training import default_device
+from mtkit.build.translator import load_translator, override_keys
+from mtkit.errors import UsageError
+from mtkit.hardware import parse_device
+from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
+from mtkit.model_folder.config_file import EXPORTED
+from mtkit.model_folder.exported import is_exported, model_hash
+from mtkit.model_folder.folder import find_model, read_metadata
+from mtkit.recipe.recipe import load_search
+from mtkit.translate.translator import TranslationOptions, Translator
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorSpec:
+    """The arguments of `load_translator` as one value, which can be sent to worker processes.
+
+    Its methods raise the errors of `load_translator`.
+    """
+
+    models: Sequence[Path]
+    search_overrides: Sequence[str] = ()
+    compute_type: ComputeType = "auto"
+    device: str | None = None
+    threads: int | None = None
+    options: TranslationOptions = field(default_factory=TranslationOptions)
+    shortlist: bool = False
+
+    def load(self) -> Translator:
+        """Load the translator."""
+        return load_translator(**vars(self))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines the translation of a line, as plain values."""
+        compute_type: str = self.compute_type
+        if not any(is_exported(path) for path in self.models):
+            device = parse_device(self.device or str(default_device()))
+            compute_type = NAMES[resolve_compute_type(self.compute_type, device)]
+        return {
+            "mtkit": __version__,
+            "models": [model_hash(path) for path in self.models],
+            "search": list(self.search_overrides),
+            "compute_type": compute_type,
+            "shortlist": self.shortlist,
+            "rewrite": self.options.rewrite,
+            "source_prefix": asdict(self.options.source_prefix),
+            "with_scores": self.options.with_scores,
+        }
+
+    def unwritten_n_best(self) -> str | None:
+        """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.
+
+        Raises:
+            UsageError: the overrides ask for more than one translation.
+        """
+        model = self.models[0]
+        metadata = read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))
+        n_best = load_search(metadata.search, self.search_overrides).n_best
+        if n_best == 1:
+            return None
+        sentence = f"search.n_best: {n_best} has no effect here: one translation is written for each line"
+        if "n_best" in override_keys(self.search_overrides):
+            raise UsageError(f"{sentence}; use --n-best {n_best} instead, or add --jsonl")
+        return f"{sentence}; --n-best {n_best} or --jsonl writes all"

@@ -1,0 +1,7 @@
+"""Options of `mtkit translate` by concern: each module has the options and one object that acts on them.
+
+source     the lines to translate, their constraints
+search     settings of the search
+output     files and forms of the translations
+progress   progress on stderr
+"""

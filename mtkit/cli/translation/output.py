@@ -1,0 +1,107 @@
+"""Options for the output: its form, its file, and files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.translate.output.translate_to_file import Destination
+
+OutputFile = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write to FILE instead of stdout.")]
+Jsonl = Annotated[bool, typer.Option("--jsonl", help="Write a JSON object per line: scores, tokens, alignment.")]
+Alignments = Annotated[
+    Path | None,
+    typer.Option(
+        "--alignments", metavar="FILE", help="Write word alignments to FILE, one line per line: 0-0 1-2 (Pharaoh)."
+    ),
+]
+Flags = Annotated[
+    Path | None,
+    typer.Option(
+        "--flags",
+        metavar="FILE",
+        help="Write a JSON object to FILE for each line that was split, ran into a loop, reached the maximum length or "
+        "has unknown characters.",
+    ),
+]
+FlushEvery = Annotated[
+    int | None, typer.Option("--flush-every", min=1, metavar="N", help="Write translations after every N lines.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="With -o: resume FILE.part, of the same text, model and options.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """The options of a command line for the output."""
+
+    file: Path | None = None
+    jsonl: bool = False
+    n_best: bool = False
+    alignments: Path | None = None
+    flags: Path | None = None
+    resume: bool = False
+
+    @property
+    def form(self) -> str:
+        """Form of the output: text, n-best or jsonl, whose lines contain the n best translations."""
+        return "jsonl" if self.jsonl else "n-best" if self.n_best else "text"
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether scores or alignments are written."""
+        return self.form != "text" or self.alignments is not None
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that are written, by option."""
+        named = {"-o": self.file, "--alignments": self.alignments, "--flags": self.flags}
+        return {option: path for option, path in named.items() if path is not None}
+
+    def check(self, inputs: Iterable[Path]) -> None:
+        """Refuse options that would lose text.
+
+        Args:
+            inputs: files that are read.
+
+        Raises:
+            UsageError: --resume without a file, or two files of the command are one.
+        """
+        from mtkit.io.part_file import part_paths
+
+        if self.resume and self.file is None:
+            raise UsageError("translate: --resume continues FILE.part and needs -o FILE")
+        inputs = [path for path in inputs if str(path) != "-"]
+        used: dict[Path, str] = {}
+        for option, path in self.files.items():
+            for each in [path.resolve(), *part_paths(path)]:
+                if each in used and not path.is_char_device():
+                    raise UsageError(f"translate: {option} {path} and {used[each]} are one file; name another FILE")
+                used[each] = f"{option} {path}"
+            for source in inputs:
+                if source.resolve() in part_paths(path):
+                    raise UsageError(
+                        f"translate: {source} is where unfinished lines of {option} {path} are kept; name another FILE"
+                    )
+                if option != "-o" and source.resolve() == path.resolve():
+                    raise UsageError(f"translate: {option} {path} would overwrite an input file; name another FILE")
+
+    def destinations(self) -> Iterator[Destination]:
+        """Places of translations, alignments and flags, the main output first."""
+        from mtkit.translate.output import formats
+        from mtkit.translate.output.translate_to_file import Destination
+
+        texts = {"jsonl": formats.as_json, "n-best": formats.as_n_best, "text": formats.as_text}
+        yield Destination(self.file, texts[self.form])
+        if self.alignments is not None:
+            yield Destination(self.alignments, formats.as_alignment)
+        if self.flags is not None:
+            yield Destination(self.flags, formats.as_flag_record)

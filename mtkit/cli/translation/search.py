@@ -1,0 +1,109 @@
+"""Options for the search, as overrides of the keys below `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from mtkit.errors import UsageError
+
+BeamSize = Annotated[int | None, typer.Option("--beam-size", min=1, help="Beam size; 1 is greedy search.")]
+NBest = Annotated[
+    int | None,
+    typer.Option("--n-best", min=1, metavar="N", help="Write the N best translations: LINE ||| TRANSLATION ||| SCORE."),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        "--length-penalty", min=0, metavar="ALPHA", help="Rank by log-probability / length^ALPHA; more is longer."
+    ),
+]
+MaxLength = Annotated[
+    int | None, typer.Option("--max-length", min=1, metavar="N", help="At most N tokens in a translation.")
+]
+Sample = Annotated[
+    float | None,
+    typer.Option("--sample", metavar="TEMPERATURE", help="Sample translations; 1 is the model's own distribution."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --sample: random seed (default: 1).")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="search.KEY=VALUE", help="Override a search setting (repeatable); --help-search lists all."
+    ),
+]
+
+
+def _print_search_keys(requested: bool) -> None:
+    if not requested:
+        return
+    from mtkit.cli.printing import print_lines
+    from mtkit.recipe.recipe import Recipe
+    from mtkit.recipe.reference import as_text, key_groups, select
+
+    print_lines(as_text(select(key_groups(Recipe), "search")))
+    raise typer.Exit
+
+
+HelpSearch = Annotated[
+    bool,
+    typer.Option(
+        "--help-search", callback=_print_search_keys, is_eager=True, help="List the keys that --set takes, and exit."
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The options of a command line for the search; None: not given."""
+
+    beam_size: int | None = None
+    n_best: int | None = None
+    length_penalty: float | None = None
+    max_length: int | None = None
+    sample: float | None = None
+    seed: int | None = None
+    settings: Sequence[str] | None = None
+
+    def overrides(self) -> list[str]:
+        """The overrides, `search.KEY=VALUE` each.
+
+        Raises:
+            UsageError: an option needs another one, or --set sets the same key as an option.
+        """
+        if self.seed is not None and self.sample is None:
+            raise UsageError("translate: --seed is the seed of sampling; add --sample TEMPERATURE, or omit it")
+        from_options = dict(self._overrides())
+        settings = [text if text.startswith("search.") else f"search.{text}" for text in self.settings or ()]
+        for text in settings:
+            for override, option in from_options.items():
+                if _overlap(text, override):
+                    raise UsageError(f"translate: --set {text} and {option} set the same key; give one of them")
+        return [*from_options, *settings]
+
+    def _overrides(self) -> Iterator[tuple[str, str]]:
+        """Pairs of an override and the option that it comes from."""
+        if self.beam_size is not None:
+            yield f"search.beam_size={self.beam_size}", "--beam-size"
+        if self.sample is not None:
+            yield "search.method.kind=sampling", "--sample"
+            yield f"search.method.temperature={self.sample}", "--sample"
+            yield f"search.method.num_samples={self.n_best or 1}", "--sample"
+            yield f"search.method.seed={1 if self.seed is None else self.seed}", "--seed"
+        if self.n_best is not None or self.sample is not None:
+            yield f"search.n_best={self.n_best or 1}", "--n-best"
+        if self.length_penalty is not None:
+            yield f"search.length_penalty={self.length_penalty}", "--length-penalty"
+        if self.max_length is not None:
+            yield "search.max_length.factor=0", "--max-length"
+            yield f"search.max_length.offset={self.max_length}", "--max-length"
+            yield "search.max_length.max=null", "--max-length"
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether two overrides set the same key, or one a key and the other a key below it."""
+    first, second = (f"{text.partition('=')[0]}." for text in (one, other))
+    return first.startswith(second) or second.startswith(first)

@@ -1,0 +1,75 @@
+"""Options for the lines to translate: where they come from, and constraints on their translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.translate.constraints import Line
+
+SourceFile = Annotated[Path, typer.Argument(metavar="FILE|-", help="Source text; - is stdin.")]
+JsonlInput = Annotated[
+    bool,
+    typer.Option(
+        "--jsonl-input",
+        help='Read a JSON object per line: "text", perhaps "prefix", "include" and "exclude". Other fields are copied '
+        "to the output, which is --jsonl.",
+    ),
+]
+Constraints = Annotated[
+    Path | None,
+    typer.Option(
+        "--constraints", metavar="FILE", help="JSON lines with prefix, include and exclude of each source line."
+    ),
+]
+TargetPrefix = Annotated[
+    str | None, typer.Option("--target-prefix", metavar="TEXT", help="Begin every translation with TEXT.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """The options of a command line for the lines to translate."""
+
+    file: Path
+    jsonl_input: bool = False
+    constraints: Path | None = None
+    target_prefix: str | None = None
+
+    @property
+    def own_features(self) -> dict[str, bool]:
+        """Options that other engines do not support, with whether they are used."""
+        return {"--constraints": self.constraints is not None, "--target-prefix": bool(self.target_prefix)}
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read."""
+        return [self.file, *([] if self.constraints is None else [self.constraints])]
+
+    def lines(self) -> Iterator[Line]:
+        """The lines to translate.
+
+        Raises:
+            UsageError: options contradict each other.
+            DataError, MissingInputError, ReadWriteError: as `read_lines`, `parse_json_lines` and `with_constraints`.
+        """
+        from mtkit.cli.input import read_input_lines
+        from mtkit.translate.source_lines import parse_json_lines, with_constraints, with_prefix
+
+        if self.jsonl_input and self.constraints is not None:
+            raise UsageError(
+                "translate: with --jsonl-input, prefix, include and exclude are fields of each line; omit --constraints"
+            )
+        lines: Iterator[Line] = iter(texts := read_input_lines(self.file))
+        if self.jsonl_input:
+            lines = parse_json_lines(texts, "stdin" if str(self.file) == "-" else str(self.file))
+        elif self.constraints is not None:
+            lines = with_constraints(texts, self.constraints)
+        return with_prefix(lines, self.target_prefix) if self.target_prefix else lines

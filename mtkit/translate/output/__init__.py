@@ -1,0 +1,6 @@
+"""Output of translations: to stdout and to files that can be resumed.
+
+translate_to_file   reads source lines in windows, and writes a line for each to every destination
+formats             forms of a translation: text, n-best list, JSON, word alignment, record of a flagged line
+flag_summary        number of flagged lines by flag, and where they are
+"""

@@ -1,0 +1,49 @@
+"""Forms in which a translation is written. Each function returns a line, or several, or None for no line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from mtkit.translate.constraints import ConstrainedLine, Line, text_of
+from mtkit.translate.translation import Alternative, Translation, finite
+
+Format = Callable[[Translation, Line], str | None]
+SEPARATOR = " ||| "
+
+
+def as_text(translation: Translation, source: Line) -> str:
+    """The translation alone."""
+    return translation.hyp
+
+
+def as_n_best(translation: Translation, source: Line) -> str:
+    """The n best translations, a line each, as Moses writes them, with our line numbers, which start at 1:
+    `LINE ||| TRANSLATION ||| SCORE`. A blank line has one, with score 0.
+    """
+    alternatives = translation.nbest or (Alternative(hyp=translation.hyp, score=0.0, log_prob=0.0),)
+    return "\n".join(SEPARATOR.join((str(translation.line), each.hyp, f"{each.score:.6f}")) for each in alternatives)
+
+
+def as_json(translation: Translation, source: Line) -> str:
+    """A JSON object with all fields; those of a source line that was JSON come first."""
+    fields = source.fields if isinstance(source, ConstrainedLine) else {}
+    return _dumps({**fields, **translation.as_dict()})
+
+
+def as_alignment(translation: Translation, source: Line) -> str:
+    """The word alignment in Pharaoh form: `0-0 1-2`, source word and target word, counted from 0."""
+    return " ".join(f"{src}-{tgt}" for src, tgt in translation.alignment)
+
+
+def as_flag_record(translation: Translation, source: Line) -> str | None:
+    """A JSON object about a flagged line: its number, flags, source and translation; None for a line without flags."""
+    if not translation.flags:
+        return None
+    record = {"line": translation.line, "flags": translation.flags, "src": text_of(source), "hyp": translation.hyp}
+    return _dumps(record)
+
+
+def _dumps(fields: dict[str, object]) -> str:
+    """One line of JSON; numbers that are not finite, which JSON cannot represent, are null."""
+    return json.dumps(finite(fields), ensure_ascii=False, allow_nan=False)
