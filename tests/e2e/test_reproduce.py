@@ -1,0 +1,57 @@
+"""`mtkit reproduce` from the claim to the result, with two updates of tiny models in separate processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from tests.toy.studies import toy_corpus
+
+ROOT = Path(__file__).parents[2]
+CLAIM = """\
+claim: Pre-norm is better than post-norm.
+source: a test
+url: https://example.org
+study: study.yaml
+minutes: 1
+systems:
+  beam: {variant: pre, search: [search.beam_size=3]}
+checks:
+  - {of: beam, against: pre, expect: higher}
+  - {of: pre, against: beam, expect: lower, metric: free_running_gap, margin: 0.1}
+"""
+
+
+def test_a_claim_trains_only_its_variants_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_corpus(tmp_path)
+    (tmp_path / "pre-norm.yaml").write_text(CLAIM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    command = ["reproduce", "pre-norm.yaml", "seeds=[1]", "training.max_updates=2"]
+
+    assert entry.execute([*command, "--measure-only"]) == 65
+    assert "no finished run of the same seed" in capsys.readouterr().err
+
+    assert entry.execute(command) == 0
+    captured = capsys.readouterr()
+    assert "pre, seed 1: done" in captured.err
+    assert "pre-norm: undecided" in captured.out  # one seed decides nothing
+    runs = tmp_path / "runs" / "evidence"
+    assert [path.name for path in (runs / "norms").iterdir() if path.is_dir()] == ["pre"]
+    assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("pre-norm-beam-*.txt")]
+    stored = json.loads((runs / "results" / "pre-norm.json").read_text())
+    report = json.loads((runs / "norms" / "pre" / "seed-1" / "report.json").read_text())
+    beam, gap = stored["checks"]
+    assert beam["against"]["1"] == pytest.approx(report["test"]["toy"]["bleu"], abs=1e-3)
+    assert gap["differences"] == {"1": 0.0}  # a search changes neither loss
+    assert stored["environment"]["training_precision"] == ["float32"]
+
+    assert entry.execute([*command, "-o", "elsewhere"]) == 0
+    assert "started" not in capsys.readouterr().err
+    assert (tmp_path / "elsewhere" / "pre-norm.json").is_file()
