@@ -17,6 +17,7 @@ MIN_UPDATES, MAX_UPDATES = 1500, 300_000
 RATE_TIMES_WIDTH = 0.512  # 4e-3 for width 128, 2e-3 for 256, 1e-3 for 512
 BUDGET_SHARE = 0.9  # of a budget may be spent on updates; the rest is for the other stages
 VALIDATIONS = 15  # of a whole training
+MIN_BETWEEN_VALIDATIONS = 100  # updates
 PATIENCE = 5  # validations: a third of the training
 WARMUP_SHARE, MAX_WARMUP = 0.1, 4000
 EMA_SHARE = 1 / 13  # of the updates is the horizon of the average: 500 of 6,500
@@ -59,12 +60,15 @@ def budget_hours(facts: Facts, values: Values) -> Choice:
     hours = facts.limits.hours
     if hours is None:
         return Choice(None, "no budget")
-    return Choice(BUDGET_SHARE * hours, f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
+    return Choice(round(BUDGET_SHARE * hours, 4), f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
 
 
 def validate_every(facts: Facts, values: Values) -> Choice:
-    """A fixed number of validations in a training."""
-    return Choice(max(1, values["training.max_updates"] // VALIDATIONS), f"{VALIDATIONS} validations")
+    """A fixed number of validations in a training, fewer in a short one: each takes the time of many updates."""
+    updates = values["training.max_updates"]
+    if updates // VALIDATIONS < MIN_BETWEEN_VALIDATIONS:
+        return Choice(min(MIN_BETWEEN_VALIDATIONS, updates), f"{updates:,} updates")
+    return Choice(updates // VALIDATIONS, f"{VALIDATIONS} validations")
 
 
 def patience(facts: Facts, values: Values) -> Choice:

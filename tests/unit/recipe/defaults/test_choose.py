@@ -137,6 +137,11 @@ def test_epochs_fall_with_the_size_of_the_text():
     assert limited.value == 123
 
 
+@pytest.mark.parametrize(("updates", "every"), [(40, 40), (150, 100), (1500, 100), (6000, 400)])
+def test_validations_are_few_in_a_short_training(updates, every):
+    assert schedule.validate_every(facts(1000), {"training.max_updates": updates}).value == every
+
+
 def test_statistics_of_a_text():
     side = side_statistics(["a b c", "a d", "", "a"])
     assert (side.lines, side.words, side.characters, side.distinct_words) == (4, 1.5, 9 / 4, 4)
