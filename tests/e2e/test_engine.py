@@ -46,13 +46,13 @@ def test_the_export_is_made_once_and_translates_equally(toy_model, translate) ->
     ours, _ = translate(model)
     theirs, note = translate(model, "--engine", "ctranslate2")
     (folder,) = exports(model)
-    assert note == f"engine: CTranslate2, with {folder} (exported)\n"
+    assert note.splitlines()[0] == f"engine: CTranslate2, with {folder} (exported)"
     assert theirs == ours
     assert len(ours.splitlines()) == 12
     written = (folder / "model.bin").stat().st_mtime_ns
     again, note = translate(model, "--engine", "auto")
     assert again == ours
-    assert note == f"engine: CTranslate2, with {folder}\n"
+    assert note.splitlines()[0] == f"engine: CTranslate2, with {folder}"
     assert (folder / "model.bin").stat().st_mtime_ns == written
 
 
