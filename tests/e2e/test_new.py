@@ -202,3 +202,11 @@ def test_an_unknown_language(run: Run, folder: Path, monkeypatch: pytest.MonkeyP
     (folder / "x").write_bytes((folder / "news.en").read_bytes())
     code, message = refusal(run, "new", "x", "news.de")
     assert (code, "x: language unknown; state it with mtkit new --src-lang CODE" in message) == (2, True)
+
+
+@pytest.mark.parametrize("recipe", ["quickstart", "other.yaml"])
+def test_a_recipe_with_a_word_after_it_is_not_taken_for_two_texts(run: Run, folder: Path, recipe: str) -> None:
+    (folder / "other.yaml").write_text((ROOT / "recipes" / "quickstart.yaml").read_text())
+    code, message = run("run", recipe, "nonsense")
+    assert code == 78
+    assert "key=value" in message

@@ -21,7 +21,7 @@ MODELS = [
 def lines_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     assert entry.execute(words) == 0
     captured = capsys.readouterr()
-    assert captured.err == ""
+    assert captured.err == "" or (words[0] == "translate" and "lines are flagged" in captured.err)
     return captured.out.split("\n")[:-1]
 
 

@@ -39,13 +39,15 @@ def run(
 
 def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
     """Write the recipe of two text files, if the first arguments are not a recipe; return recipe and overrides."""
-    if not overrides or "=" in overrides[0]:
-        return first, overrides
     from pathlib import Path
 
     from mtkit.cli.printing import print_notes
     from mtkit.pipeline.setup.new_recipe import new_recipe
+    from mtkit.recipe.builtin import builtin_files
 
+    is_recipe = Path(first).suffix in (".yaml", ".yml") or first in builtin_files("recipe")
+    if is_recipe or not overrides or "=" in overrides[0]:
+        return first, overrides
     recipe = new_recipe(Path(first), Path(overrides[0]), keep=True)
     print_notes(recipe.notes)
     return str(recipe.path), overrides[1:]
