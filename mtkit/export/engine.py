@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.build.translator import search_config
-from mtkit.errors import DataError, MissingExtraError, MtkitError, UsageError
+from mtkit.errors import BusyError, DamagedError, DataError, FormatError, MissingExtraError, ReadWriteError, UsageError
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.io.lock import OutputLock
@@ -21,6 +21,7 @@ from mtkit.model_folder.folder import find_model, read_metadata
 from mtkit.translate.engines.ctranslate2 import search_options
 
 EngineName = Literal["torch", "ctranslate2", "auto"]
+NOT_SERVED = (UsageError, MissingExtraError, DataError, BusyError, ReadWriteError)  # auto goes on with torch
 HASH_DIGITS = 16  # of a model's hash, in the name of its export
 
 
@@ -48,21 +49,19 @@ def serving_models(engine: EngineName, request: TranslationRequest) -> tuple[lis
         Paths for `load_translator`, and a sentence that says what was chosen; None if there was no choice.
 
     Raises:
-        UsageError, MissingExtraError, DataError, BusyError: CTranslate2 is requested and cannot serve the request;
-            `auto` returns the request's models with the reason instead.
-        MissingInputError, DamagedError: the model cannot be read.
+        UsageError, MissingExtraError, DataError, BusyError, ReadWriteError: CTranslate2 is requested and cannot serve
+            the request, or its export cannot be made; `auto` returns the request's models with the reason instead.
+        MissingInputError, DamagedError, FormatError: the model cannot be read.
         RecipeError: a search setting is invalid.
     """
     models = list(request.models)
     if engine == "torch" or any(is_exported(model) for model in models):
         return models, None
-    for model in models:
-        verify_model(find_model(model))
     try:
         _check(request)
         folder, is_new = cached_export(models[0])
-    except MtkitError as error:
-        if engine == "ctranslate2":
+    except NOT_SERVED as error:
+        if engine == "ctranslate2" or isinstance(error, DamagedError | FormatError):
             raise
         return models, f"engine: torch, since CTranslate2 cannot serve this: {error}"
     return [folder], f"engine: CTranslate2, with {folder}{' (exported)' if is_new else ''}"

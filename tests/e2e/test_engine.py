@@ -95,6 +95,17 @@ def test_a_model_that_ctranslate2_lacks(toy_model, translate) -> None:
     translate(model, "--engine", "ctranslate2", exit_code=2)
 
 
+def test_a_damaged_model_is_named_and_not_served(toy_model, translate) -> None:
+    model = toy_model(CONFIG)
+    with (model / "model.safetensors").open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\x7f\x7f\x7f\x7f")
+    _, error = translate(model, "--engine", "auto", exit_code=65)
+    assert "model.safetensors" in error
+    assert "engine:" not in error
+    assert exports(model) == []
+
+
 def test_without_the_extra(toy_model, translate, monkeypatch) -> None:
     monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None)
     model = toy_model(CONFIG)
