@@ -7,26 +7,16 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from mtkit.layers.dropout import Dropout
 from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
-from mtkit.layers.norms.residual import Depth, PreNorm, Residual
+from mtkit.layers.norms.residual import Depth, PostNorm, PreNorm, Residual
 
 
-class ResPostNorm(Residual):
+class ResPostNorm(PostNorm):
     """x = x + dropout(norm(sublayer(x))). Liu et al. 2022 (Swin Transformer V2), sec. 3.2, "res-post-norm".
 
     https://arxiv.org/abs/2111.09883 Each sublayer contributes with the same size. The paper has a further norm after
     every six layers of its largest models; here one ends the stack.
     """
-
-    def __init__(self, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
-
-    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """x itself."""
-        return x
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(norm of y)."""
