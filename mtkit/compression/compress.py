@@ -37,14 +37,14 @@ class CompressionOptions:
 
     Attributes:
         to: int8 or int4 weights on disk, or removal of heads, feed-forward units or layers.
-        fraction: of the heads or units that are removed.
+        fraction: of the heads or units that are removed; None: DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
     """
 
     to: Target
-    fraction: float = DEFAULT_FRACTION
+    fraction: float | None = None
     text: HeldOutText | None = None
     max_loss: float | None = None
     compute_type: ComputeType = "auto"
@@ -82,6 +82,8 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError(f"{output}: exists and is not a model folder; choose another name")
     if output.resolve() == loaded.folder.resolve():
         raise UsageError(f"{output}: is the model itself; choose another name")
+    if options.fraction is not None and options.to not in ("heads", "ffn"):
+        raise UsageError(f"--fraction has no effect with --to {options.to}; omit it")
     if options.max_loss is not None and options.text is None:
         raise UsageError("--max-loss compares the BLEU of both models; give --src and --ref")
     if options.to == "heads" and options.text is None:
@@ -95,30 +97,35 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     tensors = weights(loaded.model)
     if options.to in ("int8", "int4"):
         return replace(loaded.metadata, storage=options.to), tensors
+    fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     config = loaded.metadata.model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")
     if options.to == "half-depth":
         config, tensors = drop_layers(config, tensors)
     elif options.to == "ffn":
-        config, tensors = prune_feed_forward(config, tensors, options.fraction)
+        config, tensors = prune_feed_forward(config, tensors, fraction)
     else:
-        config, tensors = _without_heads(loaded, config, tensors, options)
+        config, tensors = _without_heads(loaded, config, tensors, options.text, fraction)
     return replace(loaded.metadata, model=config), tensors
 
 
 def _without_heads(
-    loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
+    loaded: LoadedModel,
+    config: TransformerConfig,
+    tensors: Mapping[str, Tensor],
+    text: HeldOutText | None,
+    fraction: float,
 ) -> Compressed:
-    if options.text is None:
+    if text is None:
         raise ValueError("importances need text")
     try:  # the check of the keys, before the work
         replace(config, encoder_heads=[config.num_heads] * config.encoder_layers)
         replace(config, decoder_heads=[config.num_heads] * config.decoder_layers)
     except ValueError as error:
         raise UsageError(f"--to heads: model.{error}") from error
-    importance = head_importance(loaded.model, _batches(loaded, options.text))
-    return prune_heads(config, tensors, choose_heads(importance, options.fraction))
+    importance = head_importance(loaded.model, _batches(loaded, text))
+    return prune_heads(config, tensors, choose_heads(importance, fraction))
 
 
 def _batches(loaded: LoadedModel, text: HeldOutText) -> Iterator[Batch]:

@@ -25,13 +25,17 @@ def compress(
     model: Model,
     to: Annotated[
         CompressionTarget,
-        typer.Option("--to", help="Weights of 8 or 4 bits, or less heads, feed-forward units or layers."),
+        typer.Option("--to", help="Weights of 8 or 4 bits, or fewer heads, feed-forward units or layers."),
     ],
     output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
     fraction: Annotated[
-        float, typer.Option("--fraction", min=0.0, max=1.0, help="Share of heads or units to remove.")
-    ] = 0.4,
-    src: Annotated[Path | None, typer.Option("--src", metavar="FILE", help="Source text to measure with.")] = None,
+        float | None,
+        typer.Option("--fraction", min=0.0, max=1.0, help="Share of heads or units to remove (default: 0.4)."),
+    ] = None,
+    src: Annotated[
+        Path | None,
+        typer.Option("--src", metavar="FILE", help="Source of a validation text, to choose heads and measure with."),
+    ] = None,
     ref: Annotated[Path | None, typer.Option("--ref", metavar="FILE", help="Its reference translation.")] = None,
     max_loss: Annotated[
         float | None, typer.Option("--max-loss", help="BLEU that may be lost; the model is not written if more is.")
@@ -57,6 +61,8 @@ def compress(
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")
+    if src is None and (tag is not None or prefix is not None):
+        raise UsageError("compress: --tag and --prefix have no effect without --src and --ref; omit them")
     if threads is not None:
         torch.set_num_threads(threads)
     text = None
