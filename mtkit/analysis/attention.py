@@ -1,0 +1,230 @@
+"""Table of all attention heads of a model: where they look, how important they are, how well they align words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.analysis.head_importance import head_importance
+from mtkit.analysis.head_statistics import (
+    HeadSums,
+    forced_attention,
+    is_self_attention,
+    real_queries,
+    recorded_attention,
+)
+from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, ReferenceAlignment, read_alignments
+from mtkit.build.reference_text import ReferenceText, batches
+from mtkit.corpus.ibm_model1 import Lexicon
+from mtkit.corpus.order.batch import Batch
+from mtkit.errors import UsageError
+from mtkit.model_folder.config_file import LEXICON
+from mtkit.model_folder.folder import LoadedModel, read_model
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.translate.alignment import links_of, word_pairs
+
+Reference = Callable[[int], ReferenceAlignment]  # index of a sentence pair -> its alignment
+
+
+@dataclass(frozen=True)
+class HeadRow:
+    """Figures of one head, or of the mean of all heads of a module; None: the figure does not exist.
+
+    Attributes:
+        module: path of the attention module, such as decoder.2.cross_attention.
+        head: number from 0; "mean" for the mean of the heads' weights.
+        entropy: of the weights, in nats.
+        confidence: mean of the largest weight.
+        previous, same, next: shares of queries whose largest weight is at that position, in self-attention.
+        importance: of the head for the loss, see `head_importance`.
+        alignment_error_rate: of the links to the source token with the largest weight, in cross-attention.
+    """
+
+    module: str
+    head: int | str
+    entropy: float
+    confidence: float
+    previous: float | None = None
+    same: float | None = None
+    next: float | None = None
+    importance: float | None = None
+    alignment_error_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class AttentionReport:
+    """Figures of all heads.
+
+    Attributes:
+        rows: of each module, in the order of the model.
+        sentences: number of sentence pairs.
+        reference: what the alignment error rate compares with; None: with nothing.
+    """
+
+    rows: Sequence[HeadRow]
+    sentences: int
+    reference: str | None
+
+    def as_dict(self) -> dict[str, object]:
+        """The report as JSON."""
+        return asdict(self)
+
+
+def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None = None) -> AttentionReport:
+    """Compute the attention weights of the references of a text (teacher forcing), and their figures.
+
+    All models have figures of the attention over the source that decoding returns. A Transformer has those of each head
+    with softmax attention as well.
+
+    Args:
+        model: model folder or finished run.
+        text: sentence pairs.
+        alignments: file for the alignment error rate; None: alignments by the model's lexicon (IBM Model 1), if it has
+            one.
+
+    Raises:
+        UsageError: the model has no attention over the source, or no such tag.
+        DataError: as `read_alignments` and `read_model`.
+        MissingInputError, ReadWriteError: a file cannot be read.
+    """
+    loaded = read_model(model)
+    name, reference = _reference(loaded, text, alignments)
+    aligner = _Aligner(loaded, text, reference)
+    if isinstance(loaded.metadata.model, TransformerConfig):
+        rows = _rows_of_heads(loaded, text, aligner)
+    elif loaded.metadata.model.has_attention:
+        rows = _rows_of_decoder(loaded, text, aligner)
+    else:
+        raise UsageError(f"{model}: a model of kind {loaded.metadata.model.kind} has no attention over the source")
+    return AttentionReport(rows, len(text.src), name)
+
+
+def _reference(
+    loaded: LoadedModel, text: ReferenceText, alignments: Path | None
+) -> tuple[str, Reference] | tuple[None, None]:
+    """The name of the reference alignments, and a function that returns one."""
+    if alignments is not None:
+        counts = [(len(src.split()), len(ref.split())) for src, ref in zip(text.src, text.ref, strict=True)]
+        return str(alignments), read_alignments(alignments, counts).__getitem__
+    path = loaded.folder / LEXICON
+    if not path.is_file():
+        return None, None
+    lexicon = LexiconAligner(Lexicon.load(path), loaded.tokenizers.src.vocab.eos)
+
+    @cache
+    def align(index: int) -> ReferenceAlignment:
+        src, tgt = (
+            loaded.tokenizers.src.encode([text.src[index]])[0],
+            loaded.tokenizers.tgt.encode([text.ref[index]])[0],
+        )
+        tokens = loaded.tokenizers.src.ids_to_tokens(src), loaded.tokenizers.tgt.ids_to_tokens(tgt)
+        links = set(word_pairs(lexicon.links(src, tgt), *tokens))
+        return ReferenceAlignment(links, links)
+
+    return "IBM Model 1", align
+
+
+class _Aligner:
+    """Alignment errors of cross-attention, by module and head."""
+
+    def __init__(self, loaded: LoadedModel, text: ReferenceText, reference: Reference | None) -> None:
+        self._tokenizers = loaded.tokenizers
+        self._reference = reference
+        self._prefix = len(text.prefix.ids(loaded.tokenizers))
+        self._errors: defaultdict[str, defaultdict[int, AlignmentErrors]] = defaultdict(
+            lambda: defaultdict(AlignmentErrors)
+        )
+
+    def add(self, module: str, weights: Tensor, batch: Batch) -> None:
+        """Align the words of a batch by the weights [B, H, T, S] of a module."""
+        if self._reference is None:
+            return
+        for row, index in enumerate(batch.sample_ids.tolist()):
+            src = batch.source.ids[row, batch.source.real[row]].tolist()[self._prefix : -1]  # without end of sentence
+            tgt = batch.labels[row, batch.target.real[row]].tolist()[:-1]
+            tokens = self._tokenizers.src.ids_to_tokens(src), self._tokenizers.tgt.ids_to_tokens(tgt)
+            for head, of_head in enumerate(weights[row, :, : len(tgt), self._prefix :]):  # [T, S]
+                links = set(word_pairs(links_of(of_head, len(src)), *tokens))
+                self._errors[module][head].add(links, self._reference(index))
+
+    def error_rate(self, module: str, head: int) -> float | None:
+        """Of all batches; None without a reference."""
+        return self._errors[module][head].error_rate if self._reference is not None else None
+
+
+def _rows_of_heads(loaded: LoadedModel, text: ReferenceText, aligner: _Aligner) -> list[HeadRow]:
+    sums: dict[str, HeadSums] = {}
+    for batch, weights in _attention(loaded, text):
+        for name, of_module in weights.items():
+            by_head = _with_mean(of_module) if not is_self_attention(name) else of_module
+            sums.setdefault(name, HeadSums(is_self_attention=is_self_attention(name)))
+            sums[name].add(by_head, real_queries(name, batch))
+            if not is_self_attention(name):
+                aligner.add(name, by_head, batch)
+    importance = head_importance(loaded.model, batches(loaded, text))
+    return [row for name, each in sums.items() for row in _rows(name, each, importance.get(name), aligner)]
+
+
+def _attention(loaded: LoadedModel, text: ReferenceText) -> Iterator[tuple[Batch, Mapping[str, Tensor]]]:
+    """Weights of all modules for each batch."""
+    with recorded_attention(loaded.model) as weights:
+        for batch in batches(loaded, text):
+            with torch.inference_mode():
+                loaded.model.decode_states(batch.source, batch.target)
+            yield batch, weights
+
+
+def _with_mean(weights: Tensor) -> Tensor:
+    """[B, H, T, S] -> [B, H + 1, T, S], the last row the mean of the heads; unchanged for one head."""
+    return torch.cat([weights, weights.mean(1, keepdim=True)], 1) if weights.size(1) > 1 else weights
+
+
+def _rows_of_decoder(loaded: LoadedModel, text: ReferenceText, aligner: _Aligner) -> list[HeadRow]:
+    """The row of the attention that decoding returns."""
+    sums = HeadSums(is_self_attention=False)
+    for batch in batches(loaded, text):
+        with torch.inference_mode():
+            weights = forced_attention(loaded.model, batch)[:, None]  # [B, 1, T, S]
+        sums.add(weights, batch.target.real)
+        aligner.add("decoder", weights, batch)
+    return _rows("decoder", sums, None, aligner)
+
+
+def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligner) -> list[HeadRow]:
+    means = sums.means()
+    num_heads = len(means.entropy) if importance is None else len(importance)
+    rows = []
+    for head in range(len(means.entropy)):
+        previous, same, following = (None,) * 3 if means.at_offset is None else means.at_offset[head].tolist()
+        rows.append(
+            HeadRow(
+                module=name,
+                head=head if head < num_heads else "mean",
+                entropy=float(means.entropy[head]),
+                confidence=float(means.confidence[head]),
+                previous=previous,
+                same=same,
+                next=following,
+                importance=None if importance is None or head >= num_heads else float(importance[head]),
+                alignment_error_rate=None if is_self_attention(name) else aligner.error_rate(name, head),
+            )
+        )
+    return rows
+
+
+def table_lines(report: AttentionReport) -> list[str]:
+    """The table in Markdown; a figure that does not exist is an empty cell."""
+    names = ("entropy", "confidence", "previous", "same", "next", "importance", "alignment_error_rate")
+    titles = ("module", "head", *names[:-1], "AER")
+    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    for row in report.rows:
+        values = [getattr(row, name) for name in names]
+        cells = [row.module, str(row.head), *("" if value is None else f"{value:.3f}" for value in values)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

@@ -1,0 +1,125 @@
+"""Statistics of attention weights: how spread out they are, and where they look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.analysis.head_importance import attention_modules
+from mtkit.corpus.order.batch import Batch
+from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.models.interface import TranslationModel
+
+OFFSETS = (-1, 0, 1)  # the previous token, the same and the next
+
+
+@dataclass(frozen=True)
+class HeadMeans:
+    """Means over the queries of a text, each [H].
+
+    Attributes:
+        entropy: of the attention weights, in nats.
+        confidence: the largest weight. Voita et al. 2019, sec. 4, https://aclanthology.org/P19-1580/
+        at_offset: [H, 3] for self-attention: the share of queries whose largest weight is on the previous token, their
+            own position, and the next one ("positional heads" have about 1 in one of them). None for cross-attention.
+    """
+
+    entropy: Tensor
+    confidence: Tensor
+    at_offset: Tensor | None
+
+
+@contextmanager
+def recorded_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Record the attention weights [B, H, T, S] of the last forward pass by the path of the attention module.
+
+    Attention with another kernel than a softmax over all visible keys has no such weights and is left out.
+    """
+    weights: dict[str, Tensor] = {}
+
+    def record(name: str, output: tuple[Tensor, Tensor]) -> None:
+        weights[name] = output[1].detach()
+
+    hooks = [
+        kernel.register_forward_hook(lambda _, args, output, name=name: record(name, output))
+        for name, module in attention_modules(model).items()
+        for kernel in module.modules()
+        if isinstance(kernel, DotProductAttention)
+    ]
+    try:
+        yield weights
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class HeadSums:
+    """Sums of the statistics of one attention module over batches.
+
+    Args:
+        is_self_attention: queries and keys are the same positions.
+    """
+
+    def __init__(self, *, is_self_attention: bool) -> None:
+        self._is_self_attention = is_self_attention
+        self._queries = 0
+        self._sums: Tensor | None = None  # [H, 2 or 5]
+
+    def add(self, weights: Tensor, real: Tensor) -> None:
+        """Count the weights [B, H, T, S] of the queries that are `real` [B, T]."""
+        statistics = [entropy(weights), weights.amax(-1)]  # [B, H, T] each
+        if self._is_self_attention:
+            offset = weights.argmax(-1) - torch.arange(weights.size(2), device=weights.device)
+            statistics += [(offset == each).to(weights.dtype) for each in OFFSETS]
+        of_queries = torch.stack(statistics, -1) * real[:, None, :, None]  # [B, H, T, 2 or 5]
+        sums = of_queries.double().sum((0, 2))
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._queries += int(real.sum())
+
+    def means(self) -> HeadMeans:
+        """Means over all queries.
+
+        Raises:
+            ValueError: nothing was added.
+        """
+        if self._sums is None:
+            raise ValueError("no batches")
+        means = self._sums / max(1, self._queries)
+        return HeadMeans(means[:, 0], means[:, 1], means[:, 2:] if self._is_self_attention else None)
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """-sum w ln w over the last dimension, in nats; 0 ln 0 is 0."""
+    entropies: Tensor = torch.special.entr(weights)
+    return entropies.sum(-1)
+
+
+def is_self_attention(name: str) -> bool:
+    """Return whether the path of an attention module is that of self-attention."""
+    return not name.endswith("cross_attention")
+
+
+def real_queries(name: str, batch: Batch) -> Tensor:
+    """True for queries that are no padding, [B, T], of the module with this path."""
+    return batch.source.real if name.startswith("encoder.") else batch.target.real
+
+
+def forced_attention(model: TranslationModel, batch: Batch) -> Tensor:
+    """Attention over the source at each step of the references, the mean over heads, [B, T, S].
+
+    Raises:
+        ValueError: the model has no attention over the source.
+    """
+    state = model.start(batch.source)
+    steps = []
+    for token in batch.target.ids.T:  # [B]
+        step = model.step(token, state)
+        if step.attention is None:
+            raise ValueError("no attention over the source")
+        steps.append(step.attention.mean(1))
+        state = step.state
+    return torch.stack(steps, 1)

@@ -1,0 +1,97 @@
+"""Nearest words and analogies among word vectors of a text file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError, UsageError
+from mtkit.io.files import require_regular_file
+from mtkit.text.lines import read_lines
+
+MAX_WORDS = 1_000_000  # read from a file, the first ones; 1.2 GB with 300 numbers each
+
+
+class Neighbour(NamedTuple):
+    """A word and its cosine similarity to what was asked for, -1 to 1."""
+
+    word: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Words with their vectors divided by their lengths, [N, D] float32."""
+
+    path: Path
+    words: Sequence[str]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def read(cls, path: Path) -> WordVectors:
+        """Read a file in the text format of word2vec or GloVe, plain or compressed.
+
+        Raises:
+            DataError: a line is no word with the numbers of the first one.
+            MissingInputError, ReadWriteError: as `read_lines`.
+        """
+        require_regular_file(path)
+        words: list[str] = []
+        rows: list[NDArray[np.float32]] = []
+        for number, line in enumerate(read_lines(path), 1):
+            word, *fields = line.rstrip(" ").split(" ")
+            if number == 1 and len(fields) == 1 and word.isdigit() and fields[0].isdigit():
+                continue
+            try:
+                row = np.array(fields, dtype=np.float32)
+            except ValueError:
+                row = np.empty(0, dtype=np.float32)
+            if not row.size or (rows and row.size != rows[0].size) or not np.isfinite(row).all():
+                expected = f"{rows[0].size} finite numbers" if rows else "finite numbers"
+                raise DataError(f"{path}:{number}: expected a word and {expected}, separated by spaces")
+            words.append(word)
+            rows.append(row)
+            if len(rows) == MAX_WORDS:
+                break
+        if not rows:
+            raise DataError(f"{path}: has no vectors")
+        values = np.stack(rows)
+        return cls(path, words, values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12))
+
+    def nearest(self, word: str, count: int) -> list[Neighbour]:
+        """The `count` words with the largest cosine similarity to a word, itself not among them.
+
+        Raises:
+            UsageError: the file has no vector for the word.
+        """
+        return self._nearest(self._of(word), {word}, count)
+
+    def analogy(self, a: str, b: str, c: str, count: int) -> list[Neighbour]:
+        """Words that are to c as b is to a: the nearest to b - a + c, none of the three among them.
+
+        Mikolov, Yih & Zweig 2013, sec. 4, with vectors of length 1. https://aclanthology.org/N13-1090
+
+        Raises:
+            UsageError: the file has no vector for one of the words.
+        """
+        return self._nearest(self._of(b) - self._of(a) + self._of(c), {a, b, c}, count)
+
+    def _of(self, word: str) -> NDArray[np.float32]:
+        try:
+            vector: NDArray[np.float32] = self.values[self.words.index(word)]
+        except ValueError:
+            same = next((known for known in self.words if known.lower() == word.lower()), None)
+            hint = "the text has it too rarely, or not at all" if same is None else f"did you mean {same!r}?"
+            raise UsageError(f"{self.path}: has no vector for {word!r}; {hint}") from None
+        return vector
+
+    def _nearest(self, vector: NDArray[np.float32], excluded: set[str], count: int) -> list[Neighbour]:
+        similarity = self.values @ (vector / max(float(np.linalg.norm(vector)), 1e-12))  # [N]
+        best = np.argsort(-similarity, kind="stable")[: count + len(excluded)]
+        found = [Neighbour(self.words[i], float(similarity[i])) for i in best if self.words[i] not in excluded]
+        return found[:count]

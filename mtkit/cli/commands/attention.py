@@ -1,0 +1,52 @@
+"""`mtkit attention`: figures of each attention head of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import Model, Prefix, Tag, Threads, parse_prefix
+
+
+def attention(
+    model: Model,
+    src: Annotated[Path, typer.Option("--src", metavar="FILE", help="Source of a text.")],
+    ref: Annotated[Path, typer.Option("--ref", metavar="FILE", help="Its reference translation.")],
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            "--alignments",
+            metavar="FILE",
+            help="Word alignments of the text, one line each: 0-0 1-2 2?1, where ? marks a link that is only possible.",
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON as well.")
+    ] = None,
+    tag: Tag = None,
+    prefix: Prefix = None,
+    threads: Threads = None,
+) -> None:
+    """Measure the attention heads of a model on a text.
+
+    Entropy and largest weight, the position that a head looks at, its importance for the loss (Michel et al. 2019), and
+    the alignment error rate (Och and Ney 2003) of heads that look at the source. Without --alignments the reference is
+    IBM Model 1, which preprocessing learned from the training corpus.
+    """
+    import torch
+
+    from mtkit.analysis.attention import analyse_attention, table_lines
+    from mtkit.build.reference_text import read_reference_text
+    from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.io.files import write_json
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    report = analyse_attention(model, read_reference_text(src, ref, parse_prefix(tag, prefix)), alignments)
+    print_lines(table_lines(report))
+    if report.reference is not None:
+        print_notes([f"AER: alignment error rate against {report.reference}"])
+    if json is not None:
+        write_json(json, report.as_dict())
