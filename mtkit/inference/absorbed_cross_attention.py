@@ -109,5 +109,6 @@ def _can_be_absorbed(attention: CrossAttention) -> bool:
         and type(attention.dot_product) is DotProductAttention
         and type(attention.dot_product.position) is Position
         and isinstance(attention.key_norm, nn.Identity)
+        and attention.heads.value_dim == attention.heads.head_dim
         and attention.heads.num_heads * attention.key_value.in_features <= MAX_MULTIPLICATIONS
     )

@@ -18,7 +18,7 @@ MAX_CHUNK = 1 << 20  # int32 sums computed at once; the allocator returns larger
 MIN_ABS_MAX = 1e-30  # of a row of zeros, to avoid division by zero
 ONEDNN_MIN_OUTPUTS = 2048  # from which oneDNN's product, which rescales by itself, is faster than torch._int_mm
 EXACTNESS_TRIAL_SIZE = 64  # rows, inputs and outputs of a product that uses the widest instructions
-MIN_WEIGHTS = 1 << 15  # smaller projections lose more time in quantisation than int8 saves
+MIN_WEIGHTS = 1 << 17  # smaller projections lose more time in quantisation than int8 saves
 
 
 class Int8Linear(nn.Module, OutputProjection):

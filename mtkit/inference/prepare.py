@@ -1,7 +1,8 @@
 """Preparation of a model for translation: compute type, device and rewrites.
 
-Compute types: int8 multiplies 8-bit integers in large projections and computes in float32 in between; bf16 and float32
-convert all weights. Measurements: tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
+Compute types: int8 multiplies 8-bit integers in large projections and computes in float32 in between, and so does bf16
+with numbers of 16 bits on a CPU. float32, bf16 on a GPU and bf16 without rewrites convert all weights. Measurements:
+tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from torch import nn
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
 from mtkit.inference.absorbed_cross_attention import absorb_cross_attention
+from mtkit.inference.bf16 import use_bf16_projections
+from mtkit.inference.fuse import can_be_fused
+from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.int8 import quantise_projections
 from mtkit.inference.pruned_argmax import use_pruned_argmax
 from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.model import Transformer
 
 ComputeType = Literal["auto", "float32", "bf16", "int8"]
 NAMES: dict[torch.dtype, ComputeType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
@@ -46,16 +51,20 @@ def prepare_for_inference(
 ) -> TranslationModel:
     """A model that translates like `model`, with weights of another type, on another device, or faster.
 
-    Rewrites, all of them on a CPU with float32 or int8, the first two for one hypothesis per sentence only:
+    Rewrites on a CPU, the first two for one hypothesis per sentence only:
 
     - absorbed_cross_attention: the decoder attends to the encoder states themselves.
     - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
     - `to_column_major`: weights of projections in the layout that matrix products prefer.
-    - `flatten_module_lookup` (all devices): faster attribute access in Python.
+    - fused_decoder: a step of the decoder in few operations.
+    - bf16: large projections alone have bf16 weights, so that the type is never slower than float32.
+
+    And on all devices `flatten_module_lookup`: faster attribute access in Python.
 
     Args:
         model: not changed.
-        dtype: type of the weights; torch.int8: of large projections, the other weights are float32.
+        dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of large projections, the other
+            weights are float32.
         device: where the result is.
         beam_size: hypotheses of a sentence that search will follow; None: unknown.
         rewrite: False: run the code in layers/ and models/ as it is written, for experiments with it and for
@@ -65,20 +74,26 @@ def prepare_for_inference(
         A copy in eval mode, or `model` itself if nothing is to be done.
     """
     is_ready = all(p.dtype == dtype and p.device == device for p in model.parameters())
-    rewrite_float32 = rewrite and device.type == "cpu" and dtype != torch.bfloat16
-    if is_ready and not model.training and not rewrite_float32:
+    on_cpu = rewrite and device.type == "cpu"
+    if is_ready and not model.training and not on_cpu:
         return model
+    is_mixed = dtype == torch.int8 or (on_cpu and dtype == torch.bfloat16)
     model = copy.deepcopy(model).to(device).eval()
     for parameter in model.parameters():
         # Buffers, such as the frequencies of positions, keep their precision.
-        parameter.data = parameter.data.to(torch.float32 if dtype == torch.int8 else dtype)
-    if rewrite_float32 and beam_size == 1:
+        parameter.data = parameter.data.to(torch.float32 if is_mixed else dtype)
+    if on_cpu and beam_size == 1:
         absorb_cross_attention(model)
         use_pruned_argmax(model)
+    is_fusable = on_cpu and can_be_fused(model)  # in float32, whose rounding is below the tolerance
     if dtype == torch.int8:
         quantise_projections(model)
-    if rewrite_float32:
+    elif is_mixed:
+        use_bf16_projections(model)
+    if on_cpu:
         to_column_major(model)
+    if is_fusable and isinstance(model, Transformer):
+        model = FusedTransformer(model)
     if rewrite:
         flatten_module_lookup(model)
     return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Self
 
 import torch
@@ -13,6 +14,7 @@ from mtkit.models.interface import OutputProjection, TranslationModel
 
 GROUP_SIZE = 100  # outputs that are first reduced to their maximum
 ROW_CHUNK = 128  # rows whose int8 products exist at once
+FEW_ROWS = 8  # up to which all outputs take less time than the operations of pruning
 LOWEST = torch.iinfo(torch.int32).min
 
 
@@ -84,10 +86,17 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         )
 
     def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
-        """See OutputProjection; column 0 and value -inf for a row whose error bound is not finite.
+        """See OutputProjection; the value is not finite in a row whose error bound is not.
 
         The bound is not finite if the row or any weight is not, since it contains the norms of both.
         """
+        if len(hidden) <= FEW_ROWS and math.isfinite(float(hidden.norm()) * self.max_weight_norm):
+            best = self(hidden).index_fill_(1, banned, float("-inf")).max(1)
+            return best.indices, best.values
+        return self._pruned_argmax(hidden, banned)
+
+    def _pruned_argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
+        """The same without computing all outputs; column 0 and value -inf where the error bound is not finite."""
         rounded, row_scale = quantise(hidden)  # [N, D], [N, 1]
         bound = self._error_bound(hidden, rounded, row_scale)  # [N, 1]
         excluded = torch.cat([banned, self.padding_columns])

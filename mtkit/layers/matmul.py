@@ -2,8 +2,8 @@
 
 `F.linear` calls the BLAS that torch was built with: MKL on x86, which uses its AVX2 code on processors that Intel did
 not make. oneDNN uses the widest instructions that it finds, and is twice as fast on AMD processors with AVX-512
-(measured: see tests/benchmarks/NOTES.md). `library` measures both once per process; MTKIT_MATMUL=blas or onednn decides
-without measuring.
+(measured: see tests/benchmarks/NOTES.md). `chosen_library` measures both once per process; MTKIT_MATMUL=blas or onednn
+decides without measuring.
 
 Both libraries compute the same sums in another order, so bits differ between them: a training records its library and
 continues with it (see `use_library`).
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -32,13 +33,14 @@ VARIABLE = "MTKIT_MATMUL"
 # A product of fewer multiplications is left to the BLAS: a call of oneDNN's operator takes about 10 µs more.
 MIN_MULTIPLICATIONS = 1 << 20
 MIN_SPEEDUP = 1.2  # of oneDNN, for a choice that noise does not change from one process to the next
+WINS = 2  # rounds of trials that the choice must win: on a busy machine one round in a thousand is wrong
 TRIAL_SHAPE = (256, 256, 256)  # rows, inputs, outputs
 TRIALS = 7
 
 _library: Library | None = None  # of this process; None: not yet chosen
 
 
-def library() -> Library:
+def chosen_library() -> Library:
     """Return the library of large products in this process; the first call takes some milliseconds.
 
     Raises:
@@ -71,7 +73,7 @@ def has_onednn() -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
-    if not _is_large(x, weight) or is_autocast_on(x) or library() == "blas":
+    if not _is_large(x, weight) or is_autocast_on(x) or chosen_library() == "blas":
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
@@ -82,7 +84,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def mm_transposed(a: Tensor, b: Tensor) -> Tensor:
     """A B^T of a [M, K] and b [N, K], without gradients; transposed views are not copied."""
-    return _onednn(a, b) if _is_large(a, b) and library() == "onednn" else a @ b.mT
+    return _onednn(a, b) if _is_large(a, b) and chosen_library() == "onednn" else a @ b.mT
 
 
 def weight_grad(grad: Tensor, x: Tensor) -> Tensor:
@@ -138,6 +140,14 @@ def _requested_library() -> Library | None:
 
 
 def _faster_library() -> Library:
+    """Return the library that first wins WINS rounds."""
+    wins: Counter[Library] = Counter()
+    while max(wins.values(), default=0) < WINS:
+        wins[_winner()] += 1
+    return wins.most_common(1)[0][0]
+
+
+def _winner() -> Library:
     """Return the library with the shortest of several products, measured in turn."""
     rows, inputs, outputs = TRIAL_SHAPE
     shortest: dict[Library, float] = dict.fromkeys(products(), math.inf)

@@ -11,6 +11,7 @@ pieces, and runs at the best of some batch sizes.
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from collections.abc import Callable
@@ -51,7 +52,8 @@ def main() -> None:
         for beam_size in options.beam_sizes:
             for compute_type in options.compute_types:
                 ways = our_ways(commands, options.model, lines, beam_size, compute_type, options.batch_tokens)
-                ways |= peer_ways(options.model, exported, lines, beam_size, compute_type)
+                if compute_type in ctranslate2.get_supported_compute_types("cpu"):  # bf16 on few processors
+                    ways |= peer_ways(options.model, exported, lines, beam_size, compute_type)
                 report(beam_size, compute_type, least(ways, options.rounds), len(lines))
 
 
@@ -115,7 +117,7 @@ def least(ways: dict[tuple[str, object], Callable[[], object]], rounds: int) -> 
 
 def report(beam_size: int, compute_type: str, found: dict[tuple[str, object], float], lines: int) -> None:
     """One row for each of ours and one for the best of CTranslate2's."""
-    best = min(seconds for (engine, _), seconds in found.items() if engine == "CTranslate2")
+    best = min((seconds for (engine, _), seconds in found.items() if engine == "CTranslate2"), default=math.nan)
     for (engine, size), seconds in found.items():
         if engine == "mtkit" or seconds == best:
             rate = f"{seconds:.2f} | {lines / seconds:.0f} | {best / seconds:.2f}"

@@ -11,6 +11,12 @@ from torch import nn
 from mtkit.inference import pruned_argmax
 from mtkit.inference.pruned_argmax import Int8PrunedArgmax
 
+
+@pytest.fixture(params=[0, 8], ids=["always pruned", "few rows not"], autouse=True)
+def _few_rows(request, monkeypatch) -> None:
+    monkeypatch.setattr(pruned_argmax, "FEW_ROWS", request.param)
+
+
 NONE = torch.zeros(0, dtype=torch.int64)
 
 

@@ -1,0 +1,105 @@
+"""Choice of the fused decoder: for which models it stands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from mtkit.corpus.order.batch import Source
+from mtkit.inference.absorbed_cross_attention import AbsorbedCrossAttention
+from mtkit.inference.fused_decoder import FusedTransformer
+from mtkit.layers.attention.cross import CrossAttention
+from mtkit.layers.attention.masks import causal
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
+from mtkit.layers.feed_forward.dense import FeedForward
+from mtkit.layers.norms.norm import RMSNorm
+from mtkit.layers.norms.residual import PostNorm, PreNorm
+from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.rope import RoPE
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.layers import DecoderLayer
+from mtkit.models.transformer.model import Embedding, Transformer
+
+TOLERANCE = 1e-3  # of logits, relative to the largest; see absorbed_cross_attention.py
+
+
+def can_be_fused(model: TranslationModel) -> bool:
+    """Return whether a decoder consists of the layers that are known here, and the fused step computes the same.
+
+    A changed layer is therefore never overridden.
+    """
+    return (
+        type(model) is Transformer
+        and type(model.tgt_embedding) is Embedding
+        and all(_is_known(layer) for layer in model.decoder)
+        and _share_heads(list(model.decoder))
+        and _share_rotations(list(model.decoder))
+        and _agree(model, FusedTransformer(model))
+    )
+
+
+def _is_known(layer: Any) -> bool:
+    return (
+        type(layer) is DecoderLayer
+        and _has_known_self_attention(layer.attention)
+        and type(layer.cross_attention) in (CrossAttention, AbsorbedCrossAttention)
+        and type(layer.cross_attention.dot_product) is DotProductAttention
+        and type(layer.cross_attention.query_norm) is nn.Identity
+        and type(layer.cross_attention.dot_product.position) is Position
+        and layer.cross_attention.heads == layer.attention.heads
+        and type(layer.feed_forward) is FeedForward
+        and all(
+            type(each) in (PreNorm, PostNorm) and type(each.norm) in (nn.LayerNorm, RMSNorm, nn.Identity)
+            for each in (layer.attention_residual, layer.cross_attention_residual, layer.feed_forward_residual)
+        )
+    )
+
+
+def _has_known_self_attention(attention: Any) -> bool:
+    return (
+        type(attention) is SelfAttention
+        and type(attention.kernel) is SoftmaxAttention
+        and attention.kernel.pattern is causal
+        and type(attention.kernel.dot_product) is DotProductAttention
+        and type(attention.kernel.dot_product.position) in (Position, RoPE)
+        and type(attention.position) in (Position, RoPE)
+        and not attention.has_norms
+        and attention.heads.num_heads == attention.heads.num_kv_heads
+    )
+
+
+def _share_heads(layers: list[Any]) -> bool:
+    """Return whether all layers have equal heads, whose keys and values are in one buffer."""
+    return all(layer.attention.heads == layers[0].attention.heads for layer in layers)
+
+
+def _share_rotations(layers: list[Any]) -> bool:
+    """Return whether the rotation of queries and keys is the same in all layers."""
+    positions = {layer.attention.position for layer in layers}
+    return len(positions) == 1 or all(type(each) is Position for each in positions)
+
+
+@torch.inference_mode()
+def _agree(written: Transformer, fused: FusedTransformer) -> bool:
+    """Return whether both compute the same logits for a small input, with one hypothesis and with two."""
+    generator = torch.Generator().manual_seed(0)  # leaves the global generator as it is
+    vocab = min(written.src_embedding.table.num_embeddings, written.tgt_embedding.table.num_embeddings)
+    ids = torch.randint(vocab, (2, 6), generator=generator)
+    source = Source(ids[:, :3], torch.tensor([[True, True, True], [True, True, False]]), torch.arange(3).expand(2, 3))
+    logits = []
+    for model in (written, fused):
+        state = model.start(source)
+        for t in (3, 4):
+            step = model.step(ids[:, t], state)
+            state = step.state
+            logits.append(step.logits())
+        state = state.select_rows(torch.tensor([0, 0, 1, 1]))
+        for t in (4, 5):
+            step = model.step(ids[:, t].repeat_interleave(2), state)
+            state = step.state.select_rows(torch.tensor([1, 0, 3, 3]))
+            logits.append(step.logits())
+    expected, found = (torch.cat(each) for each in (logits[:4], logits[4:]))
+    return bool((found - expected).abs().max() <= TOLERANCE * float(expected.abs().max()))

@@ -1,0 +1,154 @@
+"""Keys and values of all layers of a decoder in one buffer, for the fused decoder step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mtkit.layers.cache.kv_cache import GROWTH, MIN_KEYS, MIN_SPARE
+from mtkit.layers.cache.state import BatchedState, row_indices
+
+
+class StackedBuffer:
+    """Keys and values [L, 2, N, H, capacity, K] of L layers; slots that were never written are zero.
+
+    Attributes:
+        used: slots that some cache has already written.
+    """
+
+    def __init__(self, data: Tensor, used: int) -> None:
+        self.data = data
+        self.used = used
+
+
+@dataclass(frozen=True)
+class StackedCache(BatchedState):
+    """State of SharedPrefixCache for all layers at once: one mask, and one copy to move sentences.
+
+    Attributes:
+        buffer: keys and values of N sentences.
+        length: M, slots that are in use.
+        next_pos: position of the next token, the same for all hypotheses.
+        mask: [N, W, M], see SharedPrefixCache; None: one hypothesis per sentence.
+    """
+
+    buffer: StackedBuffer
+    length: int
+    next_pos: int
+    mask: Tensor | None = None
+
+    @classmethod
+    def empty(cls, layers: int, sentences: int, heads: int, width: int, like: Tensor) -> StackedCache:
+        """A cache without tokens, of the type and device of `like`; K = width."""
+        return cls(StackedBuffer(like.new_zeros(layers, 2, sentences, heads, 0, width), 0), 0, 0)
+
+    @property
+    def num_sentences(self) -> int:
+        """N."""
+        return self.buffer.data.size(2)
+
+    @property
+    def beam_size(self) -> int:
+        """W."""
+        return 1 if self.mask is None else self.mask.size(1)
+
+    @property
+    def padded_length(self) -> int:
+        """Slots that products run over: at least MIN_KEYS, which is faster; slots beyond M have to be masked."""
+        return max(self.length, MIN_KEYS)
+
+    def index_select(self, rows: Tensor) -> StackedCache:
+        """See SharedPrefixCache: the mask alone changes; without tokens each row becomes a sentence of its own."""
+        if not self.length:
+            layers, _, _, heads, _, width = self.buffer.data.shape
+            return StackedCache.empty(layers, rows.numel(), heads, width, self.buffer.data)
+        if self.mask is None and rows.numel() == self.num_sentences:
+            return self
+        mask = self.mask
+        if mask is None:
+            mask = self.buffer.data.new_zeros(self.num_sentences, self.length)
+        selected = mask.reshape(-1, self.length).index_select(0, rows)  # [N·W', M]
+        return replace(self, mask=selected.view(self.num_sentences, -1, self.length))
+
+    def compact_(self, sentences: Tensor, num_sentences: int) -> StackedCache:
+        """See BatchedState; only sentences that change their index are copied, over those that are dropped."""
+        kept = row_indices(sentences, num_sentences, self.num_sentences)  # [N']
+        moved = (kept != torch.arange(kept.numel(), device=kept.device)).nonzero().squeeze(1)
+        data = self.buffer.data
+        if moved.numel():
+            in_use = data[..., : self.length, :]
+            in_use.index_copy_(2, moved, in_use.index_select(2, kept[moved]))
+        mask = None if self.mask is None else self.mask.index_select(0, kept)
+        return replace(self, buffer=StackedBuffer(data.narrow(2, 0, kept.numel()), self.buffer.used), mask=mask)
+
+    def extended(self) -> StackedCache:
+        """The cache with a slot for one more token of each hypothesis, to be written by `append` in each layer.
+
+        The slots are in the same buffer unless another cache has written there, or they are used up. No cache therefore
+        changes while it is in use.
+        """
+        cache = self
+        if self.buffer.used != self.length or self.buffer.data.size(4) < self.length + self.beam_size:
+            cache = self._drop_dead()._copied()
+        total = cache.length + cache.beam_size
+        cache.buffer.used = total
+        return replace(cache, length=total, next_pos=cache.next_pos + 1, mask=cache._next_mask())
+
+    def append(self, layer: int, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the keys and values [N, W, 2, H, K] of the last token of each hypothesis.
+
+        Returns:
+            All keys and all values of the layer, [N·H, padded length, K].
+        """
+        width = self.beam_size
+        stored = self.buffer.data[layer]  # [2, N, H, capacity, K]
+        stored.narrow(3, self.length - width, width).copy_(new.permute(2, 0, 3, 1, 4))
+        keys, vals = stored.narrow(3, 0, self.padded_length).flatten(1, 2).unbind()
+        return keys, vals
+
+    def slot_mask(self) -> Tensor | None:
+        """Additive mask [N or 1, 1, W or 1, padded length] of slots of other hypotheses and of those not in use."""
+        missing = self.padded_length - self.length
+        mask = self.mask
+        if mask is None:
+            if not missing:
+                return None
+            mask = self.buffer.data.new_zeros(1, 1, self.length)
+        return F.pad(mask, (0, missing), value=torch.finfo(mask.dtype).min).unsqueeze(1)
+
+    def _next_mask(self) -> Tensor | None:
+        """The mask after one more token, which belongs to its own hypothesis alone, [N, W, M + W]."""
+        if self.mask is None:
+            return None
+        mask = F.pad(self.mask, (0, self.beam_size), value=torch.finfo(self.mask.dtype).min)
+        mask.narrow(2, self.length, self.beam_size).diagonal(dim1=1, dim2=2).zero_()
+        return mask
+
+    def _copied(self) -> StackedCache:
+        """The cache in a buffer of its own, with spare capacity."""
+        total = self.length + self.beam_size
+        capacity = max(MIN_KEYS, total + max(MIN_SPARE, int(GROWTH * total)))
+        *shape, _, width = self.buffer.data.shape
+        data = self.buffer.data.new_zeros(*shape, capacity, width)
+        data[..., : self.length, :] = self.buffer.data[..., : self.length, :]
+        return replace(self, buffer=StackedBuffer(data, self.length))
+
+    def _drop_dead(self) -> StackedCache:
+        """The cache without the tokens of dropped hypotheses, or as it is while at least half are in use."""
+        if self.mask is None or not self.length:
+            return self
+        used = (self.mask == 0).any(1)  # [N, M]
+        max_used = int(used.sum(1).max())
+        if 2 * max_used > self.length:
+            return self
+        # Stable sort: used slots first, in their old order. Shorter sentences fill up with dead slots, still masked.
+        index = used.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, max_used]
+        mask = self.mask.gather(2, index.unsqueeze(1).expand(-1, self.beam_size, -1))  # [N, W, max_used]
+        layers, kinds, _, heads, _, width = self.buffer.data.shape
+        slots = index[None, None, :, None, :, None].expand(layers, kinds, -1, heads, -1, width)
+        return replace(
+            self, buffer=StackedBuffer(self.buffer.data.gather(4, slots), max_used), length=max_used, mask=mask
+        )
