@@ -8,6 +8,7 @@ feed_forward/  dense, gated and mixture-of-experts feed-forward layers
 recurrent/     recurrent cells, stacks and their attention
 heads          sizes of attention heads
 projections    makers of weight matrices
+matmul         products with weights, by the faster of two libraries on CPUs
 dropout        dropout with cheap masks on CPUs
 precision      mixed precision inside a layer
 layer_call     activation checkpointing and torch.compile, layer by layer

@@ -9,11 +9,34 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Heads:
-    """Sizes of multi-head attention: H query heads and G key/value heads of width K."""
+    """Sizes of multi-head attention: H query heads and G key/value heads.
+
+    Attributes:
+        num_heads: H.
+        num_kv_heads: G.
+        head_dim: K, width of queries and keys; the paper's d_k.
+        value_head_dim: width of values, the paper's d_v; None: K, which shapes elsewhere stand for both.
+    """
 
     num_heads: int
     num_kv_heads: int
     head_dim: int
+    value_head_dim: int | None = None
+
+    @property
+    def value_dim(self) -> int:
+        """Width of the values of a head."""
+        return self.head_dim if self.value_head_dim is None else self.value_head_dim
+
+    @property
+    def query_key_width(self) -> int:
+        """Width of the queries of all heads, and of the keys of all groups: (H + G)·K."""
+        return (self.num_heads + self.num_kv_heads) * self.head_dim
+
+    @property
+    def value_width(self) -> int:
+        """Width of the values of all groups."""
+        return self.num_kv_heads * self.value_dim
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

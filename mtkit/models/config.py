@@ -1,16 +1,20 @@
-"""Protocol of a model family's configuration: the keys and capabilities that the rest of mtkit relies on.
+"""Base of a model family's configuration: the keys and capabilities that the rest of mtkit relies on.
 
-A model family is one module (or folder) with a frozen dataclass that satisfies `ModelConfig`, and one line in the union
-`AnyModelConfig` of `mtkit/models/__init__.py`. Everything else looks at capabilities, not at classes.
+A model family is one module (or folder) with a frozen dataclass derived from `ModelConfigBase`, and one line in the
+union `ModelConfig` of `mtkit/models/__init__.py`. Recipes are checked by capabilities, not by classes. Code that
+computes with the modules of one family looks at its class: exporters, rewrites, compression, and the objectives that
+need more of a model than `TranslationModel` has.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions import PositionConfig
+from mtkit.models.embeddings import TieMode
 from mtkit.models.interface import TranslationModel
 
 
@@ -32,60 +36,41 @@ class PositionStack(NamedTuple):
     first_layer: str
 
 
-class ModelConfig(Protocol):
-    """Configuration of a model family; capabilities may be class variables or properties."""
+class ModelConfigBase(ABC):
+    """Capabilities of a model family, on which checks, dry runs and plots rely; a family overrides those that differ.
 
-    @property
-    def kind(self) -> str:
-        """Name of the family in recipes."""
-        ...
+    A capability is a class variable, or a property where it depends on the keys.
 
-    @property
-    def tied_embeddings(self) -> Literal["all", "target", "none"]:
-        """Shared weight matrices: source, target and output embeddings; the last two; or none."""
-        ...
+    Attributes:
+        kind: name of the family in recipes.
+        tied_embeddings: shared weight matrices: source, target and output embeddings; the last two; or none.
+    """
 
-    @property
-    def has_attention(self) -> bool:
-        """Whether decoder steps return attention weights over the source."""
-        ...
+    kind: str
+    tied_embeddings: TieMode
 
-    @property
-    def has_encoder(self) -> bool:
-        """Whether an encoder returns states [B, S, D] that a masked language model can be trained on."""
-        ...
-
-    @property
-    def predicts_source(self) -> bool:
-        """Whether source states depend on preceding tokens only, so that they can predict the next source token."""
-        ...
-
-    @property
-    def has_data_dependent_steps(self) -> bool:
-        """Whether the number or the shapes of a forward pass's operations depend on the data (see torch.compile)."""
-        ...
-
-    @property
-    def skips_layers(self) -> bool:
-        """Whether training skips layers at random, differently on each process."""
-        ...
+    has_attention: ClassVar[bool] = False  # decoder steps return attention weights over the source
+    has_encoder: ClassVar[bool] = False  # `encode` returns states [B, S, D] for masked language modelling
+    predicts_source: ClassVar[bool] = False  # source states depend on preceding tokens only, and can predict the next
+    has_data_dependent_steps: ClassVar[bool] = False  # number or shapes of a forward pass's operations, for compile
+    skips_layers: ClassVar[bool] = False  # training skips layers at random, differently on each process
 
     def max_lengths(self) -> Mapping[str, int]:
         """Maximum sentence length in tokens, end of sentence included, by the key that sets it; empty if unlimited."""
-        ...
+        return {}
 
     def max_target_length(self) -> int | None:
         """Maximum translation length in tokens, end of sentence included; None if unlimited."""
-        ...
+        return None
 
     def position_stacks(self) -> Sequence[PositionStack]:
         """Stacks with a position encoding; empty for a family without one."""
-        ...
+        return ()
 
+    @abstractmethod
     def build(self, src_vocab: int, tgt_vocab: int) -> TranslationModel:
         """Build the model for vocabularies of these sizes.
 
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
-        ...

@@ -36,10 +36,10 @@ class Losses:
 
 
 class Objective(Protocol):
-    """Training objective; it runs inside the model's forward."""
+    """Function that runs inside the model's forward; see TrainingObjective in training/objectives/interface.py."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """Compute the losses of one micro-batch."""
+        """Compute the losses of one micro-batch; `sum` is minimised, `extra` is logged."""
         ...
 
 
@@ -195,3 +195,6 @@ class Step(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
         """Column and value [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
         return self.state.output_projection.argmax(self.hidden, banned)
+
+    def language_model_log_probs(self, rows: slice) -> None:
+        """Log-probabilities of a language model beside this model: there is none."""

@@ -17,7 +17,7 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
 from mtkit.layers.recurrent.cells import LSTMCellConfig
-from mtkit.models.rnn.config import RNNConfig
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.parity.test_transformer import copy_cross, copy_self
 
@@ -110,7 +110,7 @@ def test_transformer_in_training_mode_equals_torch(norm, padding):
 def test_recurrent_stack_in_training_mode_equals_torch():
     """Dropout between the layers of a stack, after each except the last."""
     torch.manual_seed(0)
-    config = RNNConfig(d_model=D, dropout=P)
+    config = Seq2SeqRNNConfig(d_model=D, dropout=P)
     stack = config.build_stack([config.build_cell(LSTMCellConfig(), D) for _ in range(3)]).double().train()
     theirs = nn.LSTM(D, D, 3, dropout=P).double().train()
     rows = (torch.tensor([0, 1, 3, 2]).unsqueeze(1) * D + torch.arange(D)).flatten()  # torch: i, f, candidate, o

@@ -11,9 +11,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.training.optimisers.adafactor import AdafactorConfig
+from mtkit.training.optimisers.base import set_lr
 from mtkit.training.optimisers.lion import LionConfig
 from mtkit.training.optimisers.muon import MuonConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig, set_lr
+from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig
 
 UPDATES = 12
 

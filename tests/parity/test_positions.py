@@ -134,7 +134,7 @@ def test_disentangled_attention_equals_deberta(span):
 @pytest.mark.parametrize("clip", [2, 16])
 def test_shaw_equals_the_papers_equations(clip):
     """Equations 3 and 4, one pair at a time."""
-    ours = Shaw(K, clip)
+    ours = Shaw(K, K, clip)
     shake(ours)
     output, (q, k, v) = attend(ours)
     expected = torch.zeros_like(q)

@@ -9,7 +9,7 @@ from mtkit.layers.norms.norm import LayerNormConfig
 from mtkit.layers.recurrent.cells import CellState, GRUCellConfig, LSTMCellConfig
 from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell, LayerNormLSTMCell
 from mtkit.layers.recurrent.stack import PlainConnectionConfig, RecurrentLayer, ResidualConnectionConfig
-from mtkit.models.rnn.config import RNNConfig
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
 D_IN, D, B, T = 5, 6, 3, 4
 LSTM_ORDER = torch.cat([torch.arange(D) + D * gate for gate in (0, 1, 3, 2)])  # torch's i, f, g, o to ours
@@ -32,7 +32,7 @@ def into_torch(cell, kind):
 def test_stack_equals_torch_layers_with_norms_between(kind, connection):
     torch.manual_seed(0)
     make = {"plain": PlainConnectionConfig, "residual": ResidualConnectionConfig}[connection]
-    config = RNNConfig(d_model=D, connection=make(norm=LayerNormConfig()))
+    config = Seq2SeqRNNConfig(d_model=D, connection=make(norm=LayerNormConfig()))
     cell = {"lstm": LSTMCellConfig(), "gru": GRUCellConfig()}[kind]
     stack = config.build_stack([config.build_cell(cell, width) for width in (D_IN, D, D)]).double().eval()
     for p in stack.parameters():

@@ -5,7 +5,8 @@ masks           attention masks by position: causal, window
 multi_head      self-attention around a kernel: projections, heads, query/key norms
 softmax         scaled dot-product attention to all visible keys (kind: full)
 cross           attention from decoder to encoder
-sparse/         windows, global tokens, spans of a binary tree (kinds: window, strided, longformer, binary_partition)
+sparse/         windows, global tokens, spans of a binary tree, hash buckets (kinds: window, strided, longformer,
+                binary_partition, lsh)
 linformer       learned projections of the keys
 performer       random features of the softmax kernel
 ssru            a recurrent replacement of decoder self-attention
@@ -26,6 +27,7 @@ from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
 from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.lsh import LSHConfig
 from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
 
@@ -35,6 +37,7 @@ AttentionConfig = Annotated[
     | StridedAttentionConfig
     | LongformerConfig
     | BinaryPartitionConfig
+    | LSHConfig
     | LinformerConfig
     | PerformerConfig
     | SSRUConfig

@@ -32,17 +32,23 @@ class CrossAttention(Sublayer):
         self.heads = heads
         self.dot_product = DotProductAttention(Position(), dropout)
         self.query = linear(d_model, heads.num_heads * heads.head_dim)
-        self.key_value = linear(d_model, 2 * heads.num_kv_heads * heads.head_dim)
-        self.out = linear(heads.num_heads * heads.head_dim, d_model)
+        self.key_value = linear(d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
+        self.out = linear(heads.num_heads * heads.value_dim, d_model)
         self.query_norm, self.key_norm = QK_NORMS[norm](heads.head_dim), QK_NORMS[norm](heads.head_dim)
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
-        return [self.key_value.weight.chunk(2)[1], self.out.weight]
+        return [self.key_value.weight[-self.heads.value_width :], self.out.weight]
+
+    @property
+    def key_value_widths(self) -> list[int]:
+        """Width of the keys and of the values of all groups."""
+        return [self.heads.num_kv_heads * self.heads.head_dim, self.heads.value_width]
 
     def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KVCache:
         """Keys and values of memory [B, S, D] at pos [B, S]; `real` [B, S] is False for padding, None without it."""
-        k, v = split_heads(self.key_value(memory), 2 * self.heads.num_kv_heads).chunk(2, dim=1)  # [B, G, S, K]
+        projected, groups = self.key_value(memory), self.heads.num_kv_heads
+        k, v = (split_heads(x, groups) for x in projected.split(self.key_value_widths, -1))  # [B, G, S, K]
         return KVCache.of(self.key_norm(k), v, pos, real)
 
     def forward(self, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:

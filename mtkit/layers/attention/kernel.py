@@ -76,6 +76,7 @@ class AttentionConfigBase:
     has_queries_and_keys: ClassVar[bool] = True  # which rotary encodings and score biases act on
     computes_scores: ClassVar[bool] = True  # one for each pair of tokens, to which score biases are added
     is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison
+    needs_equal_heads: ClassVar[bool] = False  # has as many key/value heads as query heads
     needs_positions: ClassVar[bool] = False  # cannot infer the order of tokens from its own pattern
 
     @property

@@ -43,8 +43,8 @@ class SelfAttention(TokenMixer):
         self.heads = heads
         self.position = position
         self.kernel = kernel
-        self.query_key_value = linear(d_model, (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim)
-        self.out = linear(heads.num_heads * heads.head_dim, d_model)
+        self.query_key_value = linear(d_model, heads.query_key_width + heads.value_width)
+        self.out = linear(heads.num_heads * heads.value_dim, d_model)
         self.query_norm, self.key_norm = QK_NORMS[norm](heads.head_dim), QK_NORMS[norm](heads.head_dim)
         self.has_norms = norm != "none"
         with torch.no_grad():
@@ -53,13 +53,14 @@ class SelfAttention(TokenMixer):
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
-        return [self.query_key_value.weight[-self.heads.num_kv_heads * self.heads.head_dim :], self.out.weight]
+        return [self.query_key_value.weight[-self.heads.value_width :], self.out.weight]
 
     def project(self, x: Tensor, pos: Tensor, real: Tensor | None) -> tuple[Tensor, KVCache]:
         """Queries [B, H, T, K] of x [B, T, D], and its keys and values; queries and keys normalised, then rotated."""
         heads = self.heads
-        projected = split_heads(self.query_key_value(x), heads.num_heads + 2 * heads.num_kv_heads)  # [B, H + 2G, T, K]
-        queries_keys, v = projected[:, : -heads.num_kv_heads], projected[:, -heads.num_kv_heads :]
+        projected = self.query_key_value(x)  # [B, T, (H + G)·K + G·V], V = K unless value_head_dim is set
+        queries_keys = split_heads(projected[..., : heads.query_key_width], heads.num_heads + heads.num_kv_heads)
+        v = split_heads(projected[..., heads.query_key_width :], heads.num_kv_heads)
         if self.has_norms:
             q, k = queries_keys[:, : heads.num_heads], queries_keys[:, heads.num_heads :]
             queries_keys = torch.cat([self.query_norm(q), self.key_norm(k)], dim=1)  # [B, H + G, T, K]

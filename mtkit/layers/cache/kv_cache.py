@@ -223,10 +223,10 @@ class KVCache(AttentionCache):
 
     def gather(self, index: Tensor) -> KVCache:
         """The tokens at `index` [rows, T] of each row."""
-        groups, width = self.k.size(1), self.k.size(3)
-        expanded = index[:, None, :, None].expand(-1, groups, -1, width)  # [rows, G, T, K]
+        expanded = index[:, None, :, None].expand(-1, self.k.size(1), -1, -1)  # [rows, G, T, 1]
+        k, v = (x.gather(2, expanded.expand(-1, -1, -1, x.size(3))) for x in (self.k, self.v))
         real = None if self.real is None else self.real.gather(1, index)
-        return KVCache.of(self.k.gather(2, expanded), self.v.gather(2, expanded), self.pos.gather(1, index), real)
+        return KVCache.of(k, v, self.pos.gather(1, index), real)
 
     def index_select(self, rows: Tensor) -> KVCache:
         """See BatchedState; the copy keeps the spare capacity."""

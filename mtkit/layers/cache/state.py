@@ -37,6 +37,11 @@ class BatchedState:
 
 
 @dataclass(frozen=True)
+class EmptyState(BatchedState):
+    """No state: the memory of a decoder without attention, or the cache of one that forgets its preceding tokens."""
+
+
+@dataclass(frozen=True)
 class AttentionState(BatchedState):
     """State of one self-attention layer of a decoder; its kernel defines the contents."""
 

@@ -28,11 +28,11 @@ class Shaw(Position):
     The heads share the vectors.
     """
 
-    def __init__(self, head_dim: int, max_distance: int) -> None:
+    def __init__(self, head_dim: int, value_dim: int, max_distance: int) -> None:
         super().__init__()
         self.max_distance = max_distance
         self.key = embedding(2 * max_distance + 1, head_dim)  # a^K
-        self.value = embedding(2 * max_distance + 1, head_dim)  # a^V
+        self.value = embedding(2 * max_distance + 1, value_dim)  # a^V
 
     def _index(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         dist = -relative_distance(q_pos, k_pos)  # [B, T, S], j - i as in the paper
@@ -62,4 +62,4 @@ class ShawConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build separate vectors for each layer."""
-        return per_layer(lambda: Shaw(heads.head_dim, self.max_distance), layers)
+        return per_layer(lambda: Shaw(heads.head_dim, heads.value_dim, self.max_distance), layers)

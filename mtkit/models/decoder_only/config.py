@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -43,11 +43,9 @@ class DecoderOnlyConfig(TransformerLayerConfig):
     source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # attention mask of the source
     tied_embeddings: TieMode = "all"  # source, target and output; target: the last two
 
-    has_encoder: ClassVar[bool] = False
-
     @property
-    def predicts_source(self) -> bool:
-        """Whether source states depend on preceding tokens only, so that they can predict the next source token."""
+    def predicts_source(self) -> bool:  # type: ignore[override]
+        """True if source states depend on preceding tokens only, so that they can predict the next source token."""
         return self.source_visibility == "causal"
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from mtkit.layers.recurrent.stack import (
     RecurrentLayer,
     RecurrentStack,
 )
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.embeddings import TiedEmbeddings, TieMode, build_embeddings
 from mtkit.models.rnn.bahdanau import BahdanauRNN
 from mtkit.models.rnn.base import AttentionalRNN, Bridge
@@ -37,7 +38,7 @@ from mtkit.models.rnn.seq2seq import Seq2SeqRNN
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNNConfig:
+class RNNConfig(ModelConfigBase):
     """Keys that all recurrent models have; defaults for Multi30k."""
 
     d_model: PositiveWidth = 512
@@ -49,21 +50,7 @@ class RNNConfig:
     tied_embeddings: TieMode = "target"  # all: source, target, output; target: the last two
 
     has_attention: ClassVar[bool] = True  # over the source
-    has_encoder: ClassVar[bool] = False  # no states that see both sides of a token but not the token itself
     has_data_dependent_steps: ClassVar[bool] = True  # one for each token
-    predicts_source: ClassVar[bool] = False
-    skips_layers: ClassVar[bool] = False
-
-    def max_lengths(self) -> dict[str, int]:
-        """Length limits by the key that sets them: none, a recurrent model has no positions."""
-        return {}
-
-    def max_target_length(self) -> None:
-        """Maximum translation length in tokens, end of sentence included: None, unlimited."""
-
-    def position_stacks(self) -> tuple[()]:
-        """Stacks with a position encoding: none."""
-        return ()
 
     def build_dropout(self) -> PerStepDropout:
         """Build the dropout of everything except recurrent states."""

@@ -5,23 +5,18 @@ Sutskever et al. 2014. https://arxiv.org/abs/1409.3215
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.cache.state import EmptyState
 from mtkit.layers.recurrent.cells import CellState
 from mtkit.layers.recurrent.dropout import PerStepDropout
 from mtkit.layers.recurrent.stack import RecurrentStack
 from mtkit.models.embeddings import ScaledEmbedding, TiedEmbeddings
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.rnn.base import RNNCache
-
-
-@dataclass(frozen=True)
-class EmptyMemory(BatchedState):
-    """Encoder memory of a decoder without attention: nothing."""
 
 
 class Seq2SeqRNN(TranslationModel):
@@ -74,7 +69,7 @@ class Seq2SeqRNN(TranslationModel):
         rows = source.ids.size(0)
         cache = RNNCache(self.encode(source))
         return State(
-            EmptyMemory(),
+            EmptyState(),  # without attention the source is in the cache
             cache,
             num_sentences=rows,
             num_rows=rows,

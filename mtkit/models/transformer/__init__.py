@@ -7,5 +7,6 @@ model                    encoder, decoder, embeddings, `start` and `step`
 layers                   encoder and decoder layer
 parallel_layers          the same with sublayers that run in parallel
 stack                    layers in the order in which they are applied, LayerDrop
+head_counts              number of heads of each layer, where some were pruned
 sharing                  which layers of a stack share their weights
 """

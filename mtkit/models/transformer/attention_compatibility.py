@@ -38,6 +38,7 @@ class StackChoice:
         self._check_scores()
         self._check_order()
         self._check_head_dim()
+        self._check_equal_heads()
 
     def length_limits(self) -> dict[str, int]:
         """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
@@ -101,6 +102,14 @@ class StackChoice:
             raise ValueError(
                 f"{self.positions_key}.kind: {self.positions.kind} rotates pairs of numbers, but the heads have width "
                 f"{self.heads.head_dim}; change num_heads or set head_dim to an even number"
+            )
+
+    def _check_equal_heads(self) -> None:
+        if self.attention.needs_equal_heads and self.heads.num_kv_heads != self.heads.num_heads:
+            raise ValueError(
+                f"{self.attention_key}.kind: {self.attention.kind} attention has no keys of its own, and num_kv_heads "
+                f"{self.heads.num_kv_heads} is not num_heads {self.heads.num_heads}; omit num_kv_heads, or set "
+                f"{self.attention_key} to full"
             )
 
 

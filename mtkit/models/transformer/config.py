@@ -45,7 +45,6 @@ class TransformerConfig(TransformerLayerConfig):
     cross_heads: list[PositiveWidth] | None = None  # the same of its attention to the source
 
     has_encoder: ClassVar[bool] = True
-    predicts_source: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -20,17 +20,19 @@ from mtkit.layers.norms.residual import Depth, PreNormConfig, Residual
 from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.base import Position, StackPositions
 from mtkit.layers.projections import PositiveWidth, remove_biases
+from mtkit.models.config import ModelConfigBase
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerLayerConfig:
+class TransformerLayerConfig(ModelConfigBase):
     """A Transformer layer. The defaults train on Multi30k (29,000 pairs) without early overfitting."""
 
     d_model: PositiveWidth = 256  # the paper's 512 overfits 29,000 pairs
     d_ff: PositiveWidth = 1024  # 4·d_model, as in the paper
     num_heads: PositiveWidth = 4  # of width 64, as in the paper
     num_kv_heads: PositiveWidth | None = None  # fewer than num_heads: grouped-query; 1: multi-query
-    head_dim: PositiveWidth | None = None  # d_model / num_heads unless set
+    head_dim: PositiveWidth | None = None  # of queries and keys, d_k; d_model / num_heads unless set
+    value_head_dim: PositiveWidth | None = None  # of values, d_v; head_dim unless set
     qk_norm: QKNorm = "none"  # layer or rms: bounded scores, for large learning rates and deep stacks
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings and sublayer outputs; the paper's 0.1 is for WMT
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # attention weights; the paper has none
@@ -58,18 +60,14 @@ class TransformerLayerConfig:
             )
 
     @property
-    def has_data_dependent_steps(self) -> bool:
-        """Whether the work of a layer depends on the data: an expert receives any number of tokens."""
+    def has_data_dependent_steps(self) -> bool:  # type: ignore[override]
+        """True if the work of a layer depends on the data: an expert receives any number of tokens."""
         return self.feed_forward.has_data_dependent_steps
 
     @property
-    def skips_layers(self) -> bool:
-        """Whether training skips layers at random (LayerDrop)."""
+    def skips_layers(self) -> bool:  # type: ignore[override]
+        """True if training skips layers at random (LayerDrop)."""
         return self.layerdrop > 0
-
-    def max_lengths(self) -> dict[str, int]:
-        """Maximum sentence length in tokens, end of sentence included, by the key that sets it; here unlimited."""
-        return {}
 
     def max_target_length(self) -> int | None:
         """Maximum translation length in tokens, end of sentence included; None if unlimited."""
@@ -79,11 +77,11 @@ class TransformerLayerConfig:
     def heads(self) -> Heads:
         """Sizes of the attention heads."""
         head_dim = self.head_dim or self.d_model // self.num_heads
-        return Heads(self.num_heads, self.num_kv_heads or self.num_heads, head_dim)
+        return Heads(self.num_heads, self.num_kv_heads or self.num_heads, head_dim, self.value_head_dim)
 
     def layer_heads(self, num_heads: int | None) -> Heads:
         """Sizes of the heads of a layer with its own number of heads; None: that of all layers."""
-        return self.heads if num_heads is None else Heads(num_heads, num_heads, self.heads.head_dim)
+        return self.heads if num_heads is None else replace(self.heads, num_heads=num_heads, num_kv_heads=num_heads)
 
     def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> StackPositions:
         """Build the position encoding of a stack."""

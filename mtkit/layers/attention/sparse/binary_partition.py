@@ -99,7 +99,7 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
         """See AttentionKernel; the state holds all keys and values."""
         cache = new if past is None else past.append(new)
         if not cache.length:
-            return q, cache
+            return q.new_zeros(*q.shape[:3], new.v.size(3)), cache
         # Spans are runs of neighbours in the sentence, so tokens are ordered by position, padding last.
         order = by_position(cache)
         kv = gather_tokens(cache, order)
@@ -124,7 +124,7 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
 
     def attend_blocked(self, q: Tensor, q_pos: Tensor, nodes: Nodes) -> Tensor:
         """The same for a whole sequence in order of its positions: N blocks of C queries, M nodes gathered for each."""
-        batch, heads, length, width = q.shape
+        batch, heads, length, _ = q.shape
         count = -(-length // BLOCK)  # N
         first = torch.arange(count, device=q.device) * BLOCK  # [N], rank of the first query of each block
         rank = first.unsqueeze(1) + torch.arange(BLOCK, device=q.device)  # [N, C]
@@ -138,7 +138,7 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
         block_pos = q_pos[:, rank.clamp(max=length - 1)].flatten(0, 1)  # [B·N, C]
         mask = self._mask(visible, real)
         y, _ = self.dot_product(blocks.flatten(0, 1), block_pos, KVCache.of(k, v, k_pos, None), mask)  # [B·N, H, C, K]
-        y = y.view(batch, count, heads, BLOCK, width).movedim(1, 2).flatten(2, 3)  # [B, H, N·C, K]
+        y = y.view(batch, count, heads, BLOCK, y.size(-1)).movedim(1, 2).flatten(2, 3)  # [B, H, N·C, K]
         return y[:, :, :length]  # type: ignore[no-any-return]
 
     def _nodes_of_blocks(self, first: Tensor, rank: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:

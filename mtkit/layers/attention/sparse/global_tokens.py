@@ -24,7 +24,7 @@ class GlobalTokens:
 
     @property
     def enabled(self) -> bool:
-        """Whether the rule can choose any token."""
+        """True if the rule can choose any token."""
         return self.bos or self.eos or self.stride is not None
 
     def mask(self, pos: Tensor, real: Tensor | None) -> Tensor:

@@ -42,13 +42,13 @@ class LongformerAttention(SelfAttention):
         self.global_tokens = mask.global_tokens
         self.attend_all, self.dot_product = kernel.attend_all, kernel.dot_product
         self.global_query = linear(d_model, heads.num_heads * heads.head_dim)
-        self.global_key_value = linear(d_model, 2 * heads.num_kv_heads * heads.head_dim)
+        self.global_key_value = linear(d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
         with torch.no_grad():
             self.global_query.weight.mul_(position.query_init_gain(heads.head_dim))
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
-        return [*super().value_path_weights(), self.global_key_value.weight.chunk(2)[1]]
+        return [*super().value_path_weights(), self.global_key_value.weight[-self.heads.value_width :]]
 
     def forward(
         self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: BatchedState | None = None
@@ -73,7 +73,9 @@ class LongformerAttention(SelfAttention):
         """Attention of M global tokens to all tokens, [B, H, M, K]."""
         pos = tokens.gather(new.pos, 1)  # [B, M]
         q = self.query_norm(split_heads(self.global_query(tokens.gather(x, 1)), self.heads.num_heads))  # [B, H, M, K]
-        k, v = split_heads(self.global_key_value(x), 2 * self.heads.num_kv_heads).chunk(2, dim=1)  # [B, G, T, K]
+        projected, groups = self.global_key_value(x), self.heads.num_kv_heads
+        values = self.heads.value_width
+        k, v = split_heads(projected[..., :-values], groups), split_heads(projected[..., -values:], groups)
         kv = KVCache.of(self.position.rotate(self.key_norm(k), new.pos), v, new.pos, new.real)
         visible = None if new.real is None else new.real[:, None, None, :]  # [B, 1, 1, T]
         y: Tensor = self.dot_product(self.position.rotate(q, pos), pos, kv, visible)[0]

@@ -36,6 +36,8 @@ def basic(tmp_path: Path) -> Path:
 REFUSED = [
     ("decoder_attention={kind: linformer}", "decoder_attention.kind: linformer attends to following tokens"),
     ("decoder_attention={kind: longformer}", "decoder_attention.kind: longformer attends to following tokens"),
+    ("decoder_attention={kind: lsh}", "decoder_attention.kind: lsh attends to following tokens"),
+    ("encoder_attention={kind: lsh} num_kv_heads=2", "encoder_attention.kind: lsh attention has no keys of its own"),
     ("encoder_attention={kind: performer} encoder_positions={kind: alibi}", "encoder_positions.kind: alibi changes"),
     ("encoder_attention={kind: linformer} encoder_positions={kind: t5}", "encoder_positions.kind: t5 changes"),
     ("encoder_positions={kind: rope} head_dim=7", "encoder_positions.kind: rope rotates pairs of numbers"),

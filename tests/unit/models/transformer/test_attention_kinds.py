@@ -1,9 +1,12 @@
 """Every position encoding and kind of attention in a whole Transformer, and combinations that are refused."""
 
+from typing import get_args
+
 import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
+from mtkit.layers.attention import AttentionConfig
 from mtkit.layers.attention.average import AverageAttentionConfig
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
@@ -11,17 +14,21 @@ from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.attention.sparse import sliding_window
 from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
 from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.lsh import LSHConfig
 from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.attention.ssru import SSRUConfig
+from mtkit.layers.positions import PositionConfig
 from mtkit.layers.positions.alibi import ALiBiConfig
 from mtkit.layers.positions.base import NoPositionConfig
 from mtkit.layers.positions.deberta import DeBERTaConfig
 from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.naive import BinaryConfig, IndexConfig, RelativeIndexConfig
 from mtkit.layers.positions.rope import RoPEConfig
 from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.tupe import TUPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import load_weights, weights
 
@@ -36,6 +43,9 @@ POSITIONS = [
     T5BiasConfig(num_buckets=8, max_distance=16),
     TransformerXLConfig(),
     DeBERTaConfig(max_distance=3),
+    TUPEConfig(),
+    IndexConfig(),
+    BinaryConfig(),
 ]
 ENCODER = [
     WindowAttentionConfig(width=2),
@@ -43,6 +53,7 @@ ENCODER = [
     LongformerConfig(width=2),
     LongformerConfig(width=2, global_bos=False, global_eos=False, global_stride=4),
     BinaryPartitionConfig(span_count=1),
+    LSHConfig(chunk_length=3),
     LinformerConfig(projected_length=4, max_length=20),
     PerformerConfig(num_features=5),
 ]
@@ -56,12 +67,15 @@ EVERY = [
     *({"encoder_positions": p, "decoder_positions": POSITIONS[i - 1]} for i, p in enumerate(POSITIONS)),
     *({"encoder_attention": a, "encoder_positions": RoPEConfig(), "decoder_positions": RoPEConfig()} for a in ENCODER),
     *({"decoder_attention": a, "decoder_positions": RoPEConfig()} for a in DECODER),
-    {"decoder_attention": SSRUConfig()},
+    {"encoder_positions": RelativeIndexConfig()},
+    {"encoder_attention": FullAttentionConfig(), "decoder_attention": SSRUConfig()},
     {"decoder_attention": AverageAttentionConfig()},
     {"encoder_attention": WindowAttentionConfig(width=2), "encoder_positions": ShawConfig(max_distance=2)},
     {"decoder_attention": WindowAttentionConfig(width=2), "decoder_positions": DeBERTaConfig(max_distance=2)},
     {"qk_norm": "rms", "decoder_positions": RoPEConfig()},
     {"qk_norm": "layer", "num_kv_heads": 1},
+    {"value_head_dim": 3, "decoder_positions": ShawConfig(max_distance=2)},
+    {"value_head_dim": 6, "num_kv_heads": 1, "decoder_positions": RoPEConfig()},
     {"num_kv_heads": 1, "head_dim": 6, "decoder_positions": TransformerXLConfig()},
 ]  # fmt: skip
 
@@ -130,6 +144,12 @@ def test_a_batch_without_sentences_passes(keys):
     none = torch.zeros(0, 5, dtype=torch.int64)
     hidden = model.decode_states(Source(none, none.bool(), none), Target(none, none.bool(), none))
     assert hidden.shape == (0, 5, 16)
+
+
+@pytest.mark.parametrize("union", [PositionConfig, AttentionConfig], ids=["positions", "attention"])
+def test_every_kind_is_listed_above(union):
+    listed = {type(value) for keys in EVERY for value in keys.values()}
+    assert set(get_args(get_args(union)[0])) - listed == set()
 
 
 def test_names_of_the_weights_of_the_default_model():
