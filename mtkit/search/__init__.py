@@ -12,6 +12,7 @@ A model takes part through `start` and `step` alone (interface.py), so that ever
     length_penalty  from log-probabilities to scores
     fast_topk       the k best columns and the log-normalisers of rows of logits
     ensemble        several models as one Stepper
+    shallow_fusion  a language model beside a translation model
 
 To add a method: write a config class with the members of `run.SearchMethod`, and add it to the union in config.py.
 

@@ -50,7 +50,7 @@ class MaxLength(LengthLimit):
 
 @dataclass(frozen=True, kw_only=True)
 class MinimumBayesRiskConfig:
-    """Rank the hypotheses by their mean similarity to all others (see minimum_bayes_risk.py)."""
+    """Rank the hypotheses by their mean similarity to all others (see MinimumBayesRisk)."""
 
     kind: Literal["mbr"] = "mbr"
     metric: Literal["chrf", "bleu"] = "chrf"  # similarity of two translations; chrf is finer on single sentences
@@ -62,7 +62,7 @@ class SearchConfig:
 
     beam_size: Annotated[int, Field(gt=0, le=1000)] = 5  # time is proportional to it; above 5 is rarely better
     n_best: Annotated[int, Field(gt=0)] = 1  # translations returned for each line
-    length_penalty: Annotated[float, Field(ge=0)] | LengthPenaltyConfig = 1.0  # 0: none, favours short translations
+    length_penalty: Annotated[float, Field(ge=0, le=9)] | LengthPenaltyConfig = 1.0  # 0: none, favours short ones
     max_length: MaxLength = field(default_factory=MaxLength)
     min_length: LengthLimit = field(default_factory=LengthLimit)
     patience: Annotated[float, Field(ge=1)] = 1.0  # a line is done when patience · beam_size hypotheses have ended

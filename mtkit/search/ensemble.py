@@ -53,6 +53,9 @@ class EnsembleStep(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> None:
         """See DecoderStep; the largest mean is not found without all logits."""
 
+    def language_model_log_probs(self, rows: slice) -> None:
+        """See DecoderStep; a model without shallow fusion."""
+
 
 class Ensemble:
     """A stepper whose next-token distribution is the mean of its members' distributions."""

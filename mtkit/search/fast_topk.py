@@ -19,6 +19,7 @@ The constants were measured: see tests/benchmarks/NOTES.md.
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import NamedTuple
 
@@ -29,7 +30,11 @@ from torch import Tensor
 BLOCKS = range(96, 128)  # blocks of a row
 COLUMNS_PER_BLOCKS = 12  # the number of blocks grows by BLOCKS with each further 12 columns of a row that are requested
 CHUNK_ROWS = 128  # 4 MB of float32 logits for 8,000 tokens
+SAME_ORDER = {torch.float32: torch.int32, torch.bfloat16: torch.int16}  # of positive numbers
 EXP_CHUNK_ROWS = 16  # the exponentials of this many rows stay in the nearest cache
+MIN_EXP_SUM = 1e-20  # of exponentials: terms below the smallest float32 are then lost in rounding
+EXP_TRIALS, EXP_TRIAL_COLUMNS = 7, 8_000
+MIN_EXP_SPEEDUP = 1.3  # for a choice that noise does not change from one process to the next
 
 
 def row_chunks(num_rows: int, device: torch.device, rows_per_beam: int = 1) -> list[slice]:
@@ -108,8 +113,9 @@ def _best_blocks(blocked: Tensor, count: int, offset: Tensor) -> Tensor:
         ranked = maxima.view(*offset.shape, -1) + offset.unsqueeze(2)  # [beams, rows_per_beam, blocks]
         return ranked.flatten(1).topk(count)
 
-    if blocked.dtype == torch.float32:
-        value, index = best(blocked.view(torch.int32).amax(2).view(torch.float32))
+    integers = SAME_ORDER.get(blocked.dtype)
+    if integers is not None:
+        value, index = best(blocked.view(integers).amax(2).view(blocked.dtype).float())
         # A block without a positive value has at most its row's offset. If the worst of the best blocks of each beam
         # reaches the largest offset of the beam, no such block was left out wrongly.
         if bool((value[:, -1] >= offset.amax(1)).all()):
@@ -140,11 +146,42 @@ def append_columns(top: TopK, logits: Tensor, required: Tensor) -> TopK:
 def log_normaliser(logits: Tensor) -> Tensor:
     """log sum exp of each row of `logits` [rows, V], in float32 [rows].
 
-    With p = softmax(x), it equals max x - log max p, where max p is at least 1/V and thus never underflows. On a CPU
-    torch's softmax takes less time than its `exp` alone (measured: see tests/benchmarks/NOTES.md).
+    On a CPU the exponentials are summed as they are, without the maximum subtracted first, where `exp` is fast. That
+    is as exact as long as the sum is well inside the range of float32; the other rows are computed again by a softmax.
     """
     if logits.is_cuda:
         return logits.float().logsumexp(-1)
+    normaliser = log_sum_exp if exp_is_fast() else log_sum_by_softmax
     chunks = [logits[row : row + EXP_CHUNK_ROWS].float() for row in range(0, logits.size(0), EXP_CHUNK_ROWS)]
-    normalisers = [chunk.amax(1) - chunk.softmax(1).amax(1).log() for chunk in chunks]
-    return torch.cat(normalisers) if chunks else logits.new_zeros(0, dtype=torch.float32)
+    return torch.cat([normaliser(chunk) for chunk in chunks]) if chunks else logits.new_zeros(0, dtype=torch.float32)
+
+
+def log_sum_exp(x: Tensor) -> Tensor:
+    """log sum exp of rows [rows, V] of float32, [rows]; equal for a row in any batch."""
+    total = x.exp().sum(1)  # [rows]
+    is_safe = (total > MIN_EXP_SUM) & (total < float("inf"))  # no term has overflowed, and no large one underflowed
+    if bool(is_safe.all()):
+        return total.log_()
+    return torch.where(is_safe, total.log(), log_sum_by_softmax(x))
+
+
+def log_sum_by_softmax(x: Tensor) -> Tensor:
+    """The same of rows of any range: with p = softmax(x) it is max x - log max p, and max p is at least 1/V."""
+    return x.amax(1) - x.softmax(1).amax(1).log()
+
+
+@cache
+def exp_is_fast() -> bool:
+    """Return whether `exp` takes clearly less time than a softmax on this processor; measured once per process.
+
+    torch computes `exp` with MKL, which is several times as fast on processors of its own maker (see
+    tests/benchmarks/NOTES.md).
+    """
+    x = torch.zeros(EXP_CHUNK_ROWS, EXP_TRIAL_COLUMNS)
+    shortest = dict.fromkeys((log_sum_exp, log_sum_by_softmax), float("inf"))
+    for _ in range(EXP_TRIALS):  # in turn, so that noise meets both
+        for compute in shortest:
+            start = time.perf_counter()
+            compute(x)
+            shortest[compute] = min(shortest[compute], time.perf_counter() - start)
+    return shortest[log_sum_exp] * MIN_EXP_SPEEDUP < shortest[log_sum_by_softmax]

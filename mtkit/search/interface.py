@@ -54,6 +54,9 @@ class DecoderStep(Protocol):
         The value is not finite where the model computed NaN or infinity.
         """
 
+    def language_model_log_probs(self, rows: slice) -> Tensor | None:
+        """Log-probabilities of a language model for n rows, [n, V] (see shallow_fusion.py); None: there is none."""
+
 
 class Stepper(Protocol):
     """Step function of a decoder: a model, an ensemble, or the scripted table of a test."""

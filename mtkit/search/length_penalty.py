@@ -33,7 +33,7 @@ class Average:
     """Score = log_prob / n^alpha."""
 
     kind: Literal["average"] = "average"
-    alpha: Annotated[float, Field(ge=0)] = 1.0  # 0: none; 1: mean log-probability of a token
+    alpha: Annotated[float, Field(ge=0, le=9)] = 1.0  # 0: none; 1: mean log-probability of a token
 
     @property
     def ctranslate2_length_penalty(self) -> float | None:
@@ -54,7 +54,7 @@ class GNMT:
     """Score = log_prob / ((5 + n) / 6)^alpha. Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144."""
 
     kind: Literal["gnmt"] = "gnmt"
-    alpha: Annotated[float, Field(ge=0)] = 0.6  # the Transformer paper's value
+    alpha: Annotated[float, Field(ge=0, le=9)] = 0.6  # the Transformer paper's value
 
     ctranslate2_length_penalty: ClassVar[None] = None
 

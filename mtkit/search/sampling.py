@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -13,6 +13,12 @@ from mtkit.search.run import Search, SearchParts
 from mtkit.search.single_path import SampleKey, SinglePathSearch
 
 _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # splitmix64's constants as signed integers
+_CTRANSLATE2_OPTIONS = {
+    "temperature": "sampling_temperature",
+    "top_k": "sampling_topk",
+    "top_p": "sampling_topp",
+    "num_samples": "num_hypotheses",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,20 +30,21 @@ class Sampling:
     """
 
     kind: Literal["sampling"] = "sampling"
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # below 1 sharpens the distribution
+    temperature: Annotated[float, Field(ge=0.001)] = 1.0  # below 1 sharpens the distribution
     top_k: Annotated[int, Field(ge=0)] = 0  # only the k most probable tokens (Fan et al. 2018); 0: all
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # only the smallest set with this mass (Holtzman et al. 2020)
     epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # only tokens this probable (Hewitt et al. 2022); 0.02 suits MBR
     num_samples: Annotated[int, Field(gt=0)] = 1  # for each line; the n_best of them by score are returned
-    seed: Annotated[int, Field(ge=0)] = 1  # equal seeds give equal samples, whatever the batch
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # equal seeds give equal samples, whatever the batch
 
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
     ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})
 
     @property
     def ctranslate2_unsupported_key(self) -> str | None:
-        """See SearchMethod."""
-        return "method.epsilon" if self.epsilon else None
+        """See SearchMethod; a key without a counterpart among CTranslate2's options must have its default value."""
+        others = (field for field in fields(self) if field.name not in {"kind", "seed", *_CTRANSLATE2_OPTIONS})
+        return next((f"method.{each.name}" for each in others if vars(self)[each.name] != each.default), None)
 
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""
@@ -52,13 +59,7 @@ class Sampling:
 
     def ctranslate2_options(self) -> dict[str, Any]:
         """See SearchMethod; CTranslate2 has its own generator, so that a line's samples depend on its batch."""
-        return {
-            "beam_size": 1,
-            "num_hypotheses": self.num_samples,
-            "sampling_topk": self.top_k,
-            "sampling_topp": self.top_p,
-            "sampling_temperature": self.temperature,
-        }
+        return {"beam_size": 1, **{option: vars(self)[key] for key, option in _CTRANSLATE2_OPTIONS.items()}}
 
     def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
         """See TokenChooser; inverse transform sampling."""

@@ -64,7 +64,7 @@ class SinglePathSearch:
 
     @property
     def with_log_probs(self) -> bool:
-        """Whether log-probabilities are computed: if requested, or to rank several hypotheses."""
+        """True if log-probabilities are computed: on request, or to rank several hypotheses."""
         return self.parts.with_log_probs or self.num_paths > 1
 
     @torch.inference_mode()
@@ -208,26 +208,28 @@ class _PathRun(SearchRun):
 
     def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next token of each row."""
-        if self.may_use_argmax and len(self.history.steps) in self.unconstrained_lengths:
+        if self.may_use_argmax and len(self.history.steps) >= self.unconstrained_lengths.start:
             best = step.fast_argmax(self.columns.banned)
             if best is not None:
-                return NextToken(*best, at_limit)
+                return NextToken(best[0].masked_fill(at_limit, self.columns.eos), best[1], at_limit)
         # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
         chunks = [
-            self._choose(step.logits(rows), path[rows], tokens[rows], at_limit[rows])
+            self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])
             for rows in row_chunks(path.numel(), path.device)
         ]
         if len(chunks) == 1:
             return chunks[0]
         return NextToken(*(torch.cat(each) for each in zip(*chunks, strict=True)))
 
-    def _choose(self, logits: Tensor, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
-        """The next tokens according to these logits [n, V or C], which are overwritten."""
+    def _choose(self, step: DecoderStep, rows: slice, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
+        """The next tokens according to the logits of these rows [n, V or C], which are overwritten."""
+        logits = step.logits(rows)
         eos, sentence = self.columns.eos, path // self.per_sentence
         own = logits
         normaliser = log_normaliser(logits) if self.computes_log_probs else None  # [n]
         if self.constraints and normaliser is not None:
-            own, logits = self.constrain(logits, normaliser, Prefixes(tokens, sentence))  # [n, V]
+            prefixes = Prefixes(tokens, sentence, step.language_model_log_probs(rows))
+            own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
         # Below, only banned columns and the end of sentence are overwritten, perhaps in `own` too. A banned token is
         # never chosen, and the end is saved here: its log-probability is needed also where it is not allowed.

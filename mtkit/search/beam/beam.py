@@ -119,7 +119,7 @@ class _BeamRun(SearchRun):
         required_ids = self.selector.required_ids(live)  # [rows, E] or None
         # Whole beams at a time, so few that their logits stay in the processor's cache until they are ranked.
         chunks = [
-            self._score_rows(step.logits(rows), live, rows, None if required_ids is None else required_ids[rows])
+            self._score_rows(step, live, rows, None if required_ids is None else required_ids[rows])
             for rows in row_chunks(live.tokens.size(0), self.device, live.width)
         ]
         fields = chunks[0] if len(chunks) == 1 else [torch.cat(each) for each in zip(*chunks, strict=True)]
@@ -133,19 +133,22 @@ class _BeamRun(SearchRun):
             end_log_prob=best.end_log_prob.masked_fill(too_short, float("-inf")),
         )
 
-    def _score_rows(self, logits: Tensor, live: LiveHypotheses, rows: slice, required_ids: Tensor | None) -> Extensions:
+    def _score_rows(
+        self, step: DecoderStep, live: LiveHypotheses, rows: slice, required_ids: Tensor | None
+    ) -> Extensions:
         """The best extensions of the beams in `rows`, from their logits [n, V or C], which are overwritten.
 
         Returns:
             K extensions of each beam, or of each row if not `selector.per_beam`; the end of each row [n]. The fields
             get the shapes of Extensions when the chunks are joined.
         """
-        columns, width = self.columns, live.width
+        columns, width, logits = self.columns, live.width, step.logits(rows)
         normaliser = log_normaliser(logits)  # [n]
         own = logits
         if self.constraints:
             sentence = live.beam.repeat_interleave(width)[rows] // self.per_sentence
-            own, logits = self.constrain(logits, normaliser, Prefixes(live.tokens[rows], sentence))  # [n, V]
+            prefixes = Prefixes(live.tokens[rows], sentence, step.language_model_log_probs(rows))
+            own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
         # The end of sentence is read here and then masked: it is always a candidate, outside the ranking.
         end_own = own[:, columns.eos].float() - normaliser  # [n]

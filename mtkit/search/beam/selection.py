@@ -19,7 +19,7 @@ class ExtensionSelector(Protocol):
 
     @property
     def per_beam(self) -> bool:
-        """Whether the candidates are the best of each whole beam (True), or the best of each hypothesis (False)."""
+        """True if the candidates are the best of each whole beam, False if they are those of each hypothesis."""
 
     def num_candidates(self, width: int) -> int:
         """Number of candidates needed, of each beam or hypothesis, to select `width` extensions for a beam."""

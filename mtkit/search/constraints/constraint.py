@@ -16,6 +16,7 @@ class Prefixes:
 
     tokens: Tensor  # [rows, t] ids so far, without bos
     sentence: Tensor  # [rows] index of the sentence in the request
+    language_model: Tensor | None = None  # [rows, V] log-probabilities of the next token, see shallow_fusion.py
 
 
 class Constraint(Protocol):

@@ -57,6 +57,9 @@ class ScriptedStep(NamedTuple):
     def fast_argmax(self, banned):
         return None
 
+    def language_model_log_probs(self, rows):
+        return None
+
 
 class ScriptedModel:
     """Logits are a pure function of (seed, sentence, history)."""

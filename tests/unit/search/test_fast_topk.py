@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from mtkit.search import fast_topk
 from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, top_k
 
 
@@ -64,9 +65,34 @@ def test_required_columns_are_appended_once():
     assert value.tolist() == [[3.0, 2.0, -math.inf, 0.0, -math.inf, -math.inf]]
 
 
+@pytest.fixture(params=[True, False], ids=["by exp", "by softmax"])
+def _normaliser(request, monkeypatch) -> None:
+    """Each of the two computations, on any processor."""
+    monkeypatch.setattr(fast_topk, "exp_is_fast", lambda: request.param)
+
+
+@pytest.mark.usefixtures("_normaliser")
 @pytest.mark.parametrize("vocab", [3, 700, 8000])
 @pytest.mark.parametrize("scale", [1.0, 50.0])
 def test_log_normaliser(vocab, scale):
     logits = torch.randn(150, vocab, generator=torch.Generator().manual_seed(1)) * scale
     torch.testing.assert_close(log_normaliser(logits), logits.double().logsumexp(1).float(), atol=2e-5, rtol=1e-6)
     assert log_normaliser(logits[:0]).shape == (0,)
+
+
+@pytest.mark.usefixtures("_normaliser")
+@pytest.mark.parametrize("shift", [-1e4, -100.0, -87.0, 80.0, 88.0, 1e4])
+def test_log_normaliser_of_logits_whose_exponentials_leave_the_range(shift):
+    logits = torch.randn(20, 300, generator=torch.Generator().manual_seed(1)).double()
+    logits[::2] += shift  # the other rows are inside the range
+    found = log_normaliser(logits.float())
+    torch.testing.assert_close(found, logits.float().double().logsumexp(1).float(), atol=2e-5, rtol=1e-6)
+    alone = torch.cat([log_normaliser(row.unsqueeze(0)) for row in logits.float()])
+    assert torch.equal(found, alone)
+
+
+@pytest.mark.usefixtures("_normaliser")
+def test_log_normaliser_is_not_finite_after_an_overflow():
+    logits = torch.zeros(3, 40)
+    logits[0, 5], logits[1, 7] = float("nan"), float("inf")
+    assert log_normaliser(logits).isfinite().tolist() == [False, False, True]

@@ -38,9 +38,7 @@ class BrokenModel(ScriptedModel):
 SEARCHES = {
     "greedy": lambda model: single_path(model, with_log_probs=False),
     "greedy with log-probabilities": lambda model: single_path(model),
-    "greedy with constraints": lambda model: single_path(
-        model, with_log_probs=False, constraints=(NoRepeatNgram(2),)
-    ),
+    "greedy with constraints": lambda model: single_path(model, with_log_probs=False, constraints=(NoRepeatNgram(2),)),
     "sampling": lambda model: single_path(model, choose=Sampling(seed=2), with_log_probs=False),
     "three samples": lambda model: single_path(model, choose=Sampling(seed=2, top_p=0.9), num_paths=3),
     "beam": lambda model: beam(model, beam_size=4, n_best=2, patience=1.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -40,6 +41,7 @@ class FastArgmaxModel(ScriptedModel):
 
         class Step:
             state, attention, logits = step.state, step.attention, step.logits
+            language_model_log_probs = step.language_model_log_probs
 
             def fast_argmax(self, banned):
                 model.calls += 1
@@ -55,7 +57,12 @@ def test_fast_argmax_is_used_where_only_the_largest_logit_matters():
     greedy = single_path(scripted, with_log_probs=False)
     expected = [h[0].tokens for h in greedy(scripted, asked)]
     assert [h[0].tokens for h in greedy(fast, asked)] == expected
-    assert fast.calls == 6  # at lengths where neither limit applies
+    assert fast.calls == 6  # at lengths where the end of sentence is allowed
+    fast.calls = 0
+    various = replace(asked, max_length=torch.arange(40) % 7 + 2)
+    finished = [(h[0].tokens, h[0].finished) for h in greedy(scripted, various)]
+    assert [(h[0].tokens, h[0].finished) for h in greedy(fast, various)] == finished
+    assert fast.calls > 2  # also where some sentences have reached their limit and others have not
     fast.calls = 0
     for other in ({"with_log_probs": True}, {"constraints": (NoRepeatNgram(2),)}):
         single_path(scripted, **{"with_log_probs": False, **other})(fast, asked)

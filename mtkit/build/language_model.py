@@ -1,0 +1,88 @@
+"""A language model beside a translation model: reading it, and what it is used for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.errors import DataError, UsageError
+from mtkit.inference.prepare import prepare_for_inference, resolve_compute_type
+from mtkit.model_folder.folder import LoadedModel, read_model
+from mtkit.search.config import SearchConfig
+from mtkit.translate.engines.interface import FusedLanguageModel, TorchEngine
+from mtkit.translate.reranking import LanguageModelReranking
+from mtkit.translate.translation import LanguageModelOptions
+
+
+@dataclass(frozen=True)
+class LanguageModelRanking:
+    """A language model that was read, and its options."""
+
+    options: LanguageModelOptions
+    loaded: LoadedModel
+
+    @classmethod
+    def read(cls, options: LanguageModelOptions, translation: LoadedModel) -> LanguageModelRanking:
+        """Read the language model that is to rank the hypotheses of a translation model.
+
+        Raises:
+            UsageError: the model translates.
+            DataError: it is damaged, or shallow fusion is asked for and its vocabulary is another one.
+            MissingInputError: as `read_model`.
+        """
+        loaded = read_model(Path(options.model))
+        if not loaded.metadata.is_language_model:
+            raise UsageError(
+                f"{loaded.folder}: a translation model; --lm needs a language model, trained with corpus.noise.kind "
+                "language_model"
+            )
+        ours, theirs = loaded.tokenizers.tgt, translation.tokenizers.tgt
+        is_same = (ours.hash(), ours.normalisation) == (theirs.hash(), theirs.normalisation)
+        if options.mode == "fusion" and not is_same:
+            raise DataError(
+                f"{loaded.folder}: its vocabulary differs from the target vocabulary of {translation.folder}; train it "
+                "with that tokenizer (tokenizer.model), or use --lm-mode rerank"
+            )
+        return cls(options, loaded)
+
+    def limit(self, search: SearchConfig) -> SearchConfig:
+        """The search within the length that the language model can read; UsageError if there is nothing to rank."""
+        if self.options.mode == "rerank" and search.num_hypotheses == 1:
+            raise UsageError("--lm-mode rerank: there is only one hypothesis to choose from; raise the beam size")
+        return search.limited_to(self.loaded.metadata.model.max_target_length())
+
+    def fused(self) -> FusedLanguageModel | None:
+        """The language model of shallow fusion; None in the other mode."""
+        if self.options.mode != "fusion":
+            return None
+        return FusedLanguageModel(self.loaded.model, self.loaded.tokenizers.tgt.vocab, self.options.weight)
+
+    def reranking(self, search: SearchConfig, engine: TorchEngine, *, rewrite: bool) -> LanguageModelReranking | None:
+        """The reranking of complete hypotheses, with the engine's device and compute type; None in the other mode."""
+        if self.options.mode != "rerank":
+            return None
+        dtype = resolve_compute_type(engine.compute_type, engine.device)
+        model = prepare_for_inference(self.loaded.model, dtype, engine.device, rewrite=rewrite)
+        weight, name = self.options.weight, str(self.loaded.folder)
+        return LanguageModelReranking(model, self.loaded.tokenizers, weight, search.penalty(), name)
+
+
+def require_translation_model(loaded: LoadedModel) -> None:
+    """Raise UsageError if the model is a language model."""
+    if loaded.metadata.is_language_model:
+        raise UsageError(
+            f"{loaded.folder}: a language model, which translates nothing; rank the output of a translation model "
+            "with it (translate --lm), or score text (score --ref)"
+        )
+
+
+def check_sources(loaded: LoadedModel, *, with_source: bool) -> None:
+    """Check that texts are scored with sources by a translation model, and without by a language model.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if loaded.metadata.is_language_model and with_source:
+        raise UsageError(f"{loaded.folder}: a language model, which reads no source; omit --src")
+    if not loaded.metadata.is_language_model and not with_source:
+        raise UsageError(f"{loaded.folder}: a translation model, which needs the sources; give --src FILE")

@@ -1,0 +1,100 @@
+"""Reranking of n-best lists: minimum Bayes risk, and the scores of a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from mtkit.models.interface import TranslationModel
+from mtkit.search.interface import Hypothesis
+from mtkit.search.length_penalty import LengthPenalty
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.score import score_lines
+
+
+class Candidate(NamedTuple):
+    """An entry of an n-best list."""
+
+    hypothesis: Hypothesis
+    text: str
+
+
+NBest = list[Candidate]  # of one sentence, best first
+Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with new scores
+Utility = Callable[[str, str], float]  # (hypothesis, reference) -> similarity; larger is better
+
+
+@dataclass(frozen=True)
+class MinimumBayesRisk:
+    """Ranks the n best translations or the samples of a line by their mean utility against all of them.
+
+    Kumar and Byrne 2004; Eikema and Aziz 2020, equation 9, with the candidates as references of equal weight (the
+    probability of a sample is in its frequency). https://arxiv.org/abs/2005.10283
+    Equal texts are compared once. Among equals the first stays first. Scores do not change.
+
+    Attributes:
+        utility: such as sentence-level chrF or BLEU.
+    """
+
+    utility: Utility
+
+    def __call__(self, lists: Sequence[NBest]) -> list[NBest]:
+        """See Rerank."""
+        return [[each[i] for i in self.order([text for _, text in each])] for each in lists]
+
+    def order(self, texts: Sequence[str]) -> list[int]:
+        """Indices of the texts, best first."""
+        distinct = list(dict.fromkeys(texts))
+        count = {text: texts.count(text) for text in distinct}
+        expected = {h: sum(self.utility(h, ref) * n for ref, n in count.items()) / len(texts) for h in distinct}
+        return sorted(range(len(texts)), key=lambda i: -expected[texts[i]])
+
+
+@dataclass(frozen=True)
+class LanguageModelReranking:
+    """Adds `weight` · log p_LM(text) to the log-probability of complete hypotheses, before the length penalty.
+
+    Unlike shallow fusion, the language model may have another vocabulary, since it reads text.
+
+    Attributes:
+        model: the language model, prepared for inference.
+        tokenizers: those of the language model.
+        weight: of its log-probability.
+        penalty: length penalty of the search.
+        name: of the language model, for error messages.
+    """
+
+    model: TranslationModel
+    tokenizers: TokenizerPair
+    weight: float
+    penalty: LengthPenalty
+    name: str
+
+    def __call__(self, lists: Sequence[NBest]) -> list[NBest]:
+        """See Rerank.
+
+        Raises:
+            NonFiniteError: the language model computes NaN or infinity.
+        """
+        candidates = [candidate for each in lists for candidate in each]
+        if not candidates:
+            return []
+        scores = iter(self.scores(candidates))
+        rescored = [[c._replace(hypothesis=replace(c.hypothesis, score=next(scores))) for c in each] for each in lists]
+        return [sorted(each, key=lambda c: -c.hypothesis.score) for each in rescored]
+
+    def scores(self, candidates: Sequence[Candidate]) -> list[float]:
+        """New scores of hypotheses; errors as `__call__`."""
+        pairs = [("", candidate.text) for candidate in candidates]
+        forced = score_lines([self.model], self.tokenizers, pairs, name=self.name)
+        language = torch.tensor([one.log_prob for one in forced], dtype=torch.float64)  # [N]
+        hypotheses = [candidate.hypothesis for candidate in candidates]
+        translation = torch.tensor([h.log_prob for h in hypotheses], dtype=torch.float64)  # [N]
+        length = torch.tensor([len(h.tokens) + 1 for h in hypotheses])
+        # the difference of two scores, so that penalties and constraints of the search keep their share
+        both = self.penalty.score(translation + self.weight * language, length)
+        change = both - self.penalty.score(translation, length)
+        return [h.score + float(d) for h, d in zip(hypotheses, change, strict=True)]
