@@ -9,7 +9,7 @@ translation         the result for a line
 alignment           word alignment from attention
 repetition          detection of loops
 shortlist           vocabulary shortlist of a batch
-minimum_bayes_risk  minimum Bayes risk reranking
+reranking           minimum Bayes risk, and the scores of a language model
 score               forced decoding: log-probabilities of given translations
 workers             worker processes
 source_lines        source lines that are JSON, or have constraints or a prefix

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -26,14 +26,14 @@ class ConstrainedLine:
         prefix: the beginning of the translation.
         include: texts that the translation must contain, as whole tokens.
         exclude: texts that the translation must not contain, not within words either.
-        fields: of the JSON object that the line was read from, for the output.
+        json_text: the JSON object that the line was read from, for the output; empty if it was text.
     """
 
     text: str
     prefix: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    json_text: str = ""
 
 
 Line = str | ConstrainedLine
@@ -48,8 +48,8 @@ MAX_QUOTED = 80  # characters of a text in a message
 def as_plain(line: Line) -> list[Any]:
     """A line and everything that belongs to it, as values of JSON."""
     if isinstance(line, str):
-        return [line, None, None]
-    return [line.text, (line.prefix, line.include, line.exclude), dict(line.fields)]
+        return [line, None, ""]
+    return [line.text, (line.prefix, line.include, line.exclude), line.json_text]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TokenConstraints:
 
     @property
     def is_prefix_only(self) -> bool:
-        """Whether there are no other constraints than a prefix."""
+        """True if there are no other constraints than a prefix."""
         return not self.include and not self.exclude
 
     @property

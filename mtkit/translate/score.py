@@ -17,6 +17,7 @@ from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError, NonFiniteError
+from mtkit.io.json_text import parse_json
 from mtkit.models.interface import TranslationModel
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
@@ -147,9 +148,11 @@ def _score(
 
 
 def read_pairs(
-    src: Path, *, ref: Path | None = None, hyps: Path | None = None
+    src: Path | None, *, ref: Path | None = None, hyps: Path | None = None
 ) -> Iterator[tuple[str, GivenTranslation]]:
     """Read sources and their translations: lines of text (`ref`), or the output of `translate --jsonl` (`hyps`).
+
+    Without `src`, all sources are blank, as those of a language model.
 
     Raises:
         DataError: the numbers of lines differ or are 0; a line of `hyps` has another form.
@@ -158,15 +161,18 @@ def read_pairs(
     path = ref or hyps
     if path is None:
         raise ValueError("neither ref nor hyps")
-    check_line_counts(src, path)
-    return zip(read_lines(src), read_lines(path) if hyps is None else _tokens_of(path), strict=True)
+    translations: Iterable[GivenTranslation] = read_lines(path) if hyps is None else _tokens_of(path)
+    check_line_counts(src or path, path)
+    if src is None:
+        return (("", translation) for translation in translations)
+    return zip(read_lines(src), translations, strict=True)
 
 
 def _tokens_of(path: Path) -> Iterator[tuple[str, ...]]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
+            value = parse_json(line)
+        except ValueError:
             value = None
         tokens = value.get("tokens") if isinstance(value, dict) else None
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):

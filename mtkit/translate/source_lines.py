@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from mtkit.errors import DataError
 from mtkit.text.lines import read_lines
@@ -43,7 +43,7 @@ def parse_json_lines(lines: Iterable[str], name: str) -> Iterator[Line]:
             raise DataError(f'{place}: needs a "text", as in {_LINE_EXAMPLE}, not {line.strip()[:MAX_QUOTED]}')
         if clashes := sorted(_OUTPUT_FIELDS & record.keys()):
             raise DataError(f"{place}: the output has a field {clashes[0]} too; rename the field of the input")
-        yield replace(_constrained(text, record, place), fields=record)
+        yield replace(_constrained(text, record, place), json_text=line)
 
 
 def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
@@ -79,20 +79,32 @@ def with_prefix(lines: Iterable[Line], prefix: str) -> Iterator[Line]:
 
 
 def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
-    """Parse a JSON object that can be written again.
+    """Parse a JSON object of which only texts are used; its numbers are None, since Python cannot read all of them.
 
     Raises:
-        DataError: it is none.
+        DataError: it is none, or one of KEYS or "text" has half of a surrogate pair, which JSON can escape.
     """
     try:
-        value = json.loads(line)
-        # JSON can escape half of a surrogate pair, which is no text, and Python reads NaN and 1e999, which are no JSON
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:
+        value = json.loads(line, parse_int=_no_number, parse_float=_no_number, parse_constant=_reject_constant)
+    except RecursionError as error:
+        raise DataError(f"{place}: JSON that is nested too deeply") from error
+    except ValueError as error:
         raise DataError(f"{place}: not JSON: {line.strip()[:MAX_QUOTED]}; an example: {example}") from error
     if not isinstance(value, dict):
         raise DataError(f"{place}: not a JSON object: {line.strip()[:MAX_QUOTED]}; an example: {example}")
+    try:
+        json.dumps([value.get(key) for key in ("text", *KEYS)], ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{place}: half of a surrogate pair in a text: {line.strip()[:MAX_QUOTED]}") from error
     return value
+
+
+def _no_number(digits: str) -> None:
+    return None
+
+
+def _reject_constant(constant: str) -> Never:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _constrained(text: str, record: Mapping[str, Any], place: str) -> ConstrainedLine:

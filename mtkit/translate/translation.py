@@ -5,18 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from mtkit.errors import UsageError
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 
+LANGUAGE_MODEL_WEIGHT = 0.2  # in the range of most papers; tune it on a valid set
 Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageModelOptions:
+    """A language model that ranks translations together with the translation model.
+
+    Attributes:
+        model: its folder.
+        weight: of its log-probability, beside 1 for that of the translation model.
+        mode: fusion adds it at every step of the search (see ShallowFusion); rerank to the complete hypotheses (see
+            LanguageModelReranking).
+    """
+
+    model: Path
+    weight: float = LANGUAGE_MODEL_WEIGHT
+    mode: Literal["fusion", "rerank"] = "fusion"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """Settings of speed and memory, and the prefix of all sources. The translations depend on the prefix alone, except
-    with a shortlist, which is that of a batch.
+    """Settings of speed and memory, the prefix of all sources, and a language model.
+
+    The translations depend on the last two alone, except with a shortlist, which is that of a batch.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
@@ -25,8 +44,15 @@ class TranslationOptions:
     flush_every: int | None = None  # return translations after every N lines; None: after each window
     with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
     report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
+    report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then
     source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
+    language_model: LanguageModelOptions | None = None  # ranks hypotheses too
     rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
+
+    @property
+    def runs_exported(self) -> bool:
+        """True if an engine for exported models has all that the options ask for."""
+        return self.rewrite and self.language_model is None
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):

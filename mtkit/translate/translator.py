@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.errors import MtkitError, NonFiniteError, UsageError
+from mtkit.errors import MtkitError, NonFiniteError, is_oom
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
-from mtkit.translate.engines.interface import Engine
+from mtkit.translate.engines.interface import Engine, SearchFn
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
-from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
+from mtkit.translate.reranking import Candidate, Rerank
+from mtkit.translate.segment import BatchBudget, LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special_ids"]
 
 L = TypeVar("L", bound=Line | LineRequest)
-Rerank = Callable[[Sequence[str]], Sequence[int]]  # texts of the n best -> their indices, best first
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
@@ -66,7 +66,7 @@ class Translator:
             max_source_length: number of tokens of the longest training source; longer lines are split if `search`
                 says so. None: unknown, no line is split.
             options: settings of speed and memory.
-            rerank: ranks the n best translations of each line, as minimum Bayes risk does.
+            rerank: ranks all hypotheses of each line again, as minimum Bayes risk does.
             shortlist: selects the target ids of each batch; None: the whole vocabulary.
             requires_tag: whether sources need a tag, since the model has read none without.
 
@@ -81,12 +81,9 @@ class Translator:
         self.rerank = rerank
         self.shortlist = shortlist
         self.requires_tag = requires_tag
-        self.prefix_ids = self.options.source_prefix.ids(tokenizers)
-        if max_source_length is not None and len(self.prefix_ids) >= max_source_length:
-            raise UsageError(
-                f"the source prefix has {len(self.prefix_ids)} tokens, and the longest training source has "
-                f"{max_source_length}; shorten --prefix"
-            )
+        self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
+        size = self.options.batch_tokens or BATCH_TOKENS
+        self.budget = BatchBudget(size, len(self.prefix_ids), self.options.report_oom)
         self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
         self.token_bytes = TokenBytes(tokenizers.tgt.token_bytes())
 
@@ -112,17 +109,6 @@ class Translator:
             requires_tag=self.requires_tag,
         )
 
-    def checked_prefix(self) -> list[int]:
-        """The ids before each source.
-
-        Raises:
-            UsageError: the model needs a tag, and there is none.
-        """
-        if self.requires_tag and self.options.source_prefix.tag is None:
-            tags = ", ".join(sorted(self.tokenizers.tags))
-            raise UsageError(f"the model needs a tag before each source; choose one with --tag: {tags}")
-        return self.prefix_ids
-
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
         """Translate lines: exactly one translation for each, in order; that of a blank line is blank.
 
@@ -140,7 +126,7 @@ class Translator:
             NonFiniteError: the model computes NaN or infinity; raised after the translations of all lines before.
             UsageError: the model needs a tag.
         """
-        self.checked_prefix()
+        self.options.source_prefix.check_tag(self.tokenizers, requires_tag=self.requires_tag)
         for window, error in read_windows(tokenize_constraints(lines, first, self.tokenizers.tgt), self.options):
             yield from self._translate_window(window, first)
             first += len(window)
@@ -201,17 +187,30 @@ class Translator:
             `end`, or the first line for which the model computes NaN or infinity; lines after it are not searched.
         """
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
+        if self.rerank is not None:
+            config = replace(config, n_best=num_hypotheses)
         search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
-        size = self.options.batch_tokens or BATCH_TOKENS
-        for planned in _batches(segments, size / (1 + num_hypotheses), prefix_length=len(self.prefix_ids)):
+        for planned in self.budget.batches(segments, num_hypotheses):
             batch = [segment for segment in planned if segment.line < end]
-            results = search(self._request(batch, config)) if batch else []
-            for segment, hypotheses in zip(batch, results, strict=True):
+            for segment, hypotheses in zip(batch, self._search_batch(batch, search, config), strict=True):
                 if any(h.failed for h in hypotheses):
                     end = min(end, segment.line)
                 else:
                     segment.accept([self._without_prefix(h) for h in hypotheses], self.token_bytes)
         return end
+
+    def _search_batch(self, batch: Sequence[Segment], search: SearchFn, config: SearchConfig) -> list[list[Hypothesis]]:
+        """Search the hypotheses of a batch; if memory runs out, again in halves."""
+        if not batch:
+            return []
+        try:
+            return search(self._request(batch, config))
+        except (RuntimeError, MemoryError) as error:
+            if len(batch) == 1 or not is_oom(error):
+                raise
+        self.budget.halve(batch, config.num_hypotheses)  # outside of `except`, where the exception keeps tensors alive
+        halves = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+        return [hypotheses for half in halves for hypotheses in self._search_batch(half, search, config)]
 
     def _without_prefix(self, hypothesis: Hypothesis) -> Hypothesis:
         """The hypothesis with its attention over the text alone."""
@@ -238,15 +237,14 @@ class Translator:
         return request
 
     def _detokenize(self, segments: Sequence[Segment]) -> None:
-        """Convert the ids of all hypotheses to text, rerank them, and keep the n best."""
+        """Convert the ids of all hypotheses to text, rank them again if asked to, and keep the n best."""
         texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.hypotheses]))
-        for segment in segments:
-            segment.texts = [collapse_newlines(next(texts)) for _ in segment.hypotheses]
-            if self.rerank is not None and len(segment.hypotheses) > 1:
-                order = self.rerank(segment.texts)
-                segment.hypotheses = [segment.hypotheses[i] for i in order]
-                segment.texts = [segment.texts[i] for i in order]
-            del segment.hypotheses[self.search.n_best :], segment.texts[self.search.n_best :]
+        lists = [[Candidate(h, collapse_newlines(next(texts))) for h in s.hypotheses] for s in segments]
+        if self.rerank is not None:
+            lists = self.rerank(lists)
+        for segment, candidates in zip(segments, lists, strict=True):
+            best = candidates[: self.search.n_best]
+            segment.hypotheses, segment.texts = [c.hypothesis for c in best], [c.text for c in best]
 
 
 def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
@@ -273,13 +271,3 @@ def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tu
         return
     if window:
         yield window, None
-
-
-def _batches(segments: Iterable[Segment], budget: float, *, prefix_length: int) -> Iterator[list[Segment]]:
-    """Batches of similar length, the longest first; sentences × longest source of each stays within the budget."""
-    waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
-    start = 0
-    while start < len(waiting):
-        count = max(1, int(budget / (prefix_length + len(waiting[start].ids) + 1)))
-        yield waiting[start : start + count]
-        start += count

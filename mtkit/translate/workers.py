@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,13 +17,14 @@ from typing import NamedTuple, Self, TypeVar
 
 import torch
 
-from mtkit.errors import MtkitError, ReadWriteError
+from mtkit.errors import MtkitError, ReadWriteError, UsageError
 from mtkit.signals import blocked_in_workers
 from mtkit.translate.constraints import Line
 from mtkit.translate.translator import Translation, TranslationOptions, Translator, read_windows
 
 T = TypeVar("T")
 CHUNK_LINES = 512  # lines sent to a worker at a time: enough to sort by length, few enough to balance the load
+MAX_WORKERS_PER_CORE = 16  # more only take memory, and hundreds of them minutes to start
 MAX_PENDING = 3  # chunks per worker that may be read ahead of the next one to be returned
 # Text for which a worker is worth its start of two to three seconds: 4,000 lines of captions. Measured: see
 # tests/benchmarks/NOTES.md.
@@ -165,7 +167,14 @@ def _chunk_options(flush_every: int | None) -> TranslationOptions:
 def translator_pool(
     load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None
 ) -> Iterator[Callable[..., Iterator[Translation]]]:
-    """A function like Translator.translate, of one translator in this process or of several worker processes."""
+    """A function like Translator.translate, of one translator in this process or of several worker processes.
+
+    Raises:
+        UsageError: more workers than MAX_WORKERS_PER_CORE for each core.
+    """
+    cores = os.cpu_count() or 1
+    if num_workers > MAX_WORKERS_PER_CORE * cores:
+        raise UsageError(f"{num_workers:,} workers are too many for {cores:,} cores; give one per core")
     if num_workers == 1:
         translator = load()
         _freeze_gc()

@@ -9,6 +9,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.model import Transformer
 from tests.e2e.test_translate import LINES, lines_of, make_model, translated
 
 
@@ -40,13 +41,14 @@ def test_n_best_lists_are_those_of_json(model, source, capsys):
 
 
 def test_an_n_best_list_is_resumed_by_source_lines(model, source, capsys):
-    printed = translated(capsys, model, source, "--n-best", "2")
+    command = ["translate", model, source, "--n-best", "2", "--flush-every", "2"]  # the same batches in both
+    assert entry.execute(command) == 0
+    printed = lines_of(capsys.readouterr().out)
     output, whole = Path(source).with_name("out.txt"), Path(source).read_bytes()
-    command = ["translate", model, source, "--n-best", "2", "-o", str(output), "--flush-every", "2"]
     Path(source).write_bytes(whole + b"caf\xe9\n")
-    assert entry.execute(command) == 65
+    assert entry.execute([*command, "-o", str(output)]) == 65
     Path(source).write_bytes(whole)
-    assert entry.execute([*command, "--resume"]) == 0
+    assert entry.execute([*command, "-o", str(output), "--resume"]) == 0
     assert lines_of(output.read_text(encoding="utf-8")) == printed
 
 
@@ -97,6 +99,24 @@ def test_json_input_keeps_its_fields_and_has_constraints(model, source, capsys):
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        '"x": 1e400, "y": 1.10, "z": 1e5, "w": -0.0, "v": 0.12345678901234567890',
+        '"x": ' + "9" * 5000,
+        r'"x": "\u00e9\ud83d\ude00\ud800", "y" : [ ]',
+        '"x": 1, "x": 2',
+        '"é": "\u2028\x7f"',
+    ],
+)
+def test_fields_of_json_input_are_copied_as_they_are_written(model, source, capsys, fields):
+    path = Path(source).with_name("in.jsonl")
+    path.write_text(f'  {{"text": "a cat", {fields} }} \n', encoding="utf-8")
+    assert entry.execute(["translate", model, str(path), "--jsonl-input"]) == 0
+    (line,) = lines_of(capsys.readouterr().out)
+    assert line.startswith(f'{{"text": "a cat", {fields}, "line": 1, "hyp": ')
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"id": 1}', 'in.jsonl:2: needs a "text", as in {"text": '),
@@ -104,6 +124,9 @@ def test_json_input_keeps_its_fields_and_has_constraints(model, source, capsys):
         ("text", "in.jsonl:2: not JSON: text"),
         ('["text"]', "in.jsonl:2: not a JSON object"),
         ('{"text": "a", "x": NaN}', "in.jsonl:2: not JSON"),
+        ('{"text": "a", "x": ' + "[" * 9999 + "]" * 9999 + "}", "in.jsonl:2: JSON that is nested too deeply"),
+        (r'{"text": "\ud800"}', "in.jsonl:2: half of a surrogate pair in a text"),
+        (r'{"text": "a", "include": ["\ud800"]}', "in.jsonl:2: half of a surrogate pair in a text"),
         ('{"text": "a", "score": 1}', "in.jsonl:2: the output has a field score too; rename the field of the input"),
         ('{"text": "a", "include": "b"}', "in.jsonl:2: prefix must be a string"),
     ],
@@ -151,6 +174,10 @@ def test_alignments_and_flags_are_files_beside_the_output_and_resumed_with_it(mo
         (["--flags", "FILE"], "--flags FILE would overwrite an input file"),
         (["-o", "out", "--flags", "out"], "--flags out and -o out are one file"),
         (["-o", "out", "--alignments", "out.part"], "--alignments out.part and -o out are one file"),
+        (["--alignments", "-"], "--alignments -: name a file; without -o the translations go to stdout"),
+        (["-o", "-"], "-o -: name a file; without -o the translations go to stdout"),
+        (["--target-prefix", " \t"], "--target-prefix: blank; omit it"),
+        (["--sample", "1", "--seed", "9" * 20], "--seed"),
     ],
 )
 def test_contradictions_are_refused(model, source, capsys, words, message):
@@ -164,3 +191,40 @@ def test_help_search_lists_every_key(capsys):
     printed = capsys.readouterr().out
     for key in ("search.beam_size", "search.max_length.factor", "search.method.temperature", "search.rerank.metric"):
         assert f"  {key}: " in printed
+
+
+def test_progress_is_on_stderr_with_an_output_file_only(model, source, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mtkit.translate.output.progress.LOG_SECONDS", 0.0)
+    assert entry.execute(["translate", model, source, "-o", str(tmp_path / "out")]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"{len(LINES)} of {len(LINES)} lines, " in captured.err
+    for words in ([source], [source, "-o", "/dev/null"], [source, "-o", str(tmp_path / "out"), "--quiet"]):
+        assert entry.execute(["translate", model, *words]) == 0
+        assert " lines/s" not in capsys.readouterr().err
+
+
+def test_quiet_writes_errors_alone(model, source, tmp_path, capsys):
+    Path(source).write_text("\u4e00\n")
+    assert entry.execute(["translate", model, source]) == 0
+    assert "--flags FILE lists them" in capsys.readouterr().err
+    assert entry.execute(["translate", model, source, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert entry.execute(["translate", model, str(tmp_path / "none"), "--quiet"]) == 66
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_one_note_when_memory_runs_out(model, source, capsys, monkeypatch):
+    expected = translated(capsys, model, source)
+    search = Transformer.start
+
+    def start(self, src, *words, **options):
+        if src.ids.size(0) > 3:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return search(self, src, *words, **options)
+
+    monkeypatch.setattr(Transformer, "start", start)
+    assert entry.execute(["translate", model, source]) == 0
+    captured = capsys.readouterr()
+    assert lines_of(captured.out) == expected
+    assert captured.err.count("out of memory: batches are halved; --batch-tokens ") == 1

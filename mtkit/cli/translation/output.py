@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +15,7 @@ from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.translate.output.translate_to_file import Destination
+    from mtkit.translate.translation import Translation
 
 OutputFile = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write to FILE instead of stdout.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="Write a JSON object per line: scores, tokens, alignment.")]
@@ -38,6 +41,8 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="With -o: resume FILE.part, of the same text, model and options.")
 ]
 
+Quiet = Annotated[bool, typer.Option("--quiet", help="Write nothing but errors to stderr: no progress, no notes.")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
@@ -49,6 +54,7 @@ class OutputOptions:
     alignments: Path | None = None
     flags: Path | None = None
     resume: bool = False
+    quiet: bool = False
 
     @property
     def form(self) -> str:
@@ -57,7 +63,7 @@ class OutputOptions:
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores or alignments are written."""
+        """True if scores or alignments are written."""
         return self.form != "text" or self.alignments is not None
 
     @property
@@ -79,6 +85,9 @@ class OutputOptions:
 
         if self.resume and self.file is None:
             raise UsageError("translate: --resume continues FILE.part and needs -o FILE")
+        for option, path in self.files.items():
+            if str(path) == "-":
+                raise UsageError(f"translate: {option} -: name a file; without -o the translations go to stdout")
         inputs = [path for path in inputs if str(path) != "-"]
         used: dict[Path, str] = {}
         for option, path in self.files.items():
@@ -105,3 +114,25 @@ class OutputOptions:
             yield Destination(self.alignments, formats.as_alignment)
         if self.flags is not None:
             yield Destination(self.flags, formats.as_flag_record)
+
+    @contextmanager
+    def reports(self, source: Path) -> Iterator[list[Callable[[Translation], None]]]:
+        """Functions that report progress: one with -o FILE, none to stdout, to a device, or with --quiet.
+
+        Args:
+            source: file of the source lines, or - for stdin.
+        """
+        from mtkit.cli.streams import is_terminal
+        from mtkit.text.lines import count_lines
+        from mtkit.translate.output.progress import TranslationProgress
+        from mtkit.translate.output.translate_to_file import is_stream
+
+        if self.file is None or is_stream(self.file) or self.quiet:
+            yield []
+            return
+
+        def count() -> int | None:
+            return count_lines(source) if source.is_file() else None
+
+        with TranslationProgress(sys.stderr, is_terminal=is_terminal(), count_lines=count) as progress:
+            yield [progress.add]

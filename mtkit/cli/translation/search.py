@@ -18,7 +18,10 @@ NBest = Annotated[
 LengthPenalty = Annotated[
     float | None,
     typer.Option(
-        "--length-penalty", min=0, metavar="ALPHA", help="Rank by log-probability / length^ALPHA; more is longer."
+        "--length-penalty",
+        min=0,
+        metavar="ALPHA",
+        help="Rank by log-probability / length^ALPHA; a larger ALPHA favours longer translations.",
     ),
 ]
 MaxLength = Annotated[
@@ -28,7 +31,9 @@ Sample = Annotated[
     float | None,
     typer.Option("--sample", metavar="TEMPERATURE", help="Sample translations; 1 is the model's own distribution."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --sample: random seed (default: 1).")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="With --sample: random seed (default: 1).")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

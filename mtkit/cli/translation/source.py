@@ -67,6 +67,8 @@ class SourceOptions:
             raise UsageError(
                 "translate: with --jsonl-input, prefix, include and exclude are fields of each line; omit --constraints"
             )
+        if self.target_prefix and not self.target_prefix.strip():
+            raise UsageError("translate: --target-prefix: blank; omit it")
         lines: Iterator[Line] = iter(texts := read_input_lines(self.file))
         if self.jsonl_input:
             lines = parse_json_lines(texts, "stdin" if str(self.file) == "-" else str(self.file))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 import torch
 
+from mtkit.corpus.order.collate import collate_source
 from mtkit.hardware import limit_onednn_cache, parse_device, tune_malloc
 from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds, Stepper
+from mtkit.search.shallow_fusion import LanguageModelTerm, ShallowFusion
+from mtkit.text.vocab import Vocab
 
 SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence
 
@@ -46,6 +50,21 @@ class Engine(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class FusedLanguageModel:
+    """The language model of shallow fusion.
+
+    Attributes:
+        model: over the target vocabulary of the translation models.
+        vocab: that vocabulary.
+        weight: of its log-probability.
+    """
+
+    model: TranslationModel
+    vocab: Vocab
+    weight: float
+
+
 class TorchEngine:
     """One mtkit model, or an ensemble over the same vocabularies. The models that are passed in are not changed.
 
@@ -66,6 +85,7 @@ class TorchEngine:
         beam_size: int | None = None,
         rewrite: bool = True,
         name: str = "the model",
+        language_model: FusedLanguageModel | None = None,
     ) -> None:
         """Prepare the models for inference.
 
@@ -76,6 +96,7 @@ class TorchEngine:
             beam_size: hypotheses of a sentence that search will follow; None: unknown.
             rewrite: see `prepare_for_inference`.
             name: of the models, for error messages.
+            language_model: of shallow fusion; None: there is none.
 
         Raises:
             UsageError: this machine lacks the device or the compute type.
@@ -89,7 +110,20 @@ class TorchEngine:
         prepare = partial(prepare_for_inference, dtype=dtype, device=self.device, beam_size=beam_size, rewrite=rewrite)
         self.models = [prepare(model) for model in models]
         self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        self.term: LanguageModelTerm | None = None
+        if language_model is not None:
+            vocab = language_model.vocab
+            self.term = LanguageModelTerm(language_model.weight)
+            self.stepper = ShallowFusion(
+                self.stepper,
+                prepare(language_model.model),
+                lambda count: collate_source([[]] * count, vocab).to(self.device),
+            )
 
     def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
         """See Engine."""
-        return partial(search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores), self.stepper)
+        run = search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores)
+        if self.term is None:
+            return partial(run, self.stepper)
+        term = self.term
+        return lambda request: run(self.stepper, replace(request, constraints=(term, *request.constraints)))

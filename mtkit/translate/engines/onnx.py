@@ -68,6 +68,9 @@ class OnnxStep(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> None:
         """See search.interface.DecoderStep; not available."""
 
+    def language_model_log_probs(self, rows: slice) -> None:
+        """See search.interface.DecoderStep; a model without shallow fusion."""
+
 
 class OnnxStepper:
     """See Stepper."""

@@ -26,9 +26,10 @@ def as_n_best(translation: Translation, source: Line) -> str:
 
 
 def as_json(translation: Translation, source: Line) -> str:
-    """A JSON object with all fields; those of a source line that was JSON come first."""
-    fields = source.fields if isinstance(source, ConstrainedLine) else {}
-    return _dumps({**fields, **translation.as_dict()})
+    """A JSON object with all fields; those of a source line that was JSON come first, as they are written there."""
+    fields = source.json_text.strip().removesuffix("}").rstrip() if isinstance(source, ConstrainedLine) else ""
+    own = _dumps(translation.as_dict())
+    return f"{fields}, {own.removeprefix('{')}" if fields else own
 
 
 def as_alignment(translation: Translation, source: Line) -> str:

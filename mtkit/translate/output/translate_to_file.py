@@ -42,7 +42,7 @@ class Destination:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is stdout, a device or a pipe, which cannot be renamed and is written directly."""
+        """True if it is stdout, a device or a pipe, which cannot be renamed and is written directly."""
         return self.path is None or is_stream(self.path)
 
 
@@ -54,13 +54,13 @@ class Output:
         destinations: those that are files become complete together.
         resume: continue FILE.part of the first file; ignored if there is none.
         header: the settings that the translations depend on; see `open_part_file`.
-        report: called with each translation once it is written.
+        reports: called with each translation once it is written.
     """
 
     destinations: Sequence[Destination] = (Destination(),)
     resume: bool = False
     header: Mapping[str, Any] = field(default_factory=dict)
-    report: Callable[[Translation], None] | None = None
+    reports: Sequence[Callable[[Translation], None]] = ()
 
 
 def translate_to_file(
@@ -144,8 +144,8 @@ class _Writer:
             self._part.write(*(text(translation, source) for text in self._file_texts))
             if end is not None:
                 self._part.record(end)
-        if self.output.report is not None:
-            self.output.report(translation)
+        for report in self.output.reports:
+            report(translation)
 
 
 class HashedWindows:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.cli.memory import is_oom
-from mtkit.errors import DataError, ReadWriteError
+from mtkit.errors import DataError, ReadWriteError, is_oom
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.config import TokenizerConfig

@@ -1,0 +1,86 @@
+"""Progress of a translation that is written to a file: lines done, rate and time left, on stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from mtkit.translate.translation import Translation
+
+TERMINAL_SECONDS = 1.0  # between two updates of the line at a terminal
+LOG_SECONDS = 30.0  # between two lines in a file or pipe
+_CLEAR = "\r\x1b[K"  # erases the line of a terminal
+
+
+class TranslationProgress:
+    """Reports progress: a line that is redrawn each second at a terminal, otherwise a new line every 30 seconds.
+
+    The rate is that of all lines since the start, without those that were skipped by resuming. `with` erases the line
+    at the end, so that an error does not stand behind it.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        is_terminal: bool,
+        count_lines: Callable[[], int | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            stream: stderr.
+            is_terminal: whether a line of the stream can be redrawn.
+            count_lines: returns the number of source lines, None if it is unknown; called once, at the first report.
+            clock: returns seconds.
+        """
+        self._stream, self._is_terminal = stream, is_terminal
+        self._count_lines, self._clock = count_lines, clock
+        self._interval = TERMINAL_SECONDS if is_terminal else LOG_SECONDS
+        self._start = self._last = clock()
+        self._count = 0
+        self._total: int | None = None
+        self._has_reported = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._has_reported and self._is_terminal:
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+
+    def add(self, translation: Translation) -> None:
+        """Count a translation, and report if it is time."""
+        self._count += 1
+        now = self._clock()
+        if now - self._last < self._interval:
+            return
+        self._last = now
+        if not self._has_reported:
+            self._total = self._count_lines()
+            self._has_reported = True
+        text = self._describe(translation.line, now - self._start)
+        self._stream.write(f"{_CLEAR}{text}\r" if self._is_terminal else f"{text}\n")
+        self._stream.flush()
+
+    def _describe(self, line: int, seconds: float) -> str:
+        """Such as `1,200 of 30,000 lines, 85 lines/s, 5:39 left`."""
+        rate = self._count / seconds
+        shown_rate = f"{rate:,.0f} lines/s" if rate >= 10 else f"{rate:.1f} lines/s"
+        if self._total is None:
+            return f"{line:,} lines, {shown_rate}"
+        left = round(max(0, self._total - line) / rate)
+        return f"{line:,} of {self._total:,} lines, {shown_rate}, {_format_clock(left)} left"
+
+
+def _format_clock(seconds: int) -> str:
+    """Such as 5:39, or 1:05:39."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

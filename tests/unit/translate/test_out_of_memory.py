@@ -1,0 +1,95 @@
+"""Translation goes on in smaller batches when memory runs out, with the same result."""
+
+from __future__ import annotations
+
+import pytest
+
+from mtkit.errors import is_oom
+from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.translator import TranslationOptions, Translator
+from tests.unit.translate.toy_translator import BLANK, sentences, transformer, translator
+
+MESSAGES = [
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes. Error code 12",
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB",
+    "std::bad_alloc",
+]
+
+
+class SmallMachine:
+    """An engine whose allocator fails above a number of source tokens, half of the time after a part of the search."""
+
+    def __init__(self, engine, capacity, error):
+        self.name, self.compute_type, self.device = engine.name, engine.compute_type, engine.device
+        self.engine, self.capacity, self.error = engine, capacity, error
+        self.sizes, self.failures = [], 0
+
+    def make_search(self, search, special_ids, *, with_scores):
+        inner = self.engine.make_search(search, special_ids, with_scores=with_scores)
+
+        def limited(request):
+            size = request.source.ids.numel()
+            if size > self.capacity:
+                self.failures += 1
+                if self.failures % 2:
+                    inner(request)
+                raise self.error
+            self.sizes.append(size)
+            return inner(request)
+
+        return limited
+
+
+def translate(tokenizers, lines, capacity, error=None, *, batch_tokens=600, **search):
+    """Translations, the engine, and the sizes that were reported."""
+    engine = SmallMachine(TorchEngine([transformer(tokenizers)], compute_type="float32"), capacity, error)
+    reported = []
+    options = TranslationOptions(batch_tokens=batch_tokens, with_scores=True, window=40, report_oom=reported.append)
+    config = translator(tokenizers, **search).search
+    return list(Translator(engine, tokenizers, config, options=options).translate(lines)), engine, reported
+
+
+@pytest.mark.parametrize("error", [*map(RuntimeError, MESSAGES), MemoryError()], ids=str)
+@pytest.mark.parametrize("search", [{}, {"beam_size": 1}, {"beam_size": 4, "n_best": 3}], ids=str)
+def test_lines_and_order_are_the_same(tokenizers, error, search):
+    lines = [*sentences(90, 8), *BLANK]
+    expected, unlimited, nothing = translate(tokenizers, lines, 10**9, **search)
+    translations, engine, reported = translate(tokenizers, lines, 40, error, **search)
+    assert [t.line for t in translations] == list(range(1, len(lines) + 1))
+    assert [t.hyp for t in translations] == [t.hyp for t in expected]
+    assert [t.score for t in translations] == pytest.approx([t.score for t in expected], abs=1e-4)
+    assert [[each.hyp for each in t.nbest] for t in translations] == [[e.hyp for e in t.nbest] for t in expected]
+    assert max(unlimited.sizes) > 40 >= max(engine.sizes)
+    assert nothing == []
+    assert len(reported) == 1
+    assert engine.failures < 10  # the smaller size is kept for all windows that follow
+
+
+def test_later_batches_are_small_at_once(tokenizers):
+    lines = sentences(40)
+    _, first, _ = translate(tokenizers, lines, 40, MemoryError())
+    _, all_windows, _ = translate(tokenizers, lines * 4, 40, MemoryError())
+    assert first.failures == all_windows.failures > 0
+
+
+def test_sampling_is_the_same(tokenizers):
+    from mtkit.search.sampling import Sampling
+
+    lines = sentences(50)
+    expected, *_ = translate(tokenizers, lines, 10**9, method=Sampling())
+    translations, engine, _ = translate(tokenizers, lines, 50, MemoryError(), method=Sampling())
+    assert engine.failures
+    assert [t.hyp for t in translations] == [t.hyp for t in expected]
+
+
+def test_a_single_line_that_does_not_fit_fails_with_the_error(tokenizers):
+    lines = ["the dog", "the " * 60, "a cat"]
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as caught:
+        translate(tokenizers, lines, 30, RuntimeError(MESSAGES[0]))
+    assert is_oom(caught.value)
+
+
+def test_other_errors_are_not_tried_again(tokenizers):
+    error = RuntimeError("index out of range")
+    with pytest.raises(RuntimeError, match="index out of range"):
+        translate(tokenizers, sentences(40), 40, error)
