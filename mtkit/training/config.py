@@ -15,7 +15,7 @@ from mtkit.training.checkpoints.writer import RetentionConfig
 from mtkit.training.decoder_inputs import DecoderInputConfig
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcingConfig
 from mtkit.training.init_config import InitFromConfig, ParameterGroupName, WordVectorsConfig
-from mtkit.training.monitoring.validation import Metric
+from mtkit.training.monitoring.validation import Goal, Metric
 from mtkit.training.objectives import ObjectiveConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
 from mtkit.training.optimisers import OptimiserConfig
@@ -37,11 +37,18 @@ class ValidationConfig:
 
     metric: Metric = "nll"  # of the best checkpoint, patience and plateau; nll is smooth, bleu is closer to quality
     sentences: Annotated[int, Field(ge=0)] = 200  # decoded for BLEU, evenly spread over the set; 0 decodes nothing
+    # shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md
+    command: Annotated[str, Field(pattern=r"\S")] | None = None
+    command_goal: Goal = "max"  # whether a larger (max) or a smaller (min) number is better
     beam_size: Positive = 1  # greedy ranks checkpoints as a beam does, in a fifth of the time
 
     def __post_init__(self) -> None:
+        if self.metric == "command" and self.command is None:
+            raise ValueError("metric: command needs the key command; set it, or metric to nll or bleu")
         if self.metric == "bleu" and not self.sentences:
             raise ValueError("metric: bleu needs sentences to decode; set sentences above 0, or metric to nll")
+        if self.command is not None and not self.sentences:
+            raise ValueError("command: needs sentences to decode; set sentences above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +56,14 @@ class TrainingConfig:
     """Training of a model."""
 
     max_updates: Positive = 4000  # 18 epochs of Multi30k with the batches below; more gain little
+    max_epochs: Annotated[float, Field(gt=0)] | None = None  # passes over the corpus, if fewer updates; null: no limit
     validate_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; two epochs of Multi30k
     checkpoint_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; a crash loses a few minutes at most
     log_every: Positive = field(default=50, metadata=RESUMABLE)  # updates; about ten seconds on two cores
     log_gradient_norms: bool = field(default=False, metadata=RESUMABLE)  # log also each module's gradient and change
     tensorboard: bool = field(default=False, metadata=RESUMABLE)  # write event files to the run folder's tensorboard/
+    wandb: bool = field(default=False, metadata=RESUMABLE)  # log to Weights & Biases, offline into the run folder
+    mlflow: bool = field(default=False, metadata=RESUMABLE)  # log to MLflow, in the run folder
     batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: memory's limit
     micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
     compile: bool = field(default=False, metadata=RESUMABLE)  # torch.compile: takes a minute or two at each start
@@ -111,6 +121,11 @@ class TrainingConfig:
             )
 
     @property
+    def trackers(self) -> list[str]:
+        """Names of the trackers that are used, see monitoring/trackers.py."""
+        return [name for name, is_used in {"wandb": self.wandb, "mlflow": self.mlflow}.items() if is_used]
+
+    @property
     def resolved_batch_tokens(self) -> int:
         """`batch_tokens` after `auto` has been replaced by a number.
 
@@ -149,8 +164,18 @@ class TrainingConfig:
 
     @property
     def has_variable_passes(self) -> bool:
-        """Whether the number of forward passes of a micro-batch depends on its data."""
+        """True if the number of forward passes of a micro-batch depends on its data."""
         return self.decoder_input.passes_depend_on_data or self.objective.passes_depend_on_data
+
+    def with_updates_of_epochs(self, updates: int) -> TrainingConfig:
+        """Return a configuration whose `max_updates` ends the training; `max_epochs` is None if that is longer.
+
+        Args:
+            updates: number of updates of `max_epochs`.
+        """
+        if updates < self.max_updates:
+            return dataclasses.replace(self, max_updates=updates)
+        return dataclasses.replace(self, max_epochs=None)
 
     def is_checkpoint_due(self, update: int) -> bool:
         """Return whether an update has a regular checkpoint."""
@@ -160,14 +185,14 @@ class TrainingConfig:
 def resumable_keys(config: TrainingConfig) -> frozenset[str]:
     """Return the keys of `training:` that may change when a training with this configuration is resumed.
 
-    They include `max_updates` unless the schedule ends there. They do not include the keys of validation if the
-    schedule depends on it.
+    They include `max_updates` and `max_epochs` unless the schedule ends there. They do not include the keys of
+    validation if the schedule depends on it.
     """
     keys = {each.name for each in dataclasses.fields(config) if each.metadata.get("may_change_on_resume", False)}
     if config.schedule.depends_on_validation:
         keys -= {"validate_every", "validation"}
     if not config.schedule.ends_at_max_updates:
-        keys |= {"max_updates"}
+        keys |= {"max_updates", "max_epochs"}
     return frozenset(keys)
 
 

@@ -26,8 +26,9 @@ from mtkit.training.distributed.fsdp import UnshardedReplica, full_tensor, local
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.monitoring.gradient_stats import GradientStats
 from mtkit.training.objectives.interface import TrainingObjective
+from mtkit.training.optimisers.base import set_lr, trainable
 from mtkit.training.optimisers.schedule import Schedule
-from mtkit.training.optimisers.torch_optimisers import load_optimiser, optimiser_tensors, set_lr, trainable
+from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.robustness.numerics import Numerics
 from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch
@@ -157,7 +158,7 @@ class Learner:
 
     @property
     def participates_in_save(self) -> bool:
-        """Whether this process calls `tensors`, which is a collective operation with FSDP."""
+        """True if this process calls `tensors`, which is a collective operation with FSDP."""
         return self.ranks.is_first or self.eval_replica is not None
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.errors import DamagedError
+from mtkit.corpus.order.loader import UpdateSource
+from mtkit.errors import DamagedError, is_oom
 from mtkit.hardware import limit_onednn_cache
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import (
@@ -29,10 +30,11 @@ from mtkit.training.learner import Learner
 from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.meter import LossSums
 from mtkit.training.monitoring.tensorboard import log_to_tensorboard
+from mtkit.training.monitoring.trackers import log_to_trackers
 from mtkit.training.progress import Progress
 from mtkit.training.robustness.deterministic import deterministic_algorithms
-from mtkit.training.robustness.oom import explain_oom, is_out_of_memory
-from mtkit.training.run import TrainingRun, UpdateSource
+from mtkit.training.robustness.oom import explain_oom
+from mtkit.training.run import TrainingRun
 from mtkit.training.weights import weights
 
 
@@ -73,14 +75,16 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
         Interrupted: SIGINT, SIGTERM, SIGHUP or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
-        MissingExtraError: `training.tensorboard` is set and TensorBoard is not installed.
+        MissingExtraError: TensorBoard or a tracker is asked for and not installed.
     """
     config, learner = run.config, run.learner
     with ExitStack() as contexts:
         contexts.enter_context(deterministic_algorithms(enabled=config.deterministic))
         resume(run)
         events, start = run.folder / "tensorboard", run.progress.update
-        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled=config.tensorboard))
+        is_first = run.ranks.is_first
+        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled=config.tensorboard and is_first))
+        contexts.enter_context(log_to_trackers(run.log, run.folder, config.trackers if is_first else []))
         contexts.enter_context(explain_oom())
         contexts.enter_context(run)
         # a signal may have interrupted the last call in a validation, before the rollback that it leads to
@@ -118,7 +122,7 @@ def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int
                 sums.add(losses)
             return sums
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error) or not learner.splitter.can_split:
+            if not is_oom(error) or not learner.splitter.can_split:
                 raise
         learner.shrink_micro_batches(batches)  # outside of `except`, where the exception keeps its tensors alive
 
@@ -140,7 +144,9 @@ def resume(run: TrainingRun) -> None:
     for each in damaged:
         log.event("damaged", path=str(each.path), reason=each.reason)
     if checkpoint is not None:
-        log.event("resume", progress.update, checkpoint=str(checkpoint_path(run.checkpoints, progress.update)))
+        path = checkpoint_path(run.checkpoints, progress.update)
+        message = f"resuming from update {progress.update:,} (--fresh starts over)"
+        log.event("resume", progress.update, checkpoint=str(path), result=message)
         numerics = checkpoint.state.get("numerics", {})
         learner.numerics.use_same_library(numerics)
         if changes := learner.numerics.changes_since(numerics):

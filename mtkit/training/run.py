@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from torch import Tensor
 
-from mtkit.corpus.order.loader import DataPosition, UpdateData
+from mtkit.corpus.order.loader import UpdateData, UpdateSource
 from mtkit.errors import ComputeError, Interrupted
 from mtkit.hardware import peak_memory
 from mtkit.training.checkpoints.checkpoint import Checkpoint, checkpoint_path
 from mtkit.training.checkpoints.writer import CheckpointWriter
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import Learner
+from mtkit.training.monitoring.busy_machine import BusyMachine
 from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.log import Log
 from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter
@@ -30,14 +31,6 @@ from mtkit.training.robustness.divergence import DivergenceConfig
 from mtkit.training.robustness.nonfinite import abbreviate, dump_failed_update
 from mtkit.training.robustness.rollback import roll_back
 from mtkit.training.robustness.signals import Signals
-
-
-class UpdateSource(Protocol):
-    """Source of training data: the corpus loader."""
-
-    def updates(self, start: DataPosition) -> Generator[UpdateData, None, None]:
-        """Yield the data of updates from a position on, without end."""
-        ...
 
 
 class TrainingRun:
@@ -83,6 +76,7 @@ class TrainingRun:
         self._watch = Stopwatch(self.progress.seconds)
         self._meter = ThroughputMeter(self._watch)
         self._logged_limit = self.learner.splitter.max_padded_tokens
+        self._busy_machine = BusyMachine.of_training(self.learner.device)
         return self
 
     def __exit__(
@@ -175,6 +169,8 @@ class TrainingRun:
             **self.learner.gradient_stats.read(),
         }
         self.log.event("train", update, learning_rate=learning_rate, **fields, **others)
+        if warning := self._busy_machine.warning(fields["seconds_per_update"]):
+            self.log.event("busy", update, result=warning)
 
     def validate(self) -> None:
         """Validate the model, if a validation is due and has not been done.
@@ -192,14 +188,16 @@ class TrainingRun:
         if validation is None:
             raise self._interrupted()
         seconds = round(watch.seconds, 2)
-        value = _finite(validation.value(self.config.validation.metric))
-        if is_regular:  # an extra one at the end must not change the rate of a training that is continued
-            self.learner.schedule.step_on_metric(value)
-        best_updates = self.progress.best_updates.add(ScoredUpdate(value, update), keep=self.config.keep_best)
+        value = validation.value(self.config.validation.metric, self.config.validation.command_goal)
+        best_updates = self.progress.best_updates
+        if value is not None:
+            best_updates = best_updates.add(ScoredUpdate(_finite(value), update), keep=self.config.keep_best)
+        if value is not None and is_regular:  # an extra one at the end must not change the rate of a continued training
+            self.learner.schedule.step_on_metric(_finite(value))
         loss_trend = self.progress.loss_trend.after_validation(_finite(validation.nll), self.config.on_divergence)
         self.progress = replace(self.progress, last_validated=update, best_updates=best_updates, loss_trend=loss_trend)
-        fields = validation.fields()
-        self.log.event("validation", update, **fields, is_best=best_updates.since_best == 0, seconds=seconds)
+        is_best = value is not None and best_updates.since_best == 0
+        self.log.event("validation", update, **validation.fields(), is_best=is_best, seconds=seconds)
 
     def _validate_model(self, validator: ShardedValidator, update: int) -> Validation | None:
         """Validate on all ranks; None if a signal interrupted one of them."""
@@ -278,7 +276,7 @@ class TrainingRun:
     def stop_reason(self) -> str | None:
         """Return why training stops after this update, or None."""
         if self.progress.update >= self.config.max_updates:
-            return "max_updates"
+            return "max_updates" if self.config.max_epochs is None else "max_epochs"
         if self.progress.best_updates.should_stop(self.config.patience):
             return "early_stopping"
         if self._out_of_budget:

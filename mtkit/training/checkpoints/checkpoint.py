@@ -23,6 +23,7 @@ from mtkit.io.files import (
     translate_read_errors,
     translate_write_errors,
 )
+from mtkit.io.json_text import parse_json
 from mtkit.io.lock import clean_up_folder
 from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
 
@@ -112,10 +113,10 @@ def verify_checkpoint(path: Path) -> list[str]:
     with translate_read_errors(manifest):
         text = manifest.read_bytes()
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         expected = content.pop("sha256")
         is_intact = expected == _hash(content)
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         is_intact = False
     if not is_intact:
         raise DamagedError(f"{path}: damaged: manifest.json does not match its checksum")
@@ -147,7 +148,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def read_state(path: Path) -> dict[str, Any]:
     """Read the JSON state of a verified checkpoint."""
-    return dict(json.loads((path / "state.json").read_bytes()))
+    return dict(parse_json((path / "state.json").read_bytes()))
 
 
 def latest_valid(folder: Path) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:

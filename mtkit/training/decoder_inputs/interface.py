@@ -11,7 +11,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
 
 
-class DecoderInputTraits:
+class DecoderInputConfigBase:
     """Capabilities of a decoder input's configuration; a kind overrides those that differ."""
 
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
@@ -39,7 +39,8 @@ class TargetVocabIds:
 
     Attributes:
         size: V, the number of tokens.
-        first_text_id: the tokens of text are first_text_id ... size - 1.
+        first_text_id: the tokens of text are first_text_id ... end_text_id - 1.
+        end_text_id: see first_text_id.
         pad: fills a batch.
         unk: replaces text that no other token covers.
         bos: the first token that the decoder reads.
@@ -48,6 +49,7 @@ class TargetVocabIds:
 
     size: int
     first_text_id: int
+    end_text_id: int
     pad: int
     unk: int
     bos: int

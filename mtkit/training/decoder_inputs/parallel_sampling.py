@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, TruthMask
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
@@ -71,7 +71,7 @@ class ParallelSampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelSamplingConfig(DecoderInputTraits):
+class ParallelSamplingConfig(DecoderInputConfigBase):
     """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
 
     passes_depend_on_data: ClassVar[bool] = True

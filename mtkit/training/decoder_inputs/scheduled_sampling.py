@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
@@ -108,7 +108,7 @@ TRUTH_MASKS: dict[str, TruthMask] = {"token": per_token_mask, "sentence": per_se
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduledSamplingConfig(DecoderInputTraits):
+class ScheduledSamplingConfig(DecoderInputConfigBase):
     """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
 
     passes_depend_on_data: ClassVar[bool] = True

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 
 
 class TeacherForcing:
@@ -24,7 +24,7 @@ class TeacherForcing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherForcingConfig(DecoderInputTraits):
+class TeacherForcingConfig(DecoderInputConfigBase):
     """The decoder reads the true tokens (see TeacherForcing)."""
 
     kind: Literal["teacher_forcing"] = "teacher_forcing"

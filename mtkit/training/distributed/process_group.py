@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from mtkit.hardware import has_gpu
 from mtkit.training.distributed.fsdp import is_sharded
 from mtkit.training.distributed.heartbeat import Heartbeat
 
@@ -38,7 +39,7 @@ class ProcessGroup:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process has rank 0, which writes checkpoints and the log."""
+        """True if this process has rank 0, which writes checkpoints and the log."""
         return self.rank == 0
 
     def all_reduce_sum(self, number: int) -> int:
@@ -123,10 +124,9 @@ def init_process_group() -> Iterator[ProcessGroup]:
         yield SINGLE_PROCESS
         return
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    has_gpu = torch.cuda.is_available()
-    if has_gpu:
+    if has_gpu():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if has_gpu else "gloo", timeout=COLLECTIVE_TIMEOUT)
+    dist.init_process_group("nccl" if has_gpu() else "gloo", timeout=COLLECTIVE_TIMEOUT)
     heartbeat = Heartbeat(rank, world_size)
     try:
         yield ProcessGroup(rank, world_size)

@@ -5,17 +5,21 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | event | fields |
 |---|---|
 | begin | max_updates, precision, parameters, device, numerics (see robustness/numerics.py) |
-| resume | checkpoint |
+| resume | checkpoint, result: a sentence |
 | numerics_changed | result: a sentence; the resumed training does not end with the bits of an uninterrupted one |
 | metric_changed | result: a sentence; earlier validations are not comparable and were forgotten |
 | train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
 | | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, seconds_left |
-| validation | nll, perplexity, bleu, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, seconds |
+| validation | nll, perplexity, bleu, command, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, |
+| | seconds |
+| validation_command | result: a sentence about a failure |
 | checkpoint | path |
 | damaged | path, reason |
 | nonfinite | loss, grad_norm, samples, path |
 | diverged | checkpoint, lr_factor |
 | out_of_memory | max_padded_tokens: sentences × longest side to which micro-batches are split from then on |
+| busy | result: a sentence about other processes on the cores, once |
+| tracker | result: a sentence about a failure of wandb or mlflow |
 | interrupted | signal |
 | end | reason, finished, best_update, seconds, tokens_per_second |
 
@@ -99,7 +103,7 @@ class Log:
     """Log file and displays of the same events.
 
     Args:
-        path: log.jsonl; created if missing, otherwise appended to.
+        path: log.jsonl; created if missing, otherwise appended to, without an incomplete last line.
         display: displays the events.
 
     Raises:
@@ -116,8 +120,8 @@ class Log:
         with translate_write_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
-            if self._file.tell() and not self.path.read_bytes().endswith(b"\n"):
-                self._file.write(b"\n")  # after a line that a killed process left incomplete, which readers skip
+            if self._file.tell():  # a killed process may have left an incomplete last line
+                self._file.truncate(self.path.read_bytes().rfind(b"\n") + 1)
 
     def event(self, name: str, update: int | None = None, **fields: Any) -> None:
         """Write and display one event; a number that is not finite is written as null."""

@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol, TypeVar
 from mtkit.models.interface import TranslationModel
 from mtkit.training.distributed.process_group import ProcessGroup
 
-Metric = Literal["nll", "bleu"]
+Metric = Literal["nll", "bleu", "command"]
+Goal = Literal["max", "min"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Validation:
         calibration: token accuracy, calibration error and reliability table, for the log; empty if not measured.
         bleu: of the decoded subset of the validation set, 0 to 100; None if nothing was decoded.
         bleu_by_set: BLEU of each validation set by name; empty if there is only one.
+        command: number of `training.validation.command`; None without a command, or if it failed.
         sample: source, hypothesis and reference of one sentence, for the display; None if nothing was decoded.
     """
 
@@ -31,22 +33,26 @@ class Validation:
     sample: tuple[str, str, str] | None = None
     calibration: Mapping[str, Any] = field(default_factory=dict)
     bleu_by_set: Mapping[str, float] = field(default_factory=dict)
+    command: float | None = None
 
     def fields(self) -> dict[str, Any]:
         """The fields of the log's event."""
         perplexity = math.exp(min(self.nll, 700.0))
         values = {"nll": self.nll, "perplexity": perplexity, "bleu": self.bleu, "sample": self.sample}
         by_set = {"bleu_by_set": dict(self.bleu_by_set)} if self.bleu_by_set else {}
-        return {**values, **by_set, **self.calibration}
+        command = {} if self.command is None else {"command": self.command}
+        return {**values, **command, **by_set, **self.calibration}
 
-    def value(self, metric: Metric) -> float:
-        """Return the metric with the sign that makes lower values better.
+    def value(self, metric: Metric, command_goal: Goal = "max") -> float | None:
+        """Return the metric with the sign that makes lower values better; None if the command failed.
 
         Raises:
             ValueError: the metric is bleu and nothing was decoded.
         """
         if metric == "nll":
             return self.nll
+        if metric == "command":
+            return -self.command if self.command is not None and command_goal == "max" else self.command
         if self.bleu is None:
             raise ValueError("the validation gave no BLEU")
         return -self.bleu

@@ -1,13 +1,13 @@
 """Training objectives: functions of (model, micro-batch) that return the loss.
 
-interface: the protocols of objectives and of the sampler of translations, and the inputs of objectives.
-cross_entropy: label-smoothed cross-entropy.
-r_drop: agreement of two forward passes with different dropout.
-unlikelihood: a penalty on tokens that would repeat earlier ones.
-minimum_risk: expected sentence-level risk over sampled translations.
-joint_lm: cross-entropy of source and target, for decoder-only models.
-masked_lm: masked language modelling, for the encoder alone.
-distillation: the distribution and the states of a teacher.
+interface      the protocols of objectives and of the sampler of translations, and the inputs of objectives
+cross_entropy  label-smoothed cross-entropy
+r_drop         agreement of two forward passes with different dropout
+unlikelihood   a penalty on tokens that would repeat earlier ones
+minimum_risk   expected sentence-level risk over sampled translations
+joint_lm       cross-entropy of source and target, for decoder-only models
+masked_lm      masked language modelling, for the encoder alone
+distillation   the distribution and the states of a teacher
 """
 
 from __future__ import annotations

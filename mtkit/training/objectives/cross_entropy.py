@@ -9,11 +9,11 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropyConfig(ObjectiveTraits):
+class CrossEntropyConfig(ObjectiveConfigBase):
     """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"

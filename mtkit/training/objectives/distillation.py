@@ -16,11 +16,11 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistillationConfig(ObjectiveTraits):
+class DistillationConfig(ObjectiveConfigBase):
     """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
 
     kind: Literal["distillation"] = "distillation"
@@ -38,7 +38,7 @@ class DistillationConfig(ObjectiveTraits):
 
     @property
     def teacher_model(self) -> Path:
-        """See ObjectiveTraits."""
+        """See ObjectiveConfigBase."""
         return self.teacher
 
     def build(self, inputs: ObjectiveInputs) -> Distillation:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
-from mtkit.corpus.order.batch import Batch, Source
-from mtkit.models.interface import Losses, TranslationModel
+from mtkit.corpus.order.batch import Source
+from mtkit.models.interface import Objective, TranslationModel
 from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
 
 RewardName = Literal["bleu", "chrf"]
 
 
-class ObjectiveTraits:
+class ObjectiveConfigBase:
     """Capabilities of an objective's configuration; a kind overrides those that differ."""
 
     trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
@@ -28,12 +28,8 @@ class ObjectiveTraits:
         return None
 
 
-class TrainingObjective(Protocol):
-    """An objective, which may depend on the update."""
-
-    def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """The losses of one micro-batch; `sum` is minimised, `extra` is logged."""
-        ...
+class TrainingObjective(Objective, Protocol):
+    """An objective that may depend on the update."""
 
     def set_update(self, update: int) -> None:
         """Set the number of the update that is computed next (1 is the first)."""
@@ -63,7 +59,7 @@ class ObjectiveInputs:
         smoothing: label smoothing, 0 <= smoothing < 1.
         vocab_ids: ids of the target vocabulary.
         translation_sampler: samples and rates translations.
-        teacher: the model of `ObjectiveTraits.teacher_model`, on the training device.
+        teacher: the model of `ObjectiveConfigBase.teacher_model`, on the training device.
     """
 
     decoder_input: DecoderInput

@@ -11,7 +11,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class JointLM:
@@ -53,7 +53,7 @@ class JointLM:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointLMConfig(ObjectiveTraits):
+class JointLMConfig(ObjectiveConfigBase):
     """Cross-entropy of both sides, for a decoder-only model with source_visibility causal (see JointLM)."""
 
     predicts_source: ClassVar[bool] = True

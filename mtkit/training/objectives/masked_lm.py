@@ -9,7 +9,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class MaskedLM:
@@ -46,7 +46,7 @@ class MaskedLM:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedLMConfig(ObjectiveTraits):
+class MaskedLMConfig(ObjectiveConfigBase):
     """Train the encoder on masked text (see MaskedLM); needs corpus.noise.kind mlm."""
 
     trains_encoder_only: ClassVar[bool] = True

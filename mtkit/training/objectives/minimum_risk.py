@@ -17,7 +17,7 @@ from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits, RewardName, TranslationSampler
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs, RewardName, TranslationSampler
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def expected_risk(log_prob: Tensor, candidates: SampledCandidates, num_sentences
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinimumRiskConfig(ObjectiveTraits):
+class MinimumRiskConfig(ObjectiveConfigBase):
     """Expected risk over translations sampled from the model (see MinimumRisk).
 
     For fine-tuning (`training.init_from`): samples of an untrained model are of no use. Memory and time are

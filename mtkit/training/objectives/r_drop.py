@@ -14,7 +14,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class RDrop:
@@ -56,7 +56,7 @@ class RDrop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RDropConfig(ObjectiveTraits):
+class RDropConfig(ObjectiveConfigBase):
     """Two passes with different dropout masks must agree (see RDrop); takes twice the time of cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"

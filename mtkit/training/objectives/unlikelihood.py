@@ -14,7 +14,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveInputs, ObjectiveTraits
+from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 MIN_COMPLEMENT = 1e-5  # lower limit of 1 - p, so that its logarithm is finite (as in the authors' code)
 
@@ -65,7 +65,7 @@ class Unlikelihood:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnlikelihoodConfig(ObjectiveTraits):
+class UnlikelihoodConfig(ObjectiveConfigBase):
     """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
 
     kind: Literal["unlikelihood"] = "unlikelihood"

@@ -1,6 +1,8 @@
 """Optimisers and learning rate schedules of `training.optimiser` and `training.schedule`.
 
-torch_optimisers   Adam, AdamW and SGD; parameter groups and optimiser state, which all kinds share
+base               parts of all kinds: the base of their configurations, parameter groups, learning rates
+state              the state of an optimiser as named tensors
+torch_optimisers   Adam, AdamW and SGD
 adafactor          Adafactor: factored second moments
 lion               Lion: the sign of a momentum
 muon               Muon: orthogonalised momentum for hidden matrices, AdamW for the rest

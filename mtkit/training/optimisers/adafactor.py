@@ -9,16 +9,16 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from mtkit.training.optimisers.torch_optimisers import (
+from mtkit.training.optimisers.base import (
     NonNegative,
-    OptimiserTraits,
+    OptimiserConfigBase,
     PositiveFloat,
     weight_decay_groups,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdafactorConfig(OptimiserTraits):
+class AdafactorConfig(OptimiserConfigBase):
     """Adafactor (Shazeer & Stern 2018, algorithms 4 and 5), torch's implementation. https://arxiv.org/abs/1804.04235.
 
     Its state is a vector per row and per column of a matrix. The learning rate is relative: an update moves a matrix by

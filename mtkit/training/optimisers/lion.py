@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from mtkit.training.distributed.fsdp import local_shard
-from mtkit.training.optimisers.torch_optimisers import (
+from mtkit.training.optimisers.base import (
     Beta,
     NonNegative,
-    OptimiserTraits,
+    OptimiserConfigBase,
     PositiveFloat,
     weight_decay_groups,
 )
@@ -52,7 +52,7 @@ class Lion(torch.optim.Optimizer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LionConfig(OptimiserTraits):
+class LionConfig(OptimiserConfigBase):
     """Sign momentum (see Lion); half the state of Adam."""
 
     bytes_per_weight: ClassVar[int] = 4

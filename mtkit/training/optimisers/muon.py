@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.torch_optimisers import (
+from mtkit.training.optimisers.base import (
     Beta,
     NonNegative,
-    OptimiserTraits,
+    OptimiserConfigBase,
     PositiveFloat,
     trainable,
     with_peak_lr,
@@ -36,7 +36,7 @@ class CombinedOptimizer(torch.optim.Optimizer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MuonConfig(OptimiserTraits):
+class MuonConfig(OptimiserConfigBase):
     """Orthogonalised momentum (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), torch's implementation.
 
     It trains hidden matrices. Embeddings, output projection, gains and biases are trained by AdamW at the same learning

@@ -67,14 +67,14 @@ def warmup_factor(update: int, warmup: int) -> float:
     return min(1.0, update / warmup) if warmup else 1.0
 
 
-class ScheduleTraits:
+class ScheduleConfigBase:
     """Capabilities of a schedule's configuration; a kind overrides those that differ."""
 
     ends_at_max_updates: ClassVar[bool] = False  # another training.max_updates changes the rate of earlier updates
     depends_on_validation: ClassVar[bool] = False  # the validations' values change the rate
 
 
-class StatelessScheduleConfig(ScheduleTraits):
+class StatelessScheduleConfig(ScheduleConfigBase):
     """Base of the configurations that are the schedule's function themselves."""
 
     def factor(self, update: int, max_updates: int) -> float:
@@ -216,7 +216,7 @@ class Plateau:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlateauConfig(ScheduleTraits):
+class PlateauConfig(ScheduleConfigBase):
     """Linear warm-up, then multiplication by `shrink` whenever validation did not improve `patience` times in a row."""
 
     depends_on_validation: ClassVar[bool] = True

@@ -7,4 +7,5 @@ divergence          detection of a diverging training
 rollback            return to the best checkpoint
 signals             SIGINT, SIGTERM, SIGHUP and SIGUSR1
 deterministic       `training.deterministic`
+numerics            what the bits of the arithmetic depend on: threads, processor, torch version
 """

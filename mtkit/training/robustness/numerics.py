@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import torch
 
-from mtkit.layers.matmul import LIBRARIES, library, use_library
+from mtkit.layers.matmul import LIBRARIES, chosen_library, use_library
 from mtkit.training.distributed.process_group import ProcessGroup
 
 
@@ -47,7 +47,7 @@ class Numerics:
 
     def to_json(self) -> dict[str, Any]:
         """The record, as JSON; `matmul` is the library of float32 products on a CPU (see layers/matmul.py)."""
-        return {**asdict(self), "threads": list(self.threads), "matmul": library()}
+        return {**asdict(self), "threads": list(self.threads), "matmul": chosen_library()}
 
     def use_same_library(self, before: Mapping[str, Any]) -> None:
         """Compute products by the library of an earlier record, if that is of the same kind of processor."""

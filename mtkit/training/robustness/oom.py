@@ -9,17 +9,9 @@ from itertools import pairwise
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.errors import ComputeError
+from mtkit.errors import ComputeError, is_oom
 
 HINT = "set training.activation_checkpointing: true, or choose a smaller model"
-
-
-OutOfMemory = RuntimeError | MemoryError  # torch's and Python's exceptions
-
-
-def is_out_of_memory(error: OutOfMemory) -> bool:
-    """Return whether an exception means that memory ran out; torch has no exception class of its own for a CPU."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 @contextmanager
@@ -28,7 +20,7 @@ def explain_oom() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not is_oom(error):
             raise
         raise ComputeError(
             "training ran out of memory; lower training.batch_tokens (and raise training.micro_batches by the same "

@@ -1,17 +1,13 @@
 """Keys of `training:` that exclude each other, and those that may change on resume."""
 
-from typing import get_args
-
 import pytest
 
 from mtkit.training.config import TrainingConfig, ValidationConfig, resumable_keys
 from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
 from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
-from mtkit.training.optimisers import OptimiserConfig
 from mtkit.training.optimisers.adafactor import AdafactorConfig
 from mtkit.training.optimisers.muon import MuonConfig
 from mtkit.training.optimisers.schedule import ConstantConfig, PlateauConfig, WarmupStableDecayConfig
-from mtkit.training.optimisers.torch_optimisers import SGDConfig
 from tests.toy.training import toy_config
 
 
@@ -40,7 +36,10 @@ def test_bleu_needs_decoded_sentences():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"optimiser": MuonConfig()}, "optimiser.kind muon needs whole ones; use one of adam, adamw, lion, sgd, or"),
+        (
+            {"optimiser": MuonConfig()},
+            "optimiser.kind muon needs whole ones; use one of adam, adamw, .*lion.*, or parallel ddp",
+        ),
         ({"optimiser": AdafactorConfig()}, "optimiser.kind adafactor needs whole ones"),
         ({"precision": "fp16"}, "precision fp16 needs; use bf16, or parallel ddp"),
         ({"compile": True}, "set compile to false, or parallel to ddp"),
@@ -56,9 +55,3 @@ def test_passes_are_variable_if_decoder_input_or_objective_say_so():
     assert not toy_config().has_variable_passes
     assert toy_config(decoder_input=ScheduledSamplingConfig()).has_variable_passes
     assert toy_config(objective=MinimumRiskConfig()).has_variable_passes
-
-
-def test_every_optimiser_states_the_size_of_its_state():
-    sizes = {cls.kind: cls().bytes_per_weight for cls in get_args(get_args(OptimiserConfig)[0])}
-    assert sizes == {"adam": 8, "adamw": 8, "adafactor": 0, "lion": 4, "muon": 8, "sgd": 0}
-    assert SGDConfig(momentum=0.9).bytes_per_weight == 4

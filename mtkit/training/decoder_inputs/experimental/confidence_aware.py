@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 from mtkit.training.decoder_inputs.token_sampler import sample_argmax
@@ -55,7 +55,9 @@ class ConfidenceAware:
         best = tokens.map_logits(model, hidden, sample_argmax)  # [M]
         truth = tokens.gather(batch.target.ids)  # [M]
         confidence = tokens.map_logits(model, hidden, _probability, truth)  # [M]
-        noise = torch.randint(self.vocab_ids.first_text_id, self.vocab_ids.size, truth.shape, device=truth.device)
+        noise = torch.randint(
+            self.vocab_ids.first_text_id, self.vocab_ids.end_text_id, truth.shape, device=truth.device
+        )
         replacement = torch.where(confidence > self.random, noise, best)
         return tokens.replace_in(batch.target, torch.where(confidence > self.golden, replacement, truth))
 
@@ -66,7 +68,7 @@ def _probability(logits: Tensor, ids: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidenceAwareConfig(DecoderInputTraits):
+class ConfidenceAwareConfig(DecoderInputConfigBase):
     """The decoder reads its own prediction where it is confident (see ConfidenceAware); costs an extra forward."""
 
     passes_depend_on_data: ClassVar[bool] = True

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 
 
@@ -48,7 +48,7 @@ class SwitchOut:
         rank = key.argsort(1).argsort(1)  # [B, T]
         tokens = tokens.select(tokens.gather(rank < self._counts(target).unsqueeze(1)))
         vocab = self.vocab_ids
-        noise = torch.randint(vocab.first_text_id, vocab.size, tokens.column.shape, device=target.ids.device)
+        noise = torch.randint(vocab.first_text_id, vocab.end_text_id, tokens.column.shape, device=target.ids.device)
         return tokens.replace_in(target, noise)
 
     def _counts(self, target: Target) -> Tensor:
@@ -60,7 +60,7 @@ class SwitchOut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwitchOutConfig(DecoderInputTraits):
+class SwitchOutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
 
     kind: Literal["switch_out"] = "switch_out"

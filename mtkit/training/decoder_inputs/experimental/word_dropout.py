@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputTraits, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 
 
@@ -42,7 +42,7 @@ class WordDropout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordDropoutConfig(DecoderInputTraits):
+class WordDropoutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
 
     kind: Literal["word_dropout"] = "word_dropout"

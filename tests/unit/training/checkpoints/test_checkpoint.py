@@ -93,6 +93,13 @@ def test_a_changed_bit_of_a_manifest_is_detected(tmp_path):
                 read_checkpoint(file.parent)
 
 
+def test_a_manifest_that_python_cannot_read_is_damage(tmp_path):
+    file = folder_of(tmp_path, 1) / "update-00000001" / "manifest.json"
+    file.write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"manifest\.json does not match its checksum"):
+        read_checkpoint(file.parent)
+
+
 def test_if_all_checkpoints_are_damaged_none_is_moved(tmp_path):
     folder_of(tmp_path, 1, 2)
     for number in (1, 2):

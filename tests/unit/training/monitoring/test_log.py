@@ -51,14 +51,15 @@ def test_a_full_disk_is_named_with_the_file(tmp_path):
         log.event("begin")
 
 
-def test_events_after_an_incomplete_line_are_readable(tmp_path):
+def test_an_incomplete_last_line_is_removed_before_the_next_event(tmp_path):
     path = tmp_path / "log.jsonl"
-    path.write_bytes(b'{"event": "tra')
     with Log(path, NullDisplay()) as log:
         log.event("begin")
-    incomplete, complete = path.read_bytes().strip().split(b"\n")
-    assert parse_line(incomplete) is None
-    assert parse_line(complete)["event"] == "begin"
+    with path.open("ab") as file:
+        file.write(b'{"event": "tra')
+    with Log(path, NullDisplay()) as log:
+        log.event("end")
+    assert [record["event"] for record in lines(path)] == ["begin", "end"]
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,19 @@
 import copy
+from typing import get_args
 
 import pytest
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.adafactor import AdafactorConfig
-from mtkit.training.optimisers.lion import LionConfig
+from mtkit.training.optimisers import OptimiserConfig
+from mtkit.training.optimisers.base import set_lr
 from mtkit.training.optimisers.muon import MuonConfig, hidden_matrices
-from mtkit.training.optimisers.torch_optimisers import (
-    AdamConfig,
-    AdamWConfig,
-    SGDConfig,
-    load_optimiser,
-    optimiser_tensors,
-    set_lr,
-)
+from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
+from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig
 from tests.toy.training import ToyModel
 
-KINDS = [
-    AdamConfig(),
-    AdamWConfig(weight_decay=0.1),
-    SGDConfig(learning_rate=0.01, momentum=0.9),
-    AdafactorConfig(),
-    LionConfig(),
-    MuonConfig(),
-]
+UNION = get_args(get_args(OptimiserConfig)[0])
+KINDS = [*(kind(learning_rate=0.01) for kind in UNION), SGDConfig(learning_rate=0.01, momentum=0.9)]
 
 
 def net():
@@ -51,6 +40,20 @@ def test_resuming_from_the_saved_state_gives_the_same_bits(config):
     updates(whole, optimiser, range(3, 6))
     updates(half, resumed, range(3, 6))
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), half.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
+def test_every_kind_states_the_size_of_its_state(config):
+    model = nn.Linear(64, 64, bias=False)  # so large that a vector or a step count is less than a byte per weight
+    model.embedding = nn.Embedding(64, 64)
+    optimiser = config.build(model)
+    model(model.embedding(torch.arange(64))).sum().backward()
+    optimiser.step()
+    sizes = [
+        sum(tensor.nbytes for key, tensor in optimiser_tensors(optimiser, model).items() if key.startswith(f"{name}/"))
+        for name, _ in model.named_parameters()
+    ]
+    assert max(sizes) // 64**2 == config.bytes_per_weight
 
 
 def test_adamw_decays_matrices_only():

@@ -35,7 +35,7 @@ def test_the_record_is_of_this_process() -> None:
         "torch_version": torch.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "device": "cpu",
-        "matmul": matmul.library(),
+        "matmul": matmul.chosen_library(),
     }
     assert json.loads(json.dumps(numerics.to_json())) == numerics.to_json()
 
@@ -52,11 +52,11 @@ def test_the_library_of_products_is_kept_on_the_same_processor(monkeypatch) -> N
     monkeypatch.delenv(matmul.VARIABLE, raising=False)
     monkeypatch.setattr(matmul, "_library", "blas")
     HERE.use_same_library({"cpu": "AVX512", "matmul": "onednn"})
-    assert matmul.library() == "blas"
+    assert matmul.chosen_library() == "blas"
     HERE.use_same_library({"cpu": "AVX2"})
-    assert matmul.library() == "blas"
+    assert matmul.chosen_library() == "blas"
     HERE.use_same_library({"cpu": "AVX2", "matmul": "onednn"})
-    assert matmul.library() == "onednn"
+    assert matmul.chosen_library() == "onednn"
     assert HERE.changes_since({"matmul": "blas"}) == ["matmul onednn instead of blas"]
 
 

@@ -1,0 +1,98 @@
+"""Validation by a command of the user: it receives files of translations and references and prints a number."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mtkit.errors import RecipeError
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+
+TIMEOUT = 3600  # seconds; a command that waits forever must not stop a training forever
+KEY = "training.validation.command"
+
+
+class ValidationCommand:
+    """A shell command that scores translations.
+
+    It reads the files that the environment variables SRC, HYP and REF name, one sentence a line, and prints a number as
+    the last line of its output. It runs in a session of its own: Ctrl-C does not end it, but waits for it.
+
+    Args:
+        command: for the shell.
+        ranks: the processes that train; the first runs the command, and all receive its number.
+        notify: receives a sentence about a failure.
+    """
+
+    def __init__(
+        self, command: str, *, ranks: ProcessGroup = SINGLE_PROCESS, notify: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.command = command
+        self._ranks, self._notify = ranks, notify
+
+    def check(self, src: Sequence[str], refs: Sequence[str]) -> None:
+        """Run the command with the references as translations, so that a mistake shows before hours of training.
+
+        Raises:
+            RecipeError: the command fails or prints no number.
+        """
+        if not self._ranks.is_first:
+            return
+        try:
+            run_command(self.command, {"SRC": src, "HYP": refs, "REF": refs})
+        except ValueError as error:
+            raise RecipeError(f"{KEY}: {error}; tried with the references as translations") from error
+
+    def __call__(self, src: Sequence[str], hyps: Sequence[str], refs: Sequence[str]) -> float | None:
+        """Return the number; None after a failure, which is reported and does not end the training."""
+        number = math.nan
+        if self._ranks.is_first:
+            try:
+                number = run_command(self.command, {"SRC": src, "HYP": hyps, "REF": refs})
+            except ValueError as error:
+                self._notify(f"{error}; this validation does not count for the best checkpoint and patience")
+        number = self._ranks.broadcast([number])[0]
+        return None if math.isnan(number) else number
+
+
+def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
+    """Run a shell command with a file for each text, whose path is in the environment variable of that name.
+
+    Raises:
+        ValueError: the command fails, takes longer than TIMEOUT, or its last line is not a finite number.
+    """
+    try:
+        with TemporaryDirectory(prefix="mtkit-validation-") as folder:
+            paths = {name: Path(folder) / name.lower() for name in texts}
+            for name, lines in texts.items():
+                paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+            result = subprocess.run(
+                command,
+                shell=True,
+                env={**os.environ, **{name: str(path) for name, path in paths.items()}},
+                capture_output=True,
+                timeout=TIMEOUT,
+                start_new_session=True,
+                check=False,
+            )
+    except (subprocess.TimeoutExpired, OSError) as error:
+        raise ValueError(f"{command!r}: {error}") from error
+    output, errors = (_last_line(stream) for stream in (result.stdout, result.stderr))
+    if result.returncode:
+        raise ValueError(f"{command!r} ended with exit code {result.returncode}" + (f": {errors}" if errors else ""))
+    try:
+        number = float(output)
+    except ValueError as error:
+        raise ValueError(f"{command!r} printed {output!r} and not a number as its last line") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{command!r} printed {output}, which is not finite")
+    return number
+
+
+def _last_line(stream: bytes) -> str:
+    lines = [line.strip() for line in stream.decode(errors="replace").split("\n") if line.strip()]
+    return lines[-1][:200] if lines else ""
