@@ -1,14 +1,16 @@
 """Text files, normalisation and subword tokenizers.
 
-lines: text files read line by line (UTF-8, plain or compressed).
-normalise: Unicode normalisation of a line before tokenization.
-special_tokens: reserved tokens of every vocabulary (mask, tags, sentinels).
-vocab: size and special ids of a vocabulary.
-config: the `tokenizer` section of a recipe.
-tokenizer: text to token ids and back; the tokenizer pair of a translation system.
-subword: subword models of other programs, and the use of a model on text.
-token_lines: lines of text to lines of tokens or ids and back.
-train_tokenizer: training of sentencepiece models.
-subword_regularization: BPE-dropout and unigram sampling, reproducible across processes.
-word_vectors: pre-trained word vectors matched to the tokens of a vocabulary.
+lines                   text files read line by line (UTF-8, plain or compressed)
+normalise               Unicode normalisation of a line before tokenization
+special_tokens          reserved tokens of every vocabulary (mask, tags, sentinels)
+vocab                   size and special ids of a vocabulary
+config                  the `tokenizer` section of a recipe
+tokenizer               text to token ids and back; the tokenizer pair of a translation system
+subword/                subword models of other programs, and the use of a model on text
+token_lines             lines of text to lines of tokens or ids and back
+train_tokenizer         training of sentencepiece models
+subword_regularization  BPE-dropout and unigram sampling, reproducible across processes
+language                languages of text files, guessed
+source_prefix           tag and text that the model reads before a source
+word_vectors            pre-trained word vectors matched to the tokens of a vocabulary
 """

@@ -9,12 +9,14 @@ import importlib.util
 import itertools
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 CLASSIFIED_LINES = 1000
 CLASSIFIED_CHARACTERS = 20_000
 MIN_PROBABILITY = 0.9
-COMPRESSED = {".gz", ".xz", ".zst", ".txt"}
+COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".txt"}
 TWO_LETTERS = frozenset(
     re.findall(
         "..",
@@ -131,6 +133,12 @@ def _code(part: str) -> str | None:
     return None
 
 
+def language_code(name: str) -> str | None:
+    """Return the code of a language that a recipe names as de, deu, zh-CN or zh_Hans; None if it is unknown."""
+    subtag = re.split("[-_]", name.lower())[0]
+    return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
+
+
 def can_classify() -> bool:
     """Return whether py3langid is installed."""
     return importlib.util.find_spec("py3langid") is not None
@@ -140,12 +148,16 @@ def language_of_text(lines: Iterable[str]) -> str | None:
     """Return the language of the first lines of a text; None if it is unclear, or py3langid is not installed."""
     if not can_classify():
         return None
+    text = " ".join(line for line in itertools.islice(lines, CLASSIFIED_LINES) if line)[:CLASSIFIED_CHARACTERS]
+    code, probability = _identifier().classify(text)
+    return str(code) if text.strip() and probability >= MIN_PROBABILITY else None
+
+
+@cache
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    text = " ".join(line for line in itertools.islice(lines, CLASSIFIED_LINES) if line)[:CLASSIFIED_CHARACTERS]
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    code, probability = identifier.classify(text)
-    return str(code) if text.strip() and probability >= MIN_PROBABILITY else None
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def are_similar(first: str, second: str) -> bool:

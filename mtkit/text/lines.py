@@ -7,12 +7,16 @@ of the content, not from the name. The encoding is not guessed: a byte that is n
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib
 import lzma
+import re
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -23,9 +27,45 @@ _CHUNK = 1 << 20  # bytes read at a time
 MAX_LINE_BYTES = 1 << 26  # longer ones are no text, and a device may never end its first line
 _BOM = b"\xef\xbb\xbf"
 _GZIP, _XZ, _ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+_BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # with the magic number of its first block, or of its end
 
 
-def read_lines(path: Path) -> Iterator[str]:
+@dataclass(frozen=True)
+class TextSubset:
+    """A number of lines of a text file, evenly spaced and the same in every call; of a shorter file, all lines.
+
+    Line i of T is in a subset of N if there is a multiple of T / N in (i, i + 1], so that a limit of 2N contains the
+    lines of the limit N.
+    """
+
+    path: Path
+    limit: int
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+Text = Path | TextSubset
+
+
+def text_of_limit(path: Path, limit: int | None) -> Text:
+    """Return a text file, or a subset of its lines."""
+    return path if limit is None else TextSubset(path, limit)
+
+
+def line_numbers(text: Text) -> Iterator[int]:
+    """The numbers, from 1, of the lines that `read_lines` yields, without end for a whole file. Errors as there."""
+    if isinstance(text, Path):
+        return count(1)
+    total = count_lines(text.path)
+    return (number for number in range(1, total + 1) if _is_in_subset(number, total, text.limit))
+
+
+def _is_in_subset(number: int, total: int, limit: int) -> bool:
+    return total <= limit or number * limit // total > (number - 1) * limit // total
+
+
+def read_lines(text: Text) -> Iterator[str]:
     """The lines of a text file or pipe without their line ends; memory does not grow with the file.
 
     Raises:
@@ -34,31 +74,42 @@ def read_lines(path: Path) -> Iterator[str]:
         MissingInputError, ReadWriteError: as `files.translate_read_errors`.
         MissingExtraError: the file is compressed with zstandard and no package for zstandard is installed.
     """
-    with _content(path) as stream:
-        yield from decode_lines(stream, str(path))
+    if isinstance(text, TextSubset):
+        total = count_lines(text.path)
+        lines = enumerate(read_lines(text.path), start=1)
+        yield from (line for number, line in lines if _is_in_subset(number, total, text.limit))
+        return
+    with _content(text) as stream:
+        yield from decode_lines(stream, str(text))
 
 
-def count_lines(path: Path) -> int:
+def count_lines(text: Text) -> int:
     """The number of lines that `read_lines` yields; the encoding is not checked.
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`.
         MissingInputError: the file is a pipe, which can be read only once.
     """
-    return count_lines_and_bytes(path)[0]
+    return count_lines_and_bytes(text)[0]
 
 
-def count_lines_and_bytes(path: Path) -> tuple[int, int]:
+def count_lines_and_bytes(text: Text) -> tuple[int, int]:
     """The number of lines that `read_lines` yields, and the size of the text without compression.
+
+    The size of a subset is estimated from that of its file.
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `count_lines`.
     """
-    require_regular_file(path)
+    if isinstance(text, TextSubset):
+        total, size = count_lines_and_bytes(text.path)
+        lines = min(total, text.limit)
+        return lines, size * lines // max(1, total)
+    require_regular_file(text)
     lines = size = 0
     last = b""
     is_first = True
-    with _content(path) as stream:
+    with _content(text) as stream:
         while chunk := stream.read(_CHUNK):
             lines, size = lines + chunk.count(b"\n"), size + len(chunk)
             last = _without_bom(chunk, is_first)  # a file with a byte order mark only is empty
@@ -130,10 +181,12 @@ def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
     with translate_read_errors(path, allow_stream=True), path.open("rb") as file:
-        stream, damage = _decompressed(file, file.peek(6))
+        stream, damage = _decompressed(file, file.peek(10))
         try:
             yield stream
         except damage as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+                raise
             raise DataError(f"{path}: the compressed file is damaged or incomplete: {error}") from error
 
 
@@ -141,6 +194,8 @@ def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[E
     """The decompressed stream, and the exceptions that reading it raises if the compressed file is damaged."""
     if magic.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (EOFError, gzip.BadGzipFile, zlib.error)
+    if _BZIP2.match(magic):
+        return cast(BinaryIO, bz2.BZ2File(file)), (EOFError, OSError)
     if magic.startswith(_XZ):
         return cast(BinaryIO, lzma.LZMAFile(file)), (EOFError, lzma.LZMAError)
     if magic.startswith(_ZSTANDARD):

@@ -29,14 +29,34 @@ class SourcePrefix:
     tag: TagName | None = None  # a reserved token before each source, such as the target language
     prefix: PrefixText | None = None  # text before each source, such as "translate English to German:" (T5)
 
-    def ids(self, tokenizers: TokenizerPair) -> list[int]:
+    def ids(self, tokenizers: TokenizerPair, *, max_source_length: int | None = None) -> list[int]:
         """The ids that precede those of a source sentence; empty without tag and prefix.
 
+        Args:
+            tokenizers: of both sides.
+            max_source_length: tokens of the longest training source; None: unknown.
+
         Raises:
-            UsageError: the tokenizers have no such tag.
+            UsageError: the tokenizers have no such tag, or the longest training source has no more tokens than that.
         """
         text = [] if self.prefix is None else tokenizers.src.encode([self.prefix.strip()])[0]
-        return [*([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
+        ids = [*([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
+        if max_source_length is not None and len(ids) >= max_source_length:
+            raise UsageError(
+                f"the source prefix has {len(ids)} tokens, and the longest training source has {max_source_length}; "
+                "shorten --prefix"
+            )
+        return ids
+
+    def check_tag(self, tokenizers: TokenizerPair, *, requires_tag: bool) -> None:
+        """Check that there is a tag if the model has read no source without one.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if requires_tag and self.tag is None:
+            tags = ", ".join(sorted(tokenizers.tags))
+            raise UsageError(f"the model needs a tag before each source; choose one with --tag: {tags}")
 
 
 NO_PREFIX = SourcePrefix()

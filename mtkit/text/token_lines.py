@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mtkit.errors import DataError
 from mtkit.text.tokenizer import Tokenizer
 
+MAX_DIGITS = 18  # of an id; Python refuses to convert thousands of digits
 BLOCK_LINES = 4096  # encoded together; the threads of sentencepiece need many lines
 
 
@@ -99,7 +100,8 @@ def _parse_ids(line: str, size: int, location: str) -> list[int]:
     for word in _split(line):
         if not (word.isascii() and word.isdigit()):
             raise DataError(f"{location}: {word[:40]!r} is not an id; without --ids, decode reads tokens")
-        if int(word[:10]) >= size:
-            raise DataError(f"{location}: id {word[:40]} is not in the vocabulary, whose last id is {size - 1}")
-        ids.append(int(word))
+        digits = word.lstrip("0") or "0"
+        if len(digits) > MAX_DIGITS or int(digits) >= size:
+            raise DataError(f"{location}: id {digits[:40]} is not in the vocabulary, whose last id is {size - 1}")
+        ids.append(int(digits))
     return ids

@@ -1,15 +1,15 @@
 """Text to token ids and back: one subword model, and the pair of tokenizers of a translation system.
 
-A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226) or a file of BPE
-merges (subword/bpe_codes.py). `decode(encode(x)) == x` for each line x whose characters are in the vocabulary, with
-byte fallback for each line, unless x is normalised: by `normalisation`, by a sentencepiece model of another program
-with rules of its own, and always U+2581 (see normalise.py).
+A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226), a file of BPE
+merges (subword/bpe_codes.py) or a vocabulary of WordPiece (subword/word_piece.py). `decode(encode(x)) == x` for each
+line x whose characters are in the vocabulary, with byte fallback or a byte-level model for each line, unless x is
+normalised: by `normalisation`, by a sentencepiece model of another program with rules of its own, and always U+2581
+(see normalise.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,7 +24,10 @@ from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword.bpe_codes import HEADER, BpeCodes
+from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
+from mtkit.text.subword.bpe_codes import BpeCodes
+from mtkit.text.subword.listed_vocabulary import ListedVocabulary
+from mtkit.text.subword.padding import open_listed_vocabulary
 from mtkit.text.subword_regularization import SubwordSampler
 from mtkit.text.vocab import Vocab
 
@@ -32,19 +35,14 @@ FORMAT = 2  # of tokenizer.json
 UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
 FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
 
-# sentencepiece's trainer rejects NUL and tab and skips every line with U+2585. These characters are exchanged with
-# private-use characters before sentencepiece sees the text. The exchange is its own inverse, so nothing is lost.
-_PRIVATE_USE = {"\0": "\U0010fff0", "\t": "\U0010fff1", "\u2585": "\U0010fff2"}
-_ESCAPES = str.maketrans(_PRIVATE_USE | {private: char for char, private in _PRIVATE_USE.items()})
-_ESCAPED = re.compile("[" + "".join(map(chr, _ESCAPES)) + "]")
-
 
 class Tokenizer:
-    """One subword model: a sentencepiece model or BPE codes.
+    """One subword model: a sentencepiece model, BPE codes or a vocabulary of WordPiece.
 
     Attributes:
         model: the content of the model file.
         is_codes: whether it is a file of BPE merges.
+        is_byte_level: whether its characters stand for bytes.
         vocab: size and special ids.
         normalisation: applied to a line before segmentation.
     """
@@ -52,12 +50,12 @@ class Tokenizer:
     def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
         """Parse the bytes of a model file; RuntimeError if they are not one."""
         self.model = model
-        self.is_codes = model.startswith(HEADER)
-        self._processor: Any = (
-            BpeCodes(model) if self.is_codes else sentencepiece.SentencePieceProcessor(model_proto=model)
-        )
-        # Models of other programs have not learned the private-use characters, and have their special tokens elsewhere.
-        self._is_own = not self.is_codes and self._processor.piece_to_id(SPECIAL_TOKENS[0]) == FIRST_SPECIAL_ID
+        listed = open_listed_vocabulary(model)
+        self.is_codes = isinstance(listed, BpeCodes)
+        self._processor: Any = listed or sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._is_listed = listed is not None
+        self._alphabet = _alphabet_of(self._processor)
+        self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.normalisation: Normalisation = normalisation
         self.vocab = Vocab(
             size=self._processor.get_piece_size(),
@@ -112,7 +110,9 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids of each line, without bos and eos. Large batches are fast, and only they benefit from threads."""
-        prepared = [self._escape(self.normalise(line)) for line in lines]
+        prepared = [self._alphabet.escape(self.normalise(line)) for line in lines]
+        if len(prepared) == 1 and not self._is_listed:  # sentencepiece starts a thread for any list
+            return [self._processor.encode(prepared[0])]
         ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         return ids
 
@@ -126,15 +126,15 @@ class Tokenizer:
 
     def _spell_out(self, line: str) -> list[str]:
         """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
-        tokens: list[str] = self._processor.encode([self._escape(self.normalise(line))], out_type=str)[0]
+        tokens: list[str] = self._processor.encode([self._alphabet.escape(self.normalise(line))], out_type=str)[0]
         ids: list[int] = self._processor.piece_to_id(tokens)
-        is_unknown = [token_id == self.vocab.unk and not self.is_codes for token_id in ids]
+        is_unknown = [token_id == self.vocab.unk and not self._is_listed for token_id in ids]
         parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
-        return [self._escape(part) for each in parts for part in each]
+        return [self._alphabet.unescape_token(part) for each in parts for part in each]
 
     def decode_tokens(self, lines: Sequence[Sequence[str]]) -> list[str]:
         """The text of tokens as `encode_as_tokens` writes them; one that the model lacks stands for its characters."""
-        tokens = [[self._escape(token) for token in line] for line in lines]
+        tokens = [[self._alphabet.escape_token(token) for token in line] for line in lines]
         texts: list[str] = self._processor.decode(tokens, num_threads=1) if tokens else []
         ids = [self._processor.piece_to_id(line) for line in tokens]
         return [self._unescape(text, each) for text, each in zip(texts, ids, strict=True)]
@@ -149,8 +149,8 @@ class Tokenizer:
             RuntimeError: a word or char model, which has one segmentation only.
         """
         if self._sampler is None:
-            self._sampler = self._processor.sample if self.is_codes else SubwordSampler(self._processor)
-        return self._sampler(self._escape(self.normalise(line)), seed=seed, alpha=alpha)
+            self._sampler = self._processor.sample if self._is_listed else SubwordSampler(self._processor)
+        return self._sampler(self._alphabet.escape(self.normalise(line)), seed=seed, alpha=alpha)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence; special tokens are dropped, bytes that form no character become U+FFFD.
@@ -158,21 +158,21 @@ class Tokenizer:
         Raises:
             IndexError: an id outside the vocabulary.
         """
-        texts: list[str] = self._processor.decode([list(sequence) for sequence in ids], num_threads=1) if ids else []
+        if len(ids) == 1 and not self._is_listed:
+            texts = [self._processor.decode(list(ids[0]))]
+        else:
+            texts = self._processor.decode([list(sequence) for sequence in ids], num_threads=1) if ids else []
         return [self._unescape(text, sequence) for text, sequence in zip(texts, ids, strict=True)]
 
     def _unescape(self, text: str, ids: Sequence[int]) -> str:
         if SPACE_MARK in text:
             # A space that was written as bytes. Only the mark before the first word represents no space, and
-            # sentencepiece has already dropped it unless that mark was written as bytes too.
+            # sentencepiece has already dropped it unless that mark was written as bytes too, or is itself unknown.
             first = next(token_id for token_id in ids if not self._processor.is_control(token_id))
-            if self._is_byte[first]:
+            if self._is_byte[first] or first == self.vocab.unk:
                 text = text.removeprefix(SPACE_MARK)
             text = text.replace(SPACE_MARK, " ")
-        return self._escape(text)
-
-    def _escape(self, text: str) -> str:
-        return escape_for_sentencepiece(text) if self._is_own else text
+        return self._alphabet.unescape(text)
 
     def ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """The tokens as strings, for plots and reports; a space is written U+2581."""
@@ -181,7 +181,7 @@ class Tokenizer:
     @cached_property
     def _token_strings(self) -> list[str]:
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        return [self._escape(piece) for piece in pieces]
+        return [self._alphabet.unescape_token(piece) for piece in pieces]
 
     def token_bytes(self) -> list[bytes]:
         """The surface of each token in UTF-8, with U+2581 for a space; empty for special tokens.
@@ -190,7 +190,8 @@ class Tokenizer:
         for bytes that form no character.
         """
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        surfaces = [(self._processor.surface(piece) if self.is_codes else piece).encode() for piece in pieces]
+        texts = [self._processor.surface(piece) for piece in pieces] if self._is_listed else pieces
+        surfaces = [self._alphabet.piece_bytes(text) for text in texts]
         for token_id in self.special_ids():
             surfaces[token_id] = b""
         for token_id in (token_id for token_id, is_byte in enumerate(self._is_byte) if is_byte):
@@ -200,11 +201,11 @@ class Tokenizer:
 
     def text_bytes(self, text: str) -> bytes:
         """A text in the encoding of `token_bytes`."""
-        return self._escape(self.normalise(text)).replace(" ", SPACE_MARK).encode()
+        return self._alphabet.text_bytes(self.normalise(text))
 
     def tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
         """The ids of tokens as `ids_to_tokens` writes them; KeyError if the vocabulary lacks one."""
-        ids: list[int] = self._processor.piece_to_id([self._escape(token) for token in tokens])
+        ids: list[int] = self._processor.piece_to_id([self._alphabet.escape_token(token) for token in tokens])
         unknown = self._processor.id_to_piece(self.vocab.unk)
         for token, token_id in zip(tokens, ids, strict=True):
             if token_id == self.vocab.unk and token != unknown:
@@ -223,12 +224,11 @@ class Tokenizer:
         return [token_id for token_id in range(self.vocab.size) if self._processor.is_control(token_id)]
 
 
-def escape_for_sentencepiece(text: str) -> str:
-    """Exchange the characters that sentencepiece cannot learn with private-use ones; the function is its own inverse.
-
-    Applied in training and encoding, and again in decoding.
-    """
-    return text.translate(_ESCAPES) if _ESCAPED.search(text) else text
+def _alphabet_of(processor: Any) -> Alphabet:
+    """The alphabet of a model: models of other programs lack the special tokens, or have them after the others."""
+    if isinstance(processor, ListedVocabulary) or processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID:
+        return Alphabet()
+    return ByteLevel() if processor.is_control(processor.piece_to_id(BYTE_LEVEL)) else PrivateUse()
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class TokenizerPair:
 
     @property
     def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
+        """True if both sides have one vocabulary."""
         return self.config.shared
 
     def hash(self) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import sentencepiece
@@ -19,10 +20,13 @@ from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.lines import count_lines_and_bytes, read_lines
-from mtkit.text.normalise import count_unrepresentable, normalise
+from mtkit.text.lines import Text, count_lines_and_bytes, read_lines
+from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair, escape_for_sentencepiece, model_names
+from mtkit.text.subword.alphabet import BYTE_LEVEL, ByteLevel, PrivateUse
+from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.subword.word_piece import word_piece_vocabulary
+from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 MAX_SAMPLE_BYTES = 96 << 20  # of training text; the trainer needs about six times the memory of its text
@@ -30,8 +34,9 @@ _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in th
 _SEED = 1
 _SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 _MIN_VOCAB_SIZE = len(_SENTENCEPIECE_SPECIAL) + len(SPECIAL_TOKENS) + 1
+_SENTENCEPIECE_TYPES = {"byte_bpe": "bpe", "wordpiece": "bpe"}  # others have sentencepiece's name
 _NUM_BYTES = 256  # tokens that byte fallback adds
-_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*_SENTENCEPIECE_SPECIAL, *SPECIAL_TOKENS))))
+_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*_SENTENCEPIECE_SPECIAL, *SPECIAL_TOKENS, BYTE_LEVEL))))
 
 
 @dataclass
@@ -73,7 +78,7 @@ class TokenizerReport:
 
 
 def train_pair(
-    src_files: Sequence[Path], tgt_files: Sequence[Path], folder: Path, config: TokenizerConfig
+    src_files: Sequence[Text], tgt_files: Sequence[Text], folder: Path, config: TokenizerConfig
 ) -> list[TokenizerReport]:
     """Train the tokenizers of both sides and write them into an existing folder.
 
@@ -94,7 +99,7 @@ def train_pair(
     return reports
 
 
-def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig) -> TokenizerReport:
+def train_tokenizer(files: Sequence[Text], prefix: Path, config: TokenizerConfig) -> TokenizerReport:
     """Train one model on all lines of the files; write `PREFIX.model` and the readable `PREFIX.vocab`.
 
     Raises:
@@ -102,22 +107,30 @@ def train_tokenizer(files: Sequence[Path], prefix: Path, config: TokenizerConfig
         MissingInputError, ReadWriteError: as `files.translate_read_errors` and `files.translate_write_errors`.
     """
     report = TokenizerReport(files=[str(file) for file in files])
+    if config.min_frequency > 1:
+        config = replace(config, vocab_size=_frequent_vocab_size(files, config))
     model = _train_model(_training_lines(files, config, report), config, report)
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
-    report.vocab_size = tokenizer.vocab.size
-    if report.vocab_size < config.vocab_size:
-        raise DataError(_too_large(config, report, report.vocab_size))
+    if tokenizer.vocab.size < config.vocab_size:
+        raise DataError(_too_large(config, report, tokenizer.vocab.size))
     if config.vocab_size < _MIN_VOCAB_SIZE:
         raise DataError(_too_small(config, report, _MIN_VOCAB_SIZE))
+    if config.model_type == "wordpiece":
+        first = FIRST_SPECIAL_ID + len(SPECIAL_TOKENS)
+        model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(first, tokenizer.vocab.size)))
+    model = pad_vocabulary(model, config.pad_to_multiple_of)
+    tokenizer = Tokenizer(model, normalisation=config.normalisation)
+    report.vocab_size = tokenizer.vocab.size
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
     names = tokenizer.ids_to_tokens(range(report.vocab_size))
     write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
     return report
 
 
-def _training_lines(files: Sequence[Path], config: TokenizerConfig, report: TokenizerReport) -> Iterator[str]:
+def _training_lines(files: Sequence[Text], config: TokenizerConfig, report: TokenizerReport) -> Iterator[str]:
     sizes = [count_lines_and_bytes(file) for file in files]
     num_lines, num_bytes = (max(1, sum(counts)) for counts in zip(*sizes, strict=True))
+    alphabet = ByteLevel() if config.model_type == "byte_bpe" else PrivateUse()
     share = min(1.0, config.max_lines / num_lines, MAX_SAMPLE_BYTES / num_bytes)
     for file in files:
         for line in read_lines(file):
@@ -126,14 +139,34 @@ def _training_lines(files: Sequence[Path], config: TokenizerConfig, report: Toke
                 report.not_sampled += 1
                 continue
             report.replaced_chars += count_unrepresentable(line)
-            line = escape_for_sentencepiece(normalise(line, config.normalisation))
+            line = normalise(line, config.normalisation)
             if not line:
                 report.empty += 1
             elif len(line) > MAX_LINE_BYTES // 4 and len(line.encode()) > MAX_LINE_BYTES:
                 report.too_long += 1
             else:
                 report.trained_on += 1
-                yield from _break_up_special_tokens(line)
+                yield from _break_up_special_tokens(alphabet.escape(line))
+
+
+def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig) -> int:
+    """The size of a vocabulary of all words or characters that occur `min_frequency` times, at most `vocab_size`.
+
+    Raises:
+        DataError: there are none.
+    """
+    counts: Counter[str] = Counter()
+    report = TokenizerReport(files=[str(file) for file in files])
+    for line in _training_lines(files, config, report):
+        marked = SPACE_MARK + line.replace(" ", SPACE_MARK)
+        counts.update(marked.split(SPACE_MARK)[1:] if config.model_type == "word" else marked)
+    frequent = sum(count >= config.min_frequency for count in counts.values())
+    if counts and not frequent:
+        raise DataError(
+            f"tokenizer.min_frequency: no {config.model_type} of {', '.join(report.files)} occurs "
+            f"{config.min_frequency} times; lower it to at most {max(counts.values())}"
+        )
+    return min(config.vocab_size, _MIN_VOCAB_SIZE - 1 + (_NUM_BYTES if config.byte_fallback else 0) + frequent)
 
 
 def _break_up_special_tokens(line: str) -> Iterator[str]:
@@ -166,6 +199,7 @@ class _ErrorCapturingIterator:
 
 def _train_model(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
     model = io.BytesIO()
+    is_byte_level = config.model_type == "byte_bpe"
     source = _ErrorCapturingIterator(lines)
 
     def train() -> None:
@@ -173,7 +207,7 @@ def _train_model(lines: Iterator[str], config: TokenizerConfig, report: Tokenize
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=source,
             model_writer=model,
-            model_type=config.model_type,
+            model_type=_SENTENCEPIECE_TYPES.get(config.model_type, config.model_type),
             vocab_size=max(config.vocab_size, _MIN_VOCAB_SIZE),  # below that, it fails before it counts the characters
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
@@ -181,7 +215,8 @@ def _train_model(lines: Iterator[str], config: TokenizerConfig, report: Tokenize
             normalization_rule_name="identity",  # lines are normalised before, see normalise.py
             remove_extra_whitespaces=False,
             max_sentence_length=4 * MAX_LINE_BYTES,  # never reached: longer lines are skipped above
-            control_symbols=list(SPECIAL_TOKENS),
+            control_symbols=[*SPECIAL_TOKENS, *([BYTE_LEVEL] if is_byte_level else [])],
+            required_chars=ByteLevel.characters() if is_byte_level else "",
             pad_id=0,
             unk_id=1,
             bos_id=2,
@@ -220,6 +255,11 @@ def _too_large(config: TokenizerConfig, report: TokenizerReport, largest: int) -
 
 
 def _too_small(config: TokenizerConfig, report: TokenizerReport, smallest: int) -> str:
+    if config.model_type == "byte_bpe":
+        return (
+            f"tokenizer.vocab_size: {config.vocab_size} is too small: the reserved tokens and the {_NUM_BYTES} bytes "
+            f"of a byte_bpe model need at least {smallest}; raise it"
+        )
     reserved = _MIN_VOCAB_SIZE - 1 + (_NUM_BYTES if config.byte_fallback else 0)
     return (
         f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved tokens and the characters of "

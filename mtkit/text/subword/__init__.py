@@ -1,7 +1,11 @@
-"""Subword models: those of other programs, and their use on text.
+"""Subword models beside sentencepiece's own, and the use of a model on text.
 
-import_tokenizer: models from files: those of mtkit, sentencepiece models of other programs, BPE codes of subword-nmt.
-usage_report: fertility, unknown tokens and used vocabulary of each language.
-bpe_codes: byte-pair encoding by a file of merges, as subword-nmt applies it.
-protobuf: wire format of sentencepiece model files.
+alphabet           characters or bytes of a text as sentencepiece sees them
+import_tokenizer   models from files: those of mtkit, sentencepiece models of other programs, BPE codes of subword-nmt
+usage_report       fertility, unknown tokens and used vocabulary of each language
+bpe_codes          byte-pair encoding by a file of merges, as subword-nmt applies it
+word_piece         words segmented greedily into the longest pieces of a vocabulary
+listed_vocabulary  the vocabulary of both, a list of names
+padding            unused tokens up to a multiple
+protobuf           wire format of sentencepiece model files
 """

@@ -14,20 +14,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.subword.listed_vocabulary import CONTROL, UNK, UNKNOWN_TEXT, ListedVocabulary, split_unused
 
 HEADER = b"#version:"  # begins the first line of a file; files of the first version may lack it
 _CHARACTERS = b"#characters: "  # begins a line with further characters of the vocabulary
 _END_OF_WORD = "</w>"
 _CONTINUES = "@@"
 _EMPTY_WORD = SPACE_MARK
-_PAD, _UNK, _BOS, _EOS = range(4)
-_CONTROL = ("<pad>", "<unk>", "<s>", "</s>", *SPECIAL_TOKENS)
 _MAX_CACHED_WORDS = 1 << 20
 _BYTE_LEVEL_SPACE = "Ġ"  # how the byte-level BPE of GPT-2 writes a space
 
 
-class BpeCodes:
+class BpeCodes(ListedVocabulary):
     """Merges and their vocabulary, with those methods of SentencePieceProcessor that Tokenizer calls.
 
     The vocabulary consists of the control tokens, the empty word, each character of the merges and of the additional
@@ -36,13 +34,12 @@ class BpeCodes:
 
     def __init__(self, content: bytes) -> None:
         """Parse a file of merges; RuntimeError names the line that is not one."""
-        version, extra, pairs = _parse(content)
+        version, extra, pairs, num_unused = _parse(content)
         self._ends_as_symbol = version == "0.1"  # the end of a word is a symbol of its own, not a part of the last one
         self._ranks: dict[tuple[str, str], int] = {}
         for rank, pair in enumerate(pairs):
             self._ranks.setdefault(pair, rank)
-        self._names = list(dict.fromkeys((*_CONTROL, _EMPTY_WORD, *self._symbol_names(pairs, extra))))
-        self._ids = {name: token_id for token_id, name in enumerate(self._names)}
+        super().__init__((_EMPTY_WORD, *self._symbol_names(pairs, extra)), num_unused=num_unused)
         self._cache: dict[str, list[str]] = {}
 
     def _symbol_names(self, pairs: Iterable[tuple[str, str]], extra: str) -> Iterable[str]:
@@ -56,48 +53,10 @@ class BpeCodes:
             if text and (text != symbol or self._ends_as_symbol):
                 yield text
 
-    def get_piece_size(self) -> int:
-        """Size of the vocabulary."""
-        return len(self._names)
-
-    def pad_id(self) -> int:
-        """Id of the padding token."""
-        return _PAD
-
-    def unk_id(self) -> int:
-        """Id of the unknown token."""
-        return _UNK
-
-    def bos_id(self) -> int:
-        """Id of the beginning of a sentence."""
-        return _BOS
-
-    def eos_id(self) -> int:
-        """Id of the end of a sentence."""
-        return _EOS
-
-    def is_byte(self, token_id: int) -> bool:
-        """Return whether a token is a byte; none is."""
-        return False
-
-    def is_control(self, token_id: int) -> bool:
-        """Return whether no text produces a token."""
-        return token_id < len(_CONTROL) and token_id != _UNK
-
-    def id_to_piece(self, ids: Sequence[int] | int) -> Any:
-        """The name of a token, or of each token."""
-        return self._names[ids] if isinstance(ids, int) else [self._names[token_id] for token_id in ids]
-
-    def piece_to_id(self, names: Sequence[str] | str) -> Any:
-        """The id of a name, or of each name; that of the unknown token if there is none."""
-        if isinstance(names, str):
-            return self._ids.get(names, _UNK)
-        return [self._ids.get(name, _UNK) for name in names]
-
     def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
         """The ids of each line, or with `out_type` str its tokens as subword-nmt writes them."""
         tokens = [self._segment_line(line, self._segment) for line in lines]
-        return tokens if out_type is str else [self._to_ids(each) for each in tokens]
+        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """The ids of a line with BPE-dropout: every merge is skipped with probability alpha, at every step.
@@ -105,24 +64,21 @@ class BpeCodes:
         Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267, as in subword-nmt.
         """
         rng = random.Random(seed)
-        return self._to_ids(self._segment_line(line, lambda word: self._merge(word, lambda: rng.random() < alpha)))
+        return self.to_ids(self._segment_line(line, lambda word: self._merge(word, lambda: rng.random() < alpha)))
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""
-        return [self._join([t if isinstance(t, str) else self._names[t] for t in tokens]) for tokens in lines]
+        return [self._join(self.text_names(tokens)) for tokens in lines]
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space after a word."""
         return name.removesuffix(_CONTINUES) if name.endswith(_CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
 
-    def _join(self, names: Iterable[str]) -> str:
-        text = [name for name in names if self._ids.get(name, _UNK) == _UNK or not self.is_control(self._ids[name])]
-        surfaces = ["\u2047 " if n == _CONTROL[_UNK] else self.surface(n).replace(SPACE_MARK, " ") for n in text]
-        joined = "".join(surfaces)
-        return joined[:-1] if text and not text[-1].endswith(_CONTINUES) else joined
-
-    def _to_ids(self, tokens: Iterable[str]) -> list[int]:
-        return [self._ids.get(token, _UNK) for token in tokens]
+    def _join(self, names: Sequence[str]) -> str:
+        joined = "".join(
+            UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
+        )
+        return joined[:-1] if names and not names[-1].endswith(_CONTINUES) else joined
 
     def _segment_line(self, line: str, segment: Callable[[str], list[str]]) -> list[str]:
         words = line.split(" ") if line else []
@@ -160,7 +116,7 @@ class BpeCodes:
             symbols.pop()
         tokens = [*(symbol + _CONTINUES for symbol in symbols[:-1]), symbols[-1].removesuffix(_END_OF_WORD)]
         # merges that were learned from text with the name of a control token must not produce that token
-        return [part for token in tokens for part in (_spelled(token) if token in _CONTROL else [token])]
+        return [part for token in tokens for part in (_spelled(token) if token in CONTROL else [token])]
 
 
 def _spelled(token: str) -> list[str]:
@@ -188,8 +144,8 @@ def with_characters(content: bytes, characters: Iterable[str]) -> bytes:
     return header + b"\n" + _CHARACTERS + extra.encode() + b"\n" + rest
 
 
-def _parse(content: bytes) -> tuple[str, str, list[tuple[str, str]]]:
-    """Version, additional characters and merges of a file with a header."""
+def _parse(content: bytes) -> tuple[str, str, list[tuple[str, str]], int]:
+    """Version, additional characters, merges and number of unused tokens of a file with a header."""
     try:
         head, *lines = content.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -199,10 +155,12 @@ def _parse(content: bytes) -> tuple[str, str, list[tuple[str, str]]]:
         raise RuntimeError(f"line 1: version {version!r}; mtkit reads codes of subword-nmt 0.1 and 0.2")
     if lines and not lines[-1]:
         lines.pop()
+    num_lines = len(lines)
+    num_unused, lines = split_unused(lines)
     has_extra = bool(lines) and lines[0].startswith(_CHARACTERS.decode())
     extra = lines[0].removeprefix(_CHARACTERS.decode()) if has_extra else ""
     pairs = []
-    for number, line in enumerate(lines[has_extra:], start=2 + has_extra):
+    for number, line in enumerate(lines[has_extra:], start=2 + num_lines - len(lines) + has_extra):
         left, _, right = line.strip("\r ").partition(" ")
         if not left or not right or " " in right:
             raise RuntimeError(f"line {number}: {line[:40]!r} is not a merge of two symbols")
@@ -211,4 +169,4 @@ def _parse(content: bytes) -> tuple[str, str, list[tuple[str, str]]]:
         pairs.append((left, right))
     if not pairs:
         raise RuntimeError("no merges")
-    return version, extra, pairs
+    return version, extra, pairs, num_unused

@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import sentencepiece
 
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
-from mtkit.text.config import TokenizerConfig, TokenizerFiles
-from mtkit.text.lines import read_lines
+from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
+from mtkit.text.lines import Text, read_lines
 from mtkit.text.normalise import SPACE_MARK, Normalisation
 from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.subword import word_piece
 from mtkit.text.subword.bpe_codes import BpeCodes, with_characters, with_header
+from mtkit.text.subword.padding import pad_vocabulary, padded_size
 from mtkit.text.subword.protobuf import (
     BOS_PIECE,
     EOS_PIECE,
@@ -34,7 +36,7 @@ from mtkit.text.subword.protobuf import (
 )
 from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair
 
-_MODEL_TYPES: dict[int, Literal["unigram", "bpe", "word", "char"]] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_MODEL_TYPES: dict[int, ModelType] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NORMALISATION_PROBE = " \ufb01\t A\u0308  \uff21 "  # a ligature, a tab, a decomposed and a full-width letter, spaces
 
 
@@ -49,7 +51,7 @@ class ImportedTokenizer:
     """
 
     tokenizer: Tokenizer
-    model_type: Literal["bpe", "unigram", "word", "char"]
+    model_type: ModelType
     notes: tuple[str, ...] = ()
 
 
@@ -67,6 +69,8 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         processor = sentencepiece.SentencePieceProcessor(model_proto=content) if content else None
     except RuntimeError:
         processor = None
+    if content.startswith(word_piece.HEADER):
+        return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
     if processor is None:
         return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
     model, added = _with_special_tokens(content, processor, path)
@@ -77,11 +81,12 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
     probe = _NORMALISATION_PROBE.replace(" ", SPACE_MARK)  # as a model that changes nothing gives it back
     if processor.normalize(_NORMALISATION_PROBE) not in (probe, SPACE_MARK + probe, probe + SPACE_MARK):
         notes.append("the model normalises text by rules of its own, so that decoding gives normalised text")
-    return ImportedTokenizer(tokenizer, _model_type(content), tuple(notes))
+    model_type = "byte_bpe" if tokenizer.is_byte_level else _model_type(content)
+    return ImportedTokenizer(tokenizer, model_type, tuple(notes))
 
 
 def import_pair(
-    config: TokenizerConfig, src_files: Sequence[Path] = (), tgt_files: Sequence[Path] = ()
+    config: TokenizerConfig, src_files: Sequence[Text] = (), tgt_files: Sequence[Text] = ()
 ) -> tuple[TokenizerPair, list[str]]:
     """Read the models of `config.model`.
 
@@ -100,7 +105,7 @@ def import_pair(
     paths = model_paths(config)
     texts = [[*src_files, *tgt_files]] if config.shared else [src_files, tgt_files]
     sides = [
-        _with_characters(import_tokenizer(path, normalisation=config.normalisation), files)
+        _padded(_with_characters(import_tokenizer(path, normalisation=config.normalisation), files), config)
         for path, files in zip(paths, texts, strict=True)
     ]
     sentences = [
@@ -116,7 +121,7 @@ def import_pair(
     return TokenizerPair(src=sides[0].tokenizer, tgt=sides[-1].tokenizer, config=described), sentences
 
 
-def _with_characters(side: ImportedTokenizer, files: Sequence[Path]) -> ImportedTokenizer:
+def _with_characters(side: ImportedTokenizer, files: Sequence[Text]) -> ImportedTokenizer:
     """BPE codes whose vocabulary has all characters of a text; other models as they are."""
     tokenizer = side.tokenizer
     if not tokenizer.is_codes:
@@ -129,6 +134,12 @@ def _with_characters(side: ImportedTokenizer, files: Sequence[Path]) -> Imported
     return replace(side, tokenizer=Tokenizer(codes, normalisation=tokenizer.normalisation))
 
 
+def _padded(side: ImportedTokenizer, config: TokenizerConfig) -> ImportedTokenizer:
+    """A tokenizer whose vocabulary is padded as the recipe asks."""
+    model = pad_vocabulary(side.tokenizer.model, config.pad_to_multiple_of)
+    return replace(side, tokenizer=Tokenizer(model, normalisation=side.tokenizer.normalisation))
+
+
 def model_paths(config: TokenizerConfig) -> list[Path]:
     """The files of `config.model`: one if both sides have one vocabulary, else source and target; none without it."""
     if isinstance(config.model, TokenizerFiles):
@@ -137,13 +148,14 @@ def model_paths(config: TokenizerConfig) -> list[Path]:
 
 
 def planned_vocab_sizes(config: TokenizerConfig) -> tuple[int, int]:
-    """The vocabulary sizes of source and target that a recipe leads to: those of its models, or `vocab_size`.
+    """The vocabulary sizes of source and target that a recipe leads to: those of its models, or `vocab_size`, padded.
 
     Raises:
         MissingInputError, ReadWriteError, DataError: as `import_tokenizer`.
     """
     sizes = [import_tokenizer(path).tokenizer.vocab.size for path in model_paths(config)] or [config.vocab_size]
-    return sizes[0], sizes[-1]
+    src, tgt = (padded_size(size, config.pad_to_multiple_of) for size in (sizes[0], sizes[-1]))
+    return src, tgt
 
 
 def _codes(content: bytes, path: Path) -> bytes:
@@ -201,7 +213,7 @@ def _is_free(name: str, processor: sentencepiece.SentencePieceProcessor) -> bool
     return bool(token_id == processor.unk_id() and processor.id_to_piece(token_id) != name)
 
 
-def _model_type(content: bytes) -> Literal["bpe", "unigram", "word", "char"]:
+def _model_type(content: bytes) -> ModelType:
     """The kind of a sentencepiece model: the last value of its field, or the format's default."""
     specs = b"".join(cast(bytes, value) for number, value, _ in read_fields(content) if number == TRAINER_SPEC)
     kinds: Sequence[int] = [cast(int, value) for number, value, _ in read_fields(specs) if number == MODEL_TYPE]

@@ -81,7 +81,7 @@ def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUs
 
 def language_of(file: Path) -> str:
     """The ending of a file name without that of compression, such as de of train.de.gz; the name if it has none."""
-    suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in (".gz", ".xz", ".zst")]
+    suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in (".gz", ".bz2", ".xz", ".zst")]
     return suffixes[-1] if suffixes and suffixes[-1] != "txt" else file.name
 
 

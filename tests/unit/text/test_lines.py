@@ -1,15 +1,18 @@
+import bz2
 import gzip
 import io
+import itertools
 import lzma
 import os
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
 from mtkit.text import lines as lines_module
-from mtkit.text.lines import count_lines, decode_lines, read_lines
+from mtkit.text.lines import TextSubset, count_lines, decode_lines, line_numbers, read_lines
 
 
 def write(tmp_path, content, name="text"):
@@ -50,14 +53,14 @@ def test_chunk_size_changes_nothing(tmp_path, monkeypatch, chunk):
     assert count_lines(path) == 4
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, lambda content: content])
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, lambda content: content])
 def test_compression_is_detected_from_content(tmp_path, compress):
     path = write(tmp_path, compress(b"eins\nzwei\n"), "misleading.gz")
     assert list(read_lines(path)) == ["eins", "zwei"]
     assert count_lines(path) == 2
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_truncated_archive_is_a_data_error(tmp_path, compress):
     path = write(tmp_path, compress(bytes(range(10)) * 1000)[:-10])
     with pytest.raises(DataError, match="damaged or incomplete"):
@@ -134,3 +137,26 @@ def test_a_pipe_yields_each_line_as_it_arrives():
     assert next(lines) == "eins"
     assert pipe.asked == 1
     assert list(lines) == ["zwei"]
+
+
+@pytest.mark.parametrize("total", [1, 5, 10, 97])
+@pytest.mark.parametrize("limit", [1, 3, 5, 10, 1000])
+def test_a_subset_has_its_number_of_lines_evenly_spaced_and_in_order(tmp_path, total, limit):
+    path = write(tmp_path, "".join(f"{number}\n" for number in range(1, total + 1)).encode())
+    subset = TextSubset(path, limit)
+    chosen = [int(line) for line in read_lines(subset)]
+    assert len(chosen) == min(total, limit) == count_lines(subset)
+    assert chosen == list(line_numbers(subset)) == sorted(chosen)
+    gaps = {b - a for a, b in itertools.pairwise(chosen)}
+    assert gaps <= {total // len(chosen), -(-total // len(chosen))}
+    assert set(chosen) <= set(map(int, read_lines(TextSubset(path, 2 * limit))))
+
+
+def test_a_subset_reports_a_bad_byte_outside_of_it(tmp_path):
+    path = write(tmp_path, b"a\n\xff\nc\nd\n")
+    with pytest.raises(DataError, match="text:2: byte 1"):
+        list(read_lines(TextSubset(path, 1)))
+
+
+def test_numbers_of_a_whole_file():
+    assert list(itertools.islice(line_numbers(Path("text")), 3)) == [1, 2, 3]

@@ -110,10 +110,7 @@ def test_codes_segment_as_another_implementation() -> None:
     content, reference = codes()
     model = BpeCodes(content)
     lines = [*TEXT, "lowestest overdog foxes", "fox  dog", "widestest"]
-    expected = [
-        [t[:-4] if t.endswith("</w>") else f"{t}@@" for t in reference.encode(line).tokens]
-        for line in lines
-    ]
+    expected = [[t[:-4] if t.endswith("</w>") else f"{t}@@" for t in reference.encode(line).tokens] for line in lines]
     found = [[token for token in tokens if token != "\u2581"] for tokens in model.encode(lines, out_type=str)]
     assert found == expected
     assert any(token.endswith("@@") for line in found for token in line)

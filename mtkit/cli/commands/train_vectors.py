@@ -1,0 +1,64 @@
+"""`mtkit train-vectors`: word vectors from text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import MAX_THREADS, Side, SideOption
+
+
+class VectorArchitecture(StrEnum):
+    """Architectures of word2vec."""
+
+    skipgram = "skipgram"
+    cbow = "cbow"
+
+
+def train_vectors(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text files, plain or compressed.")],
+    output: Annotated[Path, typer.Option("-o", metavar="FILE", help="File of vectors to write.")],
+    architecture: Annotated[
+        VectorArchitecture,
+        typer.Option("--architecture", help="Predict the words around a word, or a word from those around it."),
+    ] = VectorArchitecture.skipgram,
+    dim: Annotated[int, typer.Option("--dim", min=1, max=100_000, help="Numbers in a vector: model.d_model.")] = 256,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option("--tokenizer", help="Vectors for the tokens of this tokenizer, model or run instead of words."),
+    ] = None,
+    side: SideOption = Side.src,
+    window: Annotated[int, typer.Option("--window", min=1, help="Largest distance of words that are related.")] = 5,
+    min_count: Annotated[int, typer.Option("--min-count", min=1, help="Leave out rarer words.")] = 5,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the text.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, max=MAX_THREADS, help="More than 1: results differ from run to run.")
+    ] = 1,
+) -> None:
+    """Train word vectors (skip-gram or CBOW) on text.
+
+    `training.word_vectors` of a recipe starts the embeddings from them; `mtkit nearest` shows related words.
+    """
+    from mtkit.analysis.train_word_vectors import TokenisedText, VectorOptions, train_word_vectors
+    from mtkit.cli.printing import print_lines
+    from mtkit.errors import UsageError
+    from mtkit.model_folder.find_tokenizer import find_tokenizer
+
+    if output.resolve() in {file.resolve() for file in files}:
+        raise UsageError(f"train-vectors: -o {output} would overwrite the text; name another FILE")
+    found = None if tokenizer is None else find_tokenizer(tokenizer, side.value).tokenizer
+    options = VectorOptions(
+        architecture=architecture.value,
+        dim=dim,
+        window=window,
+        min_count=min_count,
+        epochs=epochs,
+        seed=seed,
+        threads=threads,
+    )
+    count = train_word_vectors(TokenisedText(files, found), output, options)
+    print_lines([f"{output}: {count:,} vectors of {dim} numbers"])
