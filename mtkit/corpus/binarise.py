@@ -18,7 +18,7 @@ from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
 from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
-from mtkit.text.lines import count_lines, read_lines
+from mtkit.text.lines import Text, TextSubset, count_lines, line_numbers, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -28,10 +28,11 @@ _BLOCK_CHARACTERS = 1 << 23  # upper limit of a block's text, so that long lines
 
 @dataclass
 class _LineBlock:
-    """Consecutive sentence pairs: the normalised lines, and the number of U+2581 before normalisation."""
+    """Sentence pairs: the normalised lines, their numbers in the files, and the count of U+2581 before normalising."""
 
     src: list[str]
     tgt: list[str]
+    numbers: list[int]
     replaced_chars: int
 
 
@@ -46,8 +47,8 @@ class _Segmentation:
 
 
 def binarise(
-    src: Path,
-    tgt: Path,
+    src: Text,
+    tgt: Text,
     folder: Path,
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
@@ -58,7 +59,7 @@ def binarise(
     """Convert two parallel text files into a binary corpus; an existing one is replaced when the new one is complete.
 
     Args:
-        src: source text, one sentence a line.
+        src: source text, one sentence a line; a subset has the limit of `tgt`.
         tgt: its translation, line for line.
         folder: folder of the binary corpus.
         tokenizers: the tokenizers of both sides.
@@ -89,24 +90,26 @@ def binarise(
         manifest = Manifest(
             samples=writer.samples,
             tokenizer=tokenizers.hash(),
-            src=_side_stats("src", src, tokenizers.src, writer),
-            tgt=_side_stats("tgt", tgt, tokenizers.tgt, writer),
+            src=_side_stats("src", _file(src), tokenizers.src, writer),
+            tgt=_side_stats("tgt", _file(tgt), tokenizers.tgt, writer),
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
             prefix=tuple(prefix),
+            limit=src.limit if isinstance(src, TextSubset) else None,
         )
         write_record(temporary / MANIFEST, manifest.as_json())
     return report
 
 
-def check_line_counts(src: Path, tgt: Path) -> int:
+def check_line_counts(src: Text, tgt: Text) -> int:
     """Check that two files have the same number of lines and are not empty; return that number.
 
     Raises:
         DataError: the numbers differ or are 0.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
+    src, tgt = _file(src), _file(tgt)
     counts = {src: count_lines(src), tgt: count_lines(tgt)}
     if counts[src] != counts[tgt]:
         short, long = sorted((src, tgt), key=lambda path: counts[path])
@@ -121,15 +124,21 @@ def check_line_counts(src: Path, tgt: Path) -> int:
     return counts[src]
 
 
-def _blocks(src: Path, tgt: Path, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:
-    block, characters = _LineBlock([], [], 0), 0
+def _file(text: Text) -> Path:
+    return text if isinstance(text, Path) else text.path
+
+
+def _blocks(src: Text, tgt: Text, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:
+    block, characters = _LineBlock([], [], [], 0), 0
+    numbers = line_numbers(src)
     for src_line, tgt_line in zip(read_lines(src), read_lines(tgt), strict=True):
         block.src.append(src_line)
         block.tgt.append(tgt_line)
+        block.numbers.append(next(numbers))
         characters += len(src_line) + len(tgt_line)
         if len(block.src) == _BLOCK_PAIRS or characters > _BLOCK_CHARACTERS:
             yield _normalise(block, tokenizers)
-            block, characters = _LineBlock([], [], 0), 0
+            block, characters = _LineBlock([], [], [], 0), 0
     if block.src:
         yield _normalise(block, tokenizers)
 
@@ -138,7 +147,7 @@ def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
     replaced_chars = sum(line.count(SPACE_MARK) for lines in (block.src, block.tgt) for line in lines)
     src = [tokenizers.src.normalise(line) for line in block.src]
     tgt = [tokenizers.tgt.normalise(line) for line in block.tgt]
-    return _LineBlock(src, tgt, replaced_chars)
+    return _LineBlock(src, tgt, block.numbers, replaced_chars)
 
 
 def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, report: CleaningReport) -> None:
@@ -152,14 +161,14 @@ def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, 
         reasons = cleaning.rejection_reasons(*lengths, prefix=len(prefix))
     if prefix:
         src = [[*prefix, *ids] for ids in src]
-    line_numbers = np.arange(report.lines + 1, report.lines + len(src) + 1)
-    report.add(reasons)
+    numbers = np.array(block.numbers)
+    report.add(reasons, numbers)
     report.replaced_chars += block.replaced_chars
     is_kept = reasons < 0
     if not is_kept.all():
         src, tgt = list(compress(src, is_kept)), list(compress(tgt, is_kept))
-        block = _LineBlock(list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept)), 0)
-    writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, line_numbers[is_kept])
+        block = _LineBlock(list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept)), [], 0)
+    writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, numbers[is_kept])
 
 
 def _lengths(lines: list[str], ids: list[list[int]]) -> NDArray[np.int64]:

@@ -67,13 +67,13 @@ class CleaningReport:
         """Pairs that went into the corpus."""
         return self.lines - sum(self.dropped.values())
 
-    def add(self, reasons: NDArray[np.int8]) -> None:
+    def add(self, reasons: NDArray[np.int8], line_numbers: NDArray[np.int64]) -> None:
         """Count the next block of pairs [N] of the file (see `CleaningConfig.rejection_reasons`)."""
         for number, reason in enumerate(REASONS):
             indices = np.flatnonzero(reasons == number)
             self.dropped[reason] += len(indices)
             missing = _NUM_EXAMPLES - len(self.examples[reason])
-            self.examples[reason] += [self.lines + int(index) + 1 for index in indices[:missing]]
+            self.examples[reason] += [int(line_numbers[index]) for index in indices[:missing]]
         self.lines += len(reasons)
 
     def summary(self) -> list[str]:

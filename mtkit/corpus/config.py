@@ -10,12 +10,14 @@ from pydantic import Field
 
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.noise import NoiseConfig
+from mtkit.text.lines import Text, text_of_limit
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
 TestName = Annotated[  # it names a file: hyps/TEST.txt
     str, Field(pattern=r"^\w[\w.-]*$", description="a name of letters, digits, _ and, after the first, . and -")
 ]
 Weight = Annotated[float, Field(gt=0)]
+Limit = Annotated[int, Field(gt=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,8 @@ class TrainParallelFiles(SourcePrefix):
     src: Path  # text file, one sentence per line, plain or gz / zst / xz
     tgt: Path  # its translation, line by line
     weight: Weight | None = None  # share of the samples, relative to the other corpora; None: each sample once an epoch
+    # number of lines to use, evenly spaced over the file, before cleaning; twice the limit contains them; None: all
+    limit: Limit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,17 @@ class TrainMonolingualFile(MonolingualFile):
     """A training corpus in one language."""
 
     weight: Weight | None = None  # as in TrainParallelFiles
+    limit: Limit | None = None  # as in TrainParallelFiles
+
+
+def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
+    """Return the source and target lines of a training corpus."""
+    return text_of_limit(files.src, files.limit), text_of_limit(files.tgt, files.limit)
+
+
+def has_training_text(corpus: CorpusConfig) -> bool:
+    """Return whether all files of the training corpora exist."""
+    return all(path.is_file() for files in corpus.train for path in (files.src, files.tgt))
 
 
 CorpusFiles = ParallelFiles | TrainParallelFiles | MonolingualFile | TrainMonolingualFile
@@ -93,8 +108,14 @@ class CorpusConfig:
 
     @property
     def requires_tag(self) -> bool:
-        """Whether every training corpus has a tag, so that the model never reads a source without one."""
+        """True if every training corpus has a tag, so that the model never reads a source without one."""
         return all(files.tag is not None for files in self.train)
+
+    @property
+    def is_language_model(self) -> bool:
+        """True if no training sample has a source, so that the model is a language model."""
+        has_source = self.noise is None or self.noise.has_source
+        return not has_source and all(isinstance(files, MonolingualFile) for files in self.train)
 
     def __post_init__(self) -> None:
         self._check_noise()
@@ -149,6 +170,11 @@ class CorpusConfig:
             raise ValueError(
                 f"{pairs[0]}: sentence pairs cannot be combined with noise.kind {self.noise.kind}, which trains the "
                 "encoder alone; give {text: FILE}, or another noise.kind"
+            )
+        if self.is_language_model and (held_out := [*pairs, *(f"test.{name}" for name in self.test)]):
+            raise ValueError(
+                f"{held_out[0]}: a language model, which is trained on {{text: FILE}} with noise.kind "
+                f"{self.noise.kind} alone, translates no sentence pairs; give text as valid, and no test sets"
             )
 
 

@@ -115,7 +115,10 @@ class PairPositions:
         valid = _above(ordered, ordered[count - 1])
         test = _above(ordered, ordered[min(int(np.searchsorted(ordered, valid)) + count, len(ordered)) - 1])
         if test > 1:
-            raise DataError("--docid: too few documents to hold some out; give --valid and --test, or omit --docid")
+            raise DataError(
+                f"{pairs:,} pairs: too few different pairs or documents to hold some out; give --valid "
+                "SRC TGT and --test SRC TGT"
+            )
         return SplitLimits(valid, test)
 
 

@@ -65,6 +65,7 @@ class Manifest:
         cleaning: the filters that were applied, or None.
         report: the pairs that they dropped (see cleaning.py).
         prefix: ids that every source begins with, from the tag and prefix of the corpus.
+        limit: lines of the files that were used; None: all.
     """
 
     samples: int
@@ -75,6 +76,7 @@ class Manifest:
     cleaning: Mapping[str, Any] | None
     report: Mapping[str, Any]
     prefix: tuple[int, ...] = ()
+    limit: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The manifest as JSON values."""

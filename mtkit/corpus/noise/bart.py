@@ -26,6 +26,7 @@ class BartNoiseConfig:
 
     kind: Literal["bart"] = "bart"
     trains_encoder_only: ClassVar[bool] = False
+    has_source: ClassVar[bool] = True
     infilling_rate: Rate = 0.3  # share of the tokens removed in spans; Lewis et al. 2020, sec. 5.1
     mean_span_length: Annotated[float, Field(gt=0, le=50)] = 3.0  # tokens; Lewis et al. 2020, sec. 2.2
     masking_rate: Rate = 0.0  # share of the tokens masked one by one (token masking)

@@ -51,6 +51,7 @@ class MLMMaskingConfig:
 
     kind: Literal["mlm"] = "mlm"
     trains_encoder_only: ClassVar[bool] = True
+    has_source: ClassVar[bool] = True
     masking_rate: Annotated[float, Field(gt=0, le=1)] = 0.15  # share of the tokens that are predicted
     mask_replace_prob: Probability = 0.8  # of these, share replaced by the mask token
     random_replace_prob: Probability = 0.1  # of these, share replaced by a random token; the rest stays unchanged

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,7 @@ from mtkit.errors import DataError, RecipeError
 from mtkit.text.tokenizer import TokenizerPair
 
 _PREFETCHED_UPDATES = 8  # collated updates in the queue
+_MAX_COUNTED = 32  # windows; a second or two
 _PREFETCHED_WINDOWS = 1  # segmented windows in the queue, besides the one in use
 
 _Plan = tuple[int, SegmentedWindow, list[UpdateRows]]  # window number, its data, its updates
@@ -62,6 +66,14 @@ class UpdateData:
     src_tokens: int
     tgt_tokens: int
     padded_tokens: int
+
+
+class UpdateSource(Protocol):
+    """Source of training data, as a Loader is."""
+
+    def updates(self, start: DataPosition) -> Generator[UpdateData, None, None]:
+        """Yield the data of updates from a position on, without end."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,16 @@ class Loader:
         finally:
             cancelled.set()
             updates.close()
+
+    def count_updates(self, epochs: float) -> int:
+        """Return the number of updates of a number of epochs, at least 1.
+
+        It is exact up to _MAX_COUNTED windows; of more, that many are planned and the rest is assumed to be alike.
+        """
+        num_windows = epochs * self.order.windows_per_epoch
+        planned = min(math.ceil(num_windows), _MAX_COUNTED)
+        windows = islice(self._plan_windows(0, Event()), planned)
+        return max(1, round(sum(len(updates) for _, _, updates in windows) * num_windows / planned))
 
     def _plan_windows(self, number: int, cancelled: Event) -> Generator[_Plan, None, None]:
         while True:

@@ -8,6 +8,7 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError
+from mtkit.text.lines import TextSubset
 
 
 def test_dropped_pairs_are_counted_and_the_rest_keep_their_line_numbers(tmp_path, tokenizers, write):
@@ -85,3 +86,15 @@ def test_compressed_text_gives_the_same_columns(make_store, tmp_path, tokenizers
         path.write_bytes(gzip.compress((tmp_path / f"0.{side}").read_bytes()))
     binarise(packed["src"], packed["tgt"], tmp_path / "store", tokenizers, None)
     assert Store(tmp_path / "store").manifest.columns == plain.manifest.columns
+
+
+def test_a_limit_keeps_the_line_numbers_of_the_file(tmp_path, tokenizers, write):
+    src, tgt = write(tmp_path / "src", ["a", "b", "", "d", "e", "f"]), write(tmp_path / "tgt", list("uvwxyz"))
+    report = binarise(
+        TextSubset(src, 4), TextSubset(tgt, 4), tmp_path / "store", tokenizers, CleaningConfig(max_length=8)
+    )
+    store = Store(tmp_path / "store")
+    assert [store.line(sample) for sample in range(len(store))] == [2, 5, 6]
+    assert [store.text("tgt", sample) for sample in range(len(store))] == ["v", "y", "z"]
+    assert (report.lines, report.examples["empty"]) == (4, [3])
+    assert store.manifest.limit == 4

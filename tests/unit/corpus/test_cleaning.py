@@ -28,8 +28,8 @@ def test_ratio_does_not_apply_to_short_sentences():
 
 def test_report_counts_by_reason_with_line_numbers_over_blocks():
     report = CleaningReport()
-    report.add(np.array([-1, 0, -1]))
-    report.add(np.array([0, 2] + [0] * 9))
+    report.add(np.array([-1, 0, -1]), np.arange(1, 4))
+    report.add(np.array([0, 2] + [0] * 9), np.arange(4, 15))
     assert (report.lines, report.kept) == (14, 2)
     assert report.dropped == {"empty": 11, "too_long": 0, "ratio": 1}
     assert report.examples == {"empty": [2, 4, 6, 7, 8], "too_long": [], "ratio": [5]}

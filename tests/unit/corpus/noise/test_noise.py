@@ -1,4 +1,4 @@
-"""Noise on monolingual text (mlm, span_corruption, bart, row_rng): rates, and reproducibility for each sentence."""
+"""Noise on monolingual text (all kinds, row_rng): rates, and reproducibility for each sentence."""
 
 from itertools import pairwise
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.corpus.noise.bart import BartNoiseConfig
+from mtkit.corpus.noise.language_model import LanguageModelConfig
 from mtkit.corpus.noise.mlm import MLMMaskingConfig
 from mtkit.corpus.noise.noise import NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
@@ -30,6 +31,7 @@ KINDS = {
     "span_corruption": SpanCorruptionConfig(),
     "many spans": SpanCorruptionConfig(noise_density=0.6, mean_span_length=1.0),
     "bart": BartNoiseConfig(),
+    "language_model": LanguageModelConfig(),
     "bart, all kinds": BartNoiseConfig(infilling_rate=0.5, mean_span_length=0.5, masking_rate=0.2, deletion_rate=0.2),
 }
 LENGTHS = st.lists(st.integers(0, 90), min_size=1, max_size=12)
@@ -62,7 +64,7 @@ def test_noise_of_a_sentence_is_independent_of_its_batch_and_never_lengthens_it(
         assert max(len(lists(alone.src)[0]), len(lists(alone.tgt)[0])) <= (max(length, 3) if length else 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "language_model"])
 def test_noise_depends_on_seed_and_epoch(kind):
     noise, rows = KINDS[kind].build(NOISE_VOCAB), rows_of([40] * 8)
     first, same, other, later = (
@@ -204,3 +206,11 @@ def test_noise_vocab_of_a_tokenizer(tmp_path):
 def test_inconsistent_rates_are_rejected(config, keys):
     with pytest.raises(ValueError, match=r"sum to more than 1|all noise is turned off"):
         config(**keys)
+
+
+def test_a_language_model_reads_no_source():
+    rows = rows_of([3, 0, 5])
+    noised = LanguageModelConfig().build(NOISE_VOCAB)(rows, rng_for(3))
+    assert lists(noised.src) == [[], [], []]
+    assert lists(noised.tgt) == lists(rows)
+    assert noised.loss_mask is None

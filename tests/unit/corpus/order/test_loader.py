@@ -7,6 +7,7 @@ import torch
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.order import loader as loader_module
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError
@@ -204,3 +205,20 @@ def test_padding_efficiency_on_real_text(corpora, tmp_path):
     updates = windows(loader, 1)
     tokens = sum(update.src_tokens + update.tgt_tokens for update in updates)
     assert tokens / sum(update.padded_tokens for update in updates) >= 0.95
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_updates_of_epochs_are_counted_before_training(load, sampling, world_size):
+    loader = load(subword_regularization=sampling, world_size=world_size)
+    for epochs in (1, 2, 3):
+        assert loader.count_updates(epochs) == len(windows(loader, epochs))
+    assert loader.count_updates(0.5) == round(loader.count_updates(1) / 2)
+    assert loader.count_updates(1e-6) == 1
+
+
+def test_updates_of_many_windows_are_extrapolated(load, monkeypatch):
+    loader = load()
+    exact = loader.count_updates(30)
+    monkeypatch.setattr(loader_module, "_MAX_COUNTED", 4)
+    assert loader.count_updates(30) == pytest.approx(exact, rel=0.05)
