@@ -4,5 +4,8 @@ training          model, loader, learner and validator of a recipe
 initial_weights   pre-trained weights and word vectors
 training_sampler  translations sampled during training
 validator         nll and BLEU on the validation set
+reference_text    a text with references, and its batches for a loaded model
 translator        translators and scorers from model folders
+translator_spec   everything that decides which translator is loaded
+language_model    a language model beside a translation model
 """

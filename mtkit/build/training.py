@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-
-import torch
+from pathlib import Path
 
 from mtkit.build.initial_weights import Notify, initialise
 from mtkit.build.validator import DecodedSubset, TranslationValidator, ValidationSet
@@ -14,11 +13,12 @@ from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
-from mtkit.errors import NonFiniteError, RecipeError
+from mtkit.errors import MissingInputError, NonFiniteError, RecipeError
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.hardware import default_device
 from mtkit.inference.prepare import ComputeType
-from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.folder import find_model, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.source_prefix import SourcePrefix
@@ -27,6 +27,7 @@ from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
+from mtkit.training.monitoring.validation_command import ValidationCommand
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.distillation import DistillationConfig
 from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
@@ -36,11 +37,6 @@ from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translator import Translator
-
-
-def default_device() -> torch.device:
-    """Return the GPU if there is one, else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def resolve_auto_precision(recipe: Recipe) -> Recipe:
@@ -116,6 +112,14 @@ def build_loader(
     )
 
 
+def with_updates_of_epochs(recipe: Recipe, loader: Loader) -> Recipe:
+    """Return a recipe in which `training.max_epochs` is counted in updates, see TrainingConfig."""
+    training = recipe.training
+    if training.max_epochs is None:
+        return recipe
+    return replace(recipe, training=training.with_updates_of_epochs(loader.count_updates(training.max_epochs)))
+
+
 def _corpora_with_noise(
     recipe: Recipe, files: Sequence[CorpusFiles], stores: Sequence[Store], tokenizers: TokenizerPair
 ) -> tuple[Corpus, ...]:
@@ -162,6 +166,18 @@ def learner_from_recipe(
     return build_learner(model, training.objective.build(inputs), config=training, ranks=ranks)
 
 
+def find_teacher(path: Path) -> Path:
+    """The model folder of a teacher.
+
+    Raises:
+        MissingInputError, DataError, UsageError: as `find_model`; a message about a missing model names the key.
+    """
+    try:
+        return find_model(path)
+    except MissingInputError as error:
+        raise MissingInputError(f"training.objective.teacher: {error}") from error
+
+
 def load_teacher(
     recipe: Recipe, model: TranslationModel, tokenizers: TokenizerPair | None = None
 ) -> TranslationModel | None:
@@ -179,7 +195,7 @@ def load_teacher(
     objective = recipe.training.objective
     if objective.teacher_model is None:
         return None
-    loaded, key = read_model(objective.teacher_model), "training.objective.teacher"
+    loaded, key = read_model(find_teacher(objective.teacher_model)), "training.objective.teacher"
     if tokenizers is not None and loaded.tokenizers.hash() != tokenizers.hash():
         raise RecipeError(
             f"{key}: {loaded.folder}: its vocabulary is not that of this training; a student needs its teacher's "
@@ -195,7 +211,12 @@ def load_teacher(
 
 
 def build_validator(
-    recipe: Recipe, valid: Sequence[Store], tokenizers: TokenizerPair, precision: Precision
+    recipe: Recipe,
+    valid: Sequence[Store],
+    tokenizers: TokenizerPair,
+    precision: Precision,
+    ranks: ProcessGroup = SINGLE_PROCESS,
+    notify: Callable[[str], None] = lambda message: None,
 ) -> TranslationValidator:
     """Build the validator of a recipe: nll and BLEU on the validation sets, or nll alone on monolingual text.
 
@@ -204,6 +225,11 @@ def build_validator(
         valid: the binarised validation sets.
         tokenizers: of both sides.
         precision: of the forward passes.
+        ranks: the processes that train.
+        notify: receives a sentence about a failure of `training.validation.command`.
+
+    Raises:
+        RecipeError: the command fails; it is tried.
     """
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
@@ -234,13 +260,18 @@ def build_validator(
         ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one))
         for number, (one, corpus, subset) in enumerate(zip(files, corpora, subsets, strict=True))
     ]
-    return TranslationValidator(
+    command = None if config.command is None else ValidationCommand(config.command, ranks=ranks, notify=notify)
+    validator = TranslationValidator(
         sets,
         bleu=bleu,
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
         objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
+        command=command,
     )
+    if command is not None:
+        command.check(validator.sources(), validator.references())
+    return validator
 
 
 def _set_name(number: int, files: CorpusFiles) -> str:

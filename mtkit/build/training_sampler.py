@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,11 +25,22 @@ from mtkit.translate.translator import special_ids
 
 
 def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:
-    """Return the ids of the target vocabulary that training needs."""
+    """Return the ids of the target vocabulary that training needs.
+
+    The tokens of text are the longest run of ids between special ones, which stand before them, or in models of other
+    programs and in padded vocabularies also after them.
+    """
     vocab = tokenizer.vocab
-    first = max(vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids()) + 1
+    not_text = sorted({vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids(), vocab.size})
+    before, end = max(itertools.pairwise((-1, *not_text)), key=lambda ends: ends[1] - ends[0])
     return TargetVocabIds(
-        size=vocab.size, first_text_id=first, pad=vocab.pad, unk=vocab.unk, bos=vocab.bos, eos=vocab.eos
+        size=vocab.size,
+        first_text_id=before + 1,
+        end_text_id=end,
+        pad=vocab.pad,
+        unk=vocab.unk,
+        bos=vocab.bos,
+        eos=vocab.eos,
     )
 
 

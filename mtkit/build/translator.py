@@ -8,10 +8,11 @@ from pathlib import Path
 
 import torch
 
-from mtkit.build.training import default_device
+from mtkit.build.language_model import LanguageModelRanking, check_sources, require_translation_model
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.metrics import sentence_similarity
+from mtkit.hardware import default_device
 from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified
 from mtkit.model_folder.exported import is_exported, read_exported_model
@@ -22,10 +23,12 @@ from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 from mtkit.translate.engines.interface import Engine, TorchEngine
 from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
-from mtkit.translate.minimum_bayes_risk import minimum_bayes_risk
+from mtkit.translate.reranking import MinimumBayesRisk, Rerank
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
 from mtkit.translate.shortlist import Shortlist
-from mtkit.translate.translator import Rerank, TranslationOptions, Translator
+from mtkit.translate.translator import TranslationOptions, Translator
+
+_EXPORTED_LIMITS = "an exported model works only on the CPU, without --ensemble, --lm, --shortlist and --no-rewrite"
 
 
 def load_translator(
@@ -66,33 +69,34 @@ def load_translator(
         >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
         >>> translator.translate_lines(["The dog runs .", "A cat sleeps ."])
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    options, threads = options or TranslationOptions(), threads or torch.get_num_threads()
+    torch.set_num_threads(threads)
     paths = [Path(models)] if isinstance(models, str | Path) else models
     if exported := [path for path in paths if is_exported(path)]:
-        if len(paths) > 1 or shortlist or device not in (None, "cpu") or not (options is None or options.rewrite):
-            without = "without --ensemble, --shortlist and --no-rewrite"
-            raise UsageError(f"{exported[0]}: an exported model works only on the CPU, {without}")
+        if len(paths) > 1 or shortlist or device not in (None, "cpu") or not options.runs_exported:
+            raise UsageError(f"{exported[0]}: {_EXPORTED_LIMITS}")
         return load_exported(
             exported[0],
             search=search,
             search_overrides=search_overrides,
             compute_type=compute_type,
-            threads=Threads(intra_threads=torch.get_num_threads()),  # 1 in a worker process
+            threads=Threads(intra_threads=threads),  # 1 in a worker process
             options=options,
         )
-    loaded = _load(paths)
+    loaded = _load_translation_models(paths)
     first = loaded[0]
-    config = search_config(search or first.metadata.search, search_overrides)
-    for one in loaded:
-        config = config.limited_to(one.metadata.model.max_target_length())
+    config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
+    ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
+    config = ranking.limit(config) if ranking else config
+    rerank = _rerank(config, first.metadata.tgt_lang)
     engine = TorchEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
         device=device or str(default_device()),
         beam_size=config.num_hypotheses,
-        rewrite=options is None or options.rewrite,
+        rewrite=options.rewrite,
         name=_names(loaded),
+        language_model=ranking.fused() if ranking else None,
     )
     return Translator(
         engine,
@@ -100,7 +104,7 @@ def load_translator(
         config,
         max_source_length=min(one.metadata.max_source_length for one in loaded),
         options=options,
-        rerank=_rerank(config, first.metadata.tgt_lang),
+        rerank=_both(ranking.reranking(config, engine, rewrite=options.rewrite), rerank) if ranking else rerank,
         shortlist=_shortlist(first, config) if shortlist else None,
         requires_tag=first.metadata.requires_tag,
     )
@@ -158,7 +162,14 @@ def load_exported(
 
 
 def _rerank(search: SearchConfig, tgt_lang: str) -> Rerank | None:
-    return None if search.rerank is None else minimum_bayes_risk(sentence_similarity(search.rerank.metric, tgt_lang))
+    return None if search.rerank is None else MinimumBayesRisk(sentence_similarity(search.rerank.metric, tgt_lang))
+
+
+def _both(first: Rerank | None, second: Rerank | None) -> Rerank | None:
+    """One ranking after another."""
+    if first is None or second is None:
+        return first or second
+    return lambda lists: second(first(lists))
 
 
 def _shortlist(loaded: LoadedModel, search: SearchConfig) -> Shortlist:
@@ -185,15 +196,18 @@ def load_scorer(
     batch_tokens: int | None = None,
     source_prefix: SourcePrefix = NO_PREFIX,
     rewrite: bool = True,
+    with_source: bool = True,
 ) -> Callable[[Iterable[tuple[str, GivenTranslation]]], Iterator[ForcedScore]]:
     """Load a function that scores given translations with a model or an ensemble.
 
     Arguments and errors as `load_translator`. The function takes pairs of a source line and a given translation, and
-    yields their forced-decoding scores in order.
+    yields their forced-decoding scores in order. `with_source`: False for a language model, whose sources are blank.
     """
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load(models)
+    for one in loaded:
+        check_sources(one, with_source=with_source)
     engine = TorchEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
@@ -202,20 +216,13 @@ def load_scorer(
     )
     max_length = min(one.metadata.max_source_length for one in loaded)
     tokenizers = loaded[0].tokenizers
-    translator = Translator(
-        engine,
-        tokenizers,
-        loaded[0].metadata.search,
-        max_source_length=max_length,
-        options=TranslationOptions(source_prefix=source_prefix),
-        requires_tag=loaded[0].metadata.requires_tag,
-    )
+    source_prefix.check_tag(tokenizers, requires_tag=loaded[0].metadata.requires_tag)
     score_pairs = partial(
         score_lines,
         engine.models,
         tokenizers,
         max_source_length=max_length,
-        prefix_ids=translator.checked_prefix(),
+        prefix_ids=source_prefix.ids(tokenizers, max_source_length=max_length),
         name=_names(loaded),
     )
     return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
@@ -231,6 +238,20 @@ def _load(paths: Sequence[Path]) -> list[LoadedModel]:
     loaded = [read_model(path) for path in paths]
     _check_ensemble(loaded)
     return loaded
+
+
+def _load_translation_models(paths: Sequence[Path]) -> list[LoadedModel]:
+    loaded = _load(paths)
+    for one in loaded:
+        require_translation_model(one)
+    return loaded
+
+
+def _within_positions(search: SearchConfig, loaded: Sequence[LoadedModel]) -> SearchConfig:
+    """The search without translations that are longer than a model can generate."""
+    for one in loaded:
+        search = search.limited_to(one.metadata.model.max_target_length())
+    return search
 
 
 def _check_ensemble(loaded: Sequence[LoadedModel]) -> None:

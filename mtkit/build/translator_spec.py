@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit import __version__
-from mtkit.build.training import default_device
 from mtkit.build.translator import load_translator, override_keys
 from mtkit.errors import UsageError
-from mtkit.hardware import parse_device
+from mtkit.hardware import default_device, parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
 from mtkit.model_folder.config_file import EXPORTED
 from mtkit.model_folder.exported import is_exported, model_hash
@@ -42,6 +41,7 @@ class TranslatorSpec:
     def settings(self) -> dict[str, Any]:
         """Everything that determines the translation of a line, as plain values."""
         compute_type: str = self.compute_type
+        language = self.options.language_model
         if not any(is_exported(path) for path in self.models):
             device = parse_device(self.device or str(default_device()))
             compute_type = NAMES[resolve_compute_type(self.compute_type, device)]
@@ -53,6 +53,9 @@ class TranslatorSpec:
             "shortlist": self.shortlist,
             "rewrite": self.options.rewrite,
             "source_prefix": asdict(self.options.source_prefix),
+            "language_model": None
+            if language is None
+            else [model_hash(language.model), language.weight, language.mode],
             "with_scores": self.options.with_scores,
         }
 

@@ -22,6 +22,7 @@ from mtkit.training.monitoring.validation import Validation, ValidationShard, un
 from mtkit.training.precision import Precision
 
 TranslateFn = Callable[[TranslationModel, Sequence[str]], list[str]]
+CommandFn = Callable[[Sequence[str], Sequence[str], Sequence[str]], float | None]  # None: it failed
 BleuFn = Callable[[Sequence[str], Sequence[str]], float]  # of hypotheses and references, 0 to 100
 
 
@@ -84,6 +85,7 @@ class TranslationValidator:
         batch_tokens: sentences × longest side of a batch.
         precision: of the forward passes.
         objective: computes the nll, without label smoothing.
+        command: further score of sources, hypotheses and references; None: there is none.
     """
 
     def __init__(
@@ -94,12 +96,14 @@ class TranslationValidator:
         batch_tokens: int,
         precision: Precision,
         objective: Objective,
+        command: CommandFn | None = None,
     ) -> None:
         self.sets = sets
         self.bleu = bleu
         self.batch_tokens = batch_tokens
         self.precision = precision
         self.objective = objective
+        self.command = command
 
     @torch.no_grad()
     def validate_shard(self, model: TranslationModel, update: int, ranks: ProcessGroup) -> ValidationShard:
@@ -129,7 +133,7 @@ class TranslationValidator:
         nll = nats / max(sum(share.tokens for share in shares), 1)
         counts = unshard([share.predictions for share in shares])
         calibration = Calibration.sum(counts).as_dict() if math.isfinite(nll) else {}
-        hyps, refs = unshard([share.hyps for share in shares]), [ref for one in self.sets for ref in one.subset.ref]
+        hyps, refs = unshard([share.hyps for share in shares]), self.references()
         if not hyps:
             return Validation(nll=nll, calibration=calibration)
         first = next(one.subset for one in self.sets if one.subset.src)
@@ -140,7 +144,16 @@ class TranslationValidator:
             sample=(first.src[example], hyps[example], first.ref[example]),
             calibration=calibration,
             bleu_by_set=self._bleu_by_set(hyps) if len(self.sets) > 1 else {},
+            command=None if self.command is None else self.command(self.sources(), hyps, refs),
         )
+
+    def sources(self) -> list[str]:
+        """The sources of the decoded subsets of all sets."""
+        return [src for one in self.sets for src in one.subset.src]
+
+    def references(self) -> list[str]:
+        """The references of the decoded subsets of all sets."""
+        return [ref for one in self.sets for ref in one.subset.ref]
 
     def _bleu_by_set(self, hyps: Sequence[str]) -> dict[str, float]:
         remaining = iter(hyps)

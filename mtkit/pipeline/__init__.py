@@ -12,4 +12,5 @@ score_test_sets    translations and scores of the test sets
 plots              learning curve and attention map
 average            mean of several checkpoints
 dry_run            estimate of memory and time
+setup/             from text files to a complete recipe
 """

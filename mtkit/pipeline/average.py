@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.errors import DataError, MissingInputError, UsageError
+from mtkit.errors import DataError, MissingInputError
 from mtkit.io.lock import OutputLock
-from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, verify_model
+from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_replaceable, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
 from mtkit.model_folder.model_card import model_card
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
@@ -29,14 +29,13 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
         folder: the model folder to write; an existing model folder is replaced.
 
     Raises:
-        UsageError: `folder` exists and is not a model folder.
+        UsageError: `folder` exists and is not a model folder, or has other files.
         MissingInputError: a checkpoint, or the run folder of the first one, does not exist.
         DataError: a checkpoint is damaged, they are not of one model, or another version of mtkit wrote them.
         BusyError: another process is writing the folder.
         ReadWriteError: the folder cannot be written.
     """
-    if folder.exists() and not (folder / CONFIG).is_file():
-        raise UsageError(f"{folder}: exists and is not a model folder; choose another name")
+    require_replaceable(folder)
     sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
     for source in sources:
         if (source / CONFIG).is_file():

@@ -12,17 +12,19 @@ import torch
 from mtkit.build.training import (
     build_model_architecture,
     build_modules,
-    default_device,
     learner_from_recipe,
     load_teacher,
     resolve_auto_precision,
 )
+from mtkit.corpus.config import has_training_text, training_text
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.errors import ComputeError
-from mtkit.hardware import free_memory
+from mtkit.hardware import default_device, free_memory
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
+from mtkit.recipe.defaults.schedule import updates_of_epochs
+from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 from mtkit.text.vocab import Vocab
@@ -121,7 +123,7 @@ def _build_learner(recipe: Recipe) -> Learner:
     _require_memory(build_on_meta(lambda: build_modules(recipe, src_size, size)), free_memory(device))
     with SkipInit(device):
         model = build_model_architecture(recipe, src_size, size)
-    vocab_ids = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+    vocab_ids = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
     return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size), teacher=load_teacher(recipe, model))
 
 
@@ -143,7 +145,20 @@ def _num_parameters(learner: Learner) -> int:
 
 
 def _seconds(recipe: Recipe, cost: MicroBatchCost) -> float:
-    return cost.seconds * recipe.training.micro_batches * recipe.training.max_updates
+    return cost.seconds * recipe.training.micro_batches * planned_updates(recipe)
+
+
+def planned_updates(recipe: Recipe) -> int:
+    """Return the updates of a training to its end: `max_updates`, or those of `max_epochs` if they are fewer.
+
+    The latter are estimated from the characters of the training text; without text, `max_updates` is all that is known.
+    """
+    training = recipe.training
+    if training.max_epochs is None or not has_training_text(recipe.corpus):
+        return training.max_updates
+    statistics = corpus_statistics(*zip(*map(training_text, recipe.corpus.train), strict=True))
+    batch = training.resolved_batch_tokens * training.micro_batches
+    return min(training.max_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
 
 
 @dataclass(frozen=True)
@@ -212,10 +227,18 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",
         f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
-        f"time of training: about {duration} on {device} in {training.precision}: {training.max_updates:,} updates of "
+        f"time of training: about {duration} on {device} in {training.precision}: {_describe_length(recipe)} of "
         f"{training.micro_batches} × {training.resolved_batch_tokens:,} tokens, plus validation",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
+
+
+def _describe_length(recipe: Recipe) -> str:
+    """Number of updates, and the epochs if these end the training."""
+    epochs, updates = recipe.training.max_epochs, planned_updates(recipe)
+    if epochs is None or updates == recipe.training.max_updates:
+        return f"{updates:,} updates"
+    return f"about {updates:,} updates ({epochs:g} epochs)"
 
 
 def _format_bytes(size: float) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import DamagedError, RecipeError
-from mtkit.io.files import hash_file, translate_write_errors
+from mtkit.errors import DamagedError, MissingInputError, RecipeError
+from mtkit.io.files import hash_file, require_regular_file, require_utf8_name, translate_write_errors
 from mtkit.io.lock import RunLock, clean_up_folder
 from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
-from mtkit.recipe.recipe import Recipe, describe_choices, save_recipe
+from mtkit.recipe.recipe import Recipe, backup_path, describe_choices, save_recipe
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
 
@@ -94,10 +94,15 @@ def open_run(
     Raises:
         BusyError: another process has the lock.
         RecipeError: a training was started with another recipe; names the keys.
+        MissingInputError: a record in the run folder is a link, a pipe, a device or a folder.
         FormatError: a training was started by another version of mtkit in a format that this one does not read.
         ReadWriteError: the folder cannot be written.
+        UsageError: its path is not UTF-8.
     """
     folder = RunFolder(run_folder_path(recipe, run_dir))
+    require_utf8_name(folder.path.resolve())
+    for record in (folder.recipe, backup_path(folder.recipe), folder.version, folder.report, folder.fingerprints):
+        _require_own_file(record)
     with RunLock(folder.path):
         for each in folder.folders_with_temporaries():
             clean_up_folder(each)
@@ -117,6 +122,14 @@ def open_run(
             if harmless:
                 run.notify("recipe", f"harmless changes: {'; '.join(harmless)}")
             yield run
+
+
+def _require_own_file(path: Path) -> None:
+    """Refuse what would be written instead of replaced: the file that a link points to, a pipe or a device."""
+    if path.is_symlink():
+        raise MissingInputError(f"{path}: a link, where a file of the run is expected; put a copy of the file there")
+    if path.exists():
+        require_regular_file(path)
 
 
 def _restore_report(run: Run) -> None:

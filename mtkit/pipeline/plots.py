@@ -46,6 +46,8 @@ def draw_plots(run: Run) -> None:
             plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png")
     except (DataError, UsageError) as error:  # a log without updates, a model without attention
         run.notify("plots", str(error))
+    except ImportError as error:  # matplotlib is installed, but broken
+        run.notify("plots", f"not drawn: {error}")
 
 
 def _draw_bleu_by_length(run: Run) -> None:

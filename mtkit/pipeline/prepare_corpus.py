@@ -11,15 +11,16 @@ from typing import Literal
 
 from mtkit.corpus.binarise import binarise, check_line_counts
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles
+from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.setup.text_checks import likely_mistakes
 from mtkit.recipe.recipe import Recipe
-from mtkit.text.lines import read_lines
+from mtkit.text.lines import Text, read_lines
 from mtkit.text.tokenizer import TokenizerPair
 
 MAX_LISTED = 8  # missing files in an error message
@@ -97,6 +98,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
+    has_notes = False
     for pair, folder, cleaning in jobs:
         name, prefix = folder.name, pair.ids(tokenizers)
         state = _corpus_state(run, folder, pair, tokenizers, cleaning)
@@ -107,11 +109,19 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
-        report = binarise(pair.src, pair.tgt, folder, tokenizers, cleaning, prefix=prefix)
+        if not has_notes:
+            for note in likely_mistakes(corpus):
+                run.notify("text", note)
+            has_notes = True
+        report = binarise(*_text(pair), folder, tokenizers, cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])
     train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
     return PreparedCorpora(train, valid, _prepare_lexicon(run, train))
+
+
+def _text(pair: CorpusFiles) -> tuple[Text, Text]:
+    return training_text(pair) if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else (pair.src, pair.tgt)
 
 
 def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
@@ -156,9 +166,11 @@ def _corpus_state(
         manifest.tokenizer,
         manifest.cleaning,
         list(manifest.prefix),
+        manifest.limit,
     )
     limits = None if cleaning is None else asdict(cleaning)
-    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers))
+    limit = pair.limit if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else None
+    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers), limit)
     return "current" if known_inputs == inputs else "changed"
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.corpus.config import MonolingualFile
+from mtkit.corpus.config import MonolingualFile, training_text
 from mtkit.corpus.store import Manifest, read_manifest
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
@@ -75,7 +75,7 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
     """
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
-    tags = _tags_field(recipe)
+    tags = _corpus_fields(recipe)
     if recipe.training.tokenizer_from is not None:
         if run.folder.has_training() and "init_from" in known_inputs:
             return {"text": text, "init_from": known_inputs["init_from"], **tags}
@@ -90,9 +90,11 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
     return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
 
 
-def _tags_field(recipe: Recipe) -> Json:
-    """Return the field of fingerprint.json with the tags of the training corpora; none without tags."""
-    return {"tags": list(recipe.corpus.tags)} if recipe.corpus.tags else {}
+def _corpus_fields(recipe: Recipe) -> Json:
+    """Return the fields of fingerprint.json with the tags and limits of the training corpora, if there are any."""
+    limits = [pair.limit for pair in recipe.corpus.train]
+    fields: Json = {"limits": limits} if any(limits) else {}
+    return {"tags": list(recipe.corpus.tags), **fields} if recipe.corpus.tags else fields
 
 
 def _training_keys(config: object) -> Json:
@@ -110,7 +112,8 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
         _with_tags(copied, recipe).save(folder)  # tags of the model keep their numbers
         return f"copied from {model}"
     pairs = recipe.corpus.train
-    src, tgt = [pair.src for pair in pairs], [pair.tgt for pair in pairs if not isinstance(pair, MonolingualFile)]
+    src = [training_text(pair)[0] for pair in pairs]
+    tgt = [training_text(pair)[1] for pair in pairs if not isinstance(pair, MonolingualFile)]
     if recipe.tokenizer.model is not None:
         tokenizers, sentences = import_pair(recipe.tokenizer, src, tgt)
         tokenizers.save(folder)
@@ -152,7 +155,7 @@ def _derive_record(run: Run) -> Json:
                 made_from = {"init_from": [hash_file(folder / name) for name in names]}
             elif run.recipe.tokenizer.model is not None:  # mapped, so that its hash is not that of its file
                 made_from = _tokenizer_inputs(run, {"model": []})
-            inputs = {"text": text, **made_from, **_tags_field(run.recipe)}
+            inputs = {"text": text, **made_from, **_corpus_fields(run.recipe)}
             files = {name: digest for name, digest in hash_files(folder).items() if name != FINGERPRINT}
             write_record(folder / FINGERPRINT, {**inputs, "files": files})
             run.notify("tokenizer", f"{FINGERPRINT} made again: the corpora were made with these files")

@@ -109,8 +109,8 @@ def _training_dependencies(recipe: Recipe) -> set[str]:
     """
     training = recipe.training
     sampling = {"search.max_length"} if training.objective.kind == "minimum_risk" else set()
-    has_bleu_schedule = training.schedule.kind == "plateau" and training.validation.metric == "bleu"
-    return sampling | (BLEU_KEYS if has_bleu_schedule else set())
+    has_decoding_schedule = training.schedule.kind == "plateau" and training.validation.metric != "nll"
+    return sampling | (BLEU_KEYS if has_decoding_schedule else set())
 
 
 def _is_path(key: str) -> bool:
@@ -150,7 +150,9 @@ def validation_fingerprint(recipe: Recipe, valid: Sequence[Store]) -> str:
     content: list[Any] = [validation.metric, text]
     if any(store.manifest.prefix for store in valid):
         content.append([store.manifest.prefix for store in valid])
-    if validation.metric == "bleu":
+    if validation.metric == "command":
+        content += [validation.command, validation.command_goal]
+    if validation.metric != "nll":
         search = {name: to_plain(getattr(recipe.search, name)) for name in _SEARCH_KEYS}
         content += [validation.sentences, validation.beam_size, search, recipe.evaluation.tokenize]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

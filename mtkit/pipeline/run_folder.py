@@ -37,7 +37,7 @@ from mtkit.training.checkpoints.checkpoint import list_checkpoints
 
 FORMAT = 3  # raised when a training of an older version can no longer be continued
 FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
-ARTEFACTS = ("hyps", "nonfinite", "tensorboard")  # folders that belong to a training
+ARTEFACTS = ("hyps", "nonfinite", "tensorboard", "wandb", "mlflow")  # folders that belong to a training
 
 _REMEDY = "mtkit run makes it again"
 _TRAIN_AGAIN = "train it again (--fresh, or another --run-dir)"

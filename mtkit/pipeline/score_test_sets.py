@@ -66,6 +66,8 @@ class TestSets:
         hyps = translator.translate_lines(lines)
         seconds = time.perf_counter() - start
         output.parent.mkdir(exist_ok=True)
+        if output.is_symlink() or output.is_fifo():
+            output.unlink()  # the file that a link points to is not one of this run
         write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
         run.update_record(run.folder.fingerprints, {"test": {**fingerprints, name: [inputs, hash_file(output)]}})
         run.notify(f"translate {name}", f"{len(lines):,} lines in {seconds:.1f} s, {len(lines) / seconds:.0f} lines/s")

@@ -14,11 +14,14 @@ from mtkit.build.training import (
     build_model,
     build_model_architecture,
     build_validator,
+    find_teacher,
     learner_from_recipe,
     load_teacher,
+    with_updates_of_epochs,
 )
 from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.io.files import require_regular_file
@@ -67,13 +70,15 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         tokenizers: of both sides.
         max_source_length: tokens of the longest training source.
     """
+    corpus = recipe.corpus
     return ModelMetadata(
-        src_lang=recipe.corpus.src_lang,
-        tgt_lang=recipe.corpus.tgt_lang,
+        src_lang=corpus.src_lang,
+        tgt_lang=corpus.tgt_lang,
         max_source_length=max_source_length,
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),
-        requires_tag=recipe.corpus.requires_tag,
+        requires_tag=corpus.requires_tag,
+        is_language_model=corpus.is_language_model,
         model=recipe.model,
         search=recipe.search,
     )
@@ -109,48 +114,46 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
             f"{folder.checkpoints}: there is no checkpoint to resume from, and training would overwrite the existing "
             "model; start over with --fresh, or choose another --run-dir"
         )
-    result, learner = _run_training_loop(run, tokenizers, corpora, ranks)
+    loader = build_loader(recipe, corpora.train, tokenizers, ranks=ranks)
+    run = replace(run, recipe=with_updates_of_epochs(recipe, loader))
+    result, learner = _run_training_loop(run, tokenizers, corpora, loader, ranks)
     summary = _summary(result, recipe, learner)
     if not result.finished:
-        updates = f"{result.update:,} of {recipe.training.max_updates:,} updates"
+        updates = f"{result.update:,} of {run.recipe.training.max_updates:,} updates"
         return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)
     message = f"training ended after {result.update:,} updates ({result.reason})"
     if ranks.is_first:
         metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
         parameters = sum(p.numel() for p in learner.model.parameters())
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
-        write_model(  # marks the training as finished
-            folder.model,
-            result.weights,
-            metadata,
-            tokenizers,
-            card=card,
-            lexicon=corpora.lexicon,
-            training=fingerprint,
+        lexicon = corpora.lexicon  # the next call marks the training as finished
+        write_model(
+            folder.model, result.weights, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint
         )
         run.update_record(folder.report, {"train": summary})
     return TrainingOutcome(True, message, summary)
 
 
 def _run_training_loop(
-    run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup
+    run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, loader: Loader, ranks: ProcessGroup
 ) -> tuple[TrainingResult, Learner]:
     """Build everything that the training loop needs and run it; return its result and the learner."""
     recipe = run.recipe
     learner = _build_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
     if recipe.training.compile:
         compile_model(learner.model)  # not in build/: dry runs and FLOP counts need the uncompiled operations
-    valid = corpora.valid
+    valid, precision = corpora.valid, learner.precision
+    notify = partial(run.notify, "validation_command")
     training_run = TrainingRun(
         learner,
         config=recipe.training,
         folder=run.folder.path,
         log=run.log,
-        validator=None if not valid else build_validator(recipe, valid, tokenizers, learner.precision),
+        validator=None if not valid else build_validator(recipe, valid, tokenizers, precision, ranks, notify),
         validation_fingerprint=validation_fingerprint(recipe, valid),
         since_start=run.since_start,
     )
-    return train(training_run, build_loader(recipe, corpora.train, tokenizers, ranks=ranks)), learner
+    return train(training_run, loader), learner
 
 
 def _build_learner(
@@ -192,7 +195,7 @@ def check_init_sources(run: Run) -> None:
     """
     training = run.recipe.training
     if training.objective.teacher_model is not None:
-        find_model(training.objective.teacher_model)
+        find_teacher(training.objective.teacher_model)
     if run.folder.has_training():
         return
     for config in training.init_from_list:

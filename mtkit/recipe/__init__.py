@@ -8,7 +8,9 @@ overrides     `base:` and key=value, merged
 builtin       the recipes and studies that come with mtkit
 type_hints    members and limits of type hints
 key_paths     dotted paths of keys
+paths         environment variables in paths
 suggestions   "did you mean" for unknown keys and kinds
 synonyms      words of other toolkits and mtkit's former words
 reference     every key with type, range, default and reason (`mtkit keys`)
+defaults/     choice of the keys that a recipe leaves out
 """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field
 
-from mtkit.corpus.config import CorpusConfig
+from mtkit.corpus.config import CorpusConfig, has_training_text, training_text
 from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.hardware import has_gpu
 from mtkit.io.records import DAMAGED, is_text_record, write_text_record
-from mtkit.models import AnyModelConfig
+from mtkit.models import ModelConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.builtin import resolve_recipe_path
@@ -25,6 +25,7 @@ from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_
 from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
 from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.paths import base_path, escape_path, expand_path
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
@@ -51,7 +52,7 @@ class Recipe:
     name: RunName  # name of the run folder, runs/NAME
     corpus: CorpusConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: AnyModelConfig = field(default_factory=TransformerConfig)
+    model: ModelConfig = field(default_factory=TransformerConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -105,11 +106,10 @@ def load_recipe(
 def _with_choices(tree: LocatedValue, fixed: Recipe, limits: Limits, decided: Recipe | None) -> Recipe:
     """Choose values for the omitted keys of a recipe that has the fixed defaults for them."""
     rules = omitted_rules(tree, fixed)
-    files = [path for pair in fixed.corpus.train for path in (pair.src, pair.tgt)]
-    if not rules or not all(path.is_file() for path in files):
+    if not rules or not has_training_text(fixed.corpus):
         return fixed
     if decided is None:
-        statistics = corpus_statistics(files[::2], files[1::2])
+        statistics = corpus_statistics(*zip(*map(training_text, fixed.corpus.train), strict=True))
         has_valid = fixed.corpus.valid is not None
         choices = choose(rules, fixed, Facts(statistics, has_gpu(), has_valid, limits), to_plain(fixed))
         values = {key: choice.value for key, choice in choices.items()}
@@ -191,15 +191,15 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         base = tree.value["base"]
         if not isinstance(base.value, str):
             raise RecipeError(f"{base.origin.location}: base: {base.to_plain()!r} is not a path")
-        base_path = base.origin.folder / os.path.expanduser(base.value)
-        if not base_path.exists():
+        path = base_path(base)
+        if not path.exists():
             raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe")
-        seen.append(base_path.resolve())
+        seen.append(path.resolve())
         if seen[-1] in seen[:-1]:
             cycle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
             raise RecipeError(f"{base.origin.location}: base: circular: {cycle}")
         top = LocatedValue({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
-        below = read_yaml_file(base_path, errors)
+        below = read_yaml_file(path, errors)
         tree = merge(below, top) if isinstance(below.value, dict) else below
 
 
@@ -209,10 +209,11 @@ def _apply_corpus_root(tree: LocatedValue) -> None:
     root = corpus.value.get("root") if corpus is not None and isinstance(corpus.value, dict) else None
     if corpus is None or root is None or not isinstance(root.value, str):
         return
-    folder = root.origin.folder / os.path.expanduser(root.value)
-    for key, value in corpus.value.items():
-        if key != "root":
-            _rebase(value, folder)
+    with suppress(ValueError):  # an unset variable is reported where the value of corpus.root is checked
+        folder = root.origin.folder / expand_path(root.value)
+        for key, value in corpus.value.items():
+            if key != "root":
+                _rebase(value, folder)
 
 
 def _rebase(value: LocatedValue, folder: Path) -> None:
@@ -224,14 +225,14 @@ def _rebase(value: LocatedValue, folder: Path) -> None:
 
 
 def to_plain(value: Any) -> Any:
-    """Convert dataclasses to mappings, lists and scalars, with every key."""
+    """Convert dataclasses to mappings, lists and scalars, with every key; paths are text as in YAML."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return escape_path(value) if isinstance(value, Path) else value
 
 
 def with_location(value: Any, location: str, folder: Path) -> LocatedValue:

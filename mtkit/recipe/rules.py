@@ -1,6 +1,6 @@
 """Conditions across the sections of a recipe: a table of rules over the capabilities of its parts.
 
-A new kind states its capabilities (see ModelConfig, ObjectiveTraits) and needs no change here.
+A new kind states its capabilities (see ModelConfigBase, ObjectiveConfigBase) and needs no change here.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ RULES = (
     ),
     Rule(
         "training.objective.kind",
+        lambda r: r.training.objective.predicts_source and r.corpus.is_language_model,
+        "{training.objective.kind} predicts the source, and a language model has none. Use cross_entropy",
+    ),
+    Rule(
+        "training.objective.kind",
         lambda r: r.training.objective.predicts_source and r.training.decoder_input.kind != "teacher_forcing",
         "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
     ),
@@ -105,9 +110,14 @@ RULES = (
         "training.validation.metric",
         lambda r: (
             any(isinstance(files, MonolingualFile) for files in r.corpus.valid_sets)
-            and r.training.validation.metric == "bleu"
+            and (r.training.validation.metric != "nll" or r.training.validation.command is not None)
         ),
-        "monolingual text has no translations to score; set it to nll",
+        "monolingual text has no translations to score; set it to nll, and omit command",
+    ),
+    Rule(
+        "training.validation.command",
+        lambda r: r.training.validation.command is not None and r.corpus.valid is None,
+        NEEDS_VALID,
     ),
     Rule("training.patience", lambda r: r.training.patience is not None and r.corpus.valid is None, NEEDS_VALID),
     Rule(

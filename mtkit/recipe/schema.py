@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import json
 import operator
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
@@ -22,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from mtkit.errors import RecipeError
 from mtkit.recipe.key_paths import default_of
+from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
 from mtkit.recipe.type_hints import describe_types, field_types, kind_of, strip_annotated, unwrap_hint
 from mtkit.recipe.yaml_reader import InvalidValue, LocatedValue, Origin
@@ -223,9 +223,9 @@ class Checker:
         value = located.value
         if isinstance(value, str) and any(strip_annotated(member) is Path for member in members):
             try:
-                return (located.origin.folder / os.path.expanduser(value)).resolve()
-            except ValueError:  # a NUL in it
-                return self.error(located.origin, path, f"{_abbreviate(value)} is not a valid path")
+                return (located.origin.folder / expand_path(value)).resolve()
+            except ValueError as error:
+                return self.error(located.origin, path, str(error))
         leaves = tuple(member for member in members if not dataclasses.is_dataclass(member))
         scalar = hint if leaves == members else functools.reduce(operator.or_, leaves)
         try:

@@ -23,7 +23,6 @@ class Synonym(NamedTuple):
 
 _PEAK = "the peak, after warm-up"
 _BATCH = "sentences × longest side of a micro-batch, padding included"
-_UPDATES = "in updates; the log reports the updates of an epoch"
 _WARMUP = "in updates"
 _TIED = "all: source, target and output embeddings; target: the last two; none"
 _LENGTH = "factor · source length + offset, in tokens"
@@ -54,7 +53,10 @@ _TABLE = (
     ("src_vocab_size tgt_vocab_size dim_vocabs", "tokenizer.vocab_size",
      "of the shared vocabulary, or of each with shared: false"),
     ("share_vocab shared_vocab joined_dictionary joint_vocab share_vocabulary", "tokenizer.shared", ""),
-    ("level bpe_type tokenizer_type subword_type", "tokenizer.model_type", "bpe, unigram, word or char"),
+    ("level bpe_type tokenizer_type subword_type", "tokenizer.model_type", "bpe, wordpiece, ..."),
+    ("vocab_size_multiple padding_factor make_vocab_size_divisible_by pad_vocab_to_multiple_of pad_to_multiple",
+     "tokenizer.pad_to_multiple_of", ""),
+    ("src_words_min_frequency voc_min_freq word_min_count min_freq thresholdsrc", "tokenizer.min_frequency", ""),
     ("bpe_dropout sampling subword_alpha subword_nbest sampling_alpha", "tokenizer.subword_regularization",
      "BPE-dropout's p, or unigram's alpha"),
     ("lowercase do_lower_case normalization nfkc", "tokenizer.normalisation", ""),
@@ -73,7 +75,8 @@ _TABLE = (
     ("encoder_attention_heads decoder_attention_heads encoder_heads decoder_heads", "model.num_heads",
      "the same for encoder and decoder"),
     ("num_key_value_heads n_kv_heads num_kv", "model.num_kv_heads", ""),
-    ("d_kv dim_head d_head", "model.head_dim", ""),
+    ("d_kv dim_head d_head d_k", "model.head_dim", ""),
+    ("d_v v_head_dim value_dim", "model.value_head_dim", ""),
     ("dropout_rate hidden_dropout_prob dropout_prob transformer_dropout hidden_dropout", "model.dropout", ""),
     ("attn_dropout attention_probs_dropout_prob attention_dropout_prob transformer_dropout_attention",
      "model.attention_dropout", ""),
@@ -102,8 +105,8 @@ _TABLE = (
     ("dropout_masks variational_dropout", "model.dropout_kind", "per_step or variational"),
     ("num_local_experts n_experts", "model.feed_forward.num_experts", "kind: moe"),
     # training: length and schedule
-    ("epochs max_epoch max_epochs num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_updates",
-     _UPDATES),
+    ("epochs max_epoch num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_epochs", ""),
+    ("max_train_samples random_train_subset sample_train_subset", "corpus.train", "limit: N in an item of the list"),
     ("max_steps train_steps total_steps num_steps after_batches", "training.max_updates", "in updates"),
     ("optim optimizer", "training.optimiser", ""),
     ("lr learn_rate initial_learning_rate base_lr max_lr", "training.optimiser.learning_rate", _PEAK),
@@ -148,7 +151,8 @@ _TABLE = (
     ("early_stopping early_stopping_patience max_num_checkpoint_not_improved stop_patience",
      "training.patience", "in validations without improvement"),
     ("early_stopping_metric eval_metric best_checkpoint_metric valid_metrics metric_for_best_model optimized_metric",
-     "training.validation.metric", "nll or bleu"),
+     "training.validation.metric", "nll, bleu or command"),
+    ("valid_script_path valid_script valid_script_args valid_command", "training.validation.command", ""),
     ("keep_best_ckpts keep_best_checkpoints", "training.keep.best", ""),
     ("keep_last_ckpts keep_checkpoint keep_last_epochs save_total_limit", "training.keep.last", ""),
     ("average_checkpoints last_checkpoints num_checkpoints avg_checkpoints", "training.checkpoint_average", ""),

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+MAX_LISTED_KEYS = 12  # in a message; `training:` has many more
+
 
 class UnwrappedHint(NamedTuple):
     """Members and limits of a type hint."""
@@ -57,10 +59,12 @@ def describe_types(members: tuple[Any, ...]) -> str:
     names = {int: "an integer", float: "a number", str: "a string", bool: "true or false", Path: "a path"}
     words: list[str] = []
     kinds: list[str] = []
+    keys: list[str] = []
     for member in (strip_annotated(member) for member in members):
         origin = get_origin(member)
         if dataclasses.is_dataclass(member):
             kinds.append(kind_of(member) or "")
+            keys += [field.name for field in dataclasses.fields(member)]
         elif origin is Literal:
             words.append(" or ".join(json.dumps(word) for word in get_args(member)).replace('"', ""))
         elif origin in (list, tuple, Sequence):
@@ -71,5 +75,6 @@ def describe_types(members: tuple[Any, ...]) -> str:
             words.append(names.get(member, str(member)))
     if kinds:
         listed = ", ".join(kind for kind in kinds if kind)
-        words.append(f"a mapping with kind: {listed}" if listed else "a mapping of keys")
+        few = f" ({', '.join(keys)})" if len(keys) <= MAX_LISTED_KEYS else ""
+        words.append(f"a mapping with kind: {listed}" if listed else f"a mapping of keys{few}")
     return " or ".join(words)

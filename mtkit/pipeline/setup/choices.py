@@ -16,6 +16,7 @@ from mtkit.recipe.defaults.model_size import SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES
 from mtkit.recipe.recipe import Recipe, load_recipe
 
+MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
 TRAINING_SHARE = 0.8  # of a budget; the rest is for tokenizer, corpus, validation and test sets
 _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
@@ -24,14 +25,17 @@ def parse_budget(text: str) -> Limits:
     """Parse `30m`, `2h`, `1d` or `best`.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it is none of these, or not from MIN_HOURS to MAX_HOURS.
     """
     if text == "best":
         return Limits(words="best")
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", text)
-    if match is None or not float(match[1]):
-        raise UsageError(f"--budget {text}: not a time; write 30m, 2h, 1d, or best for no limit")
-    return Limits(hours=float(match[1]) * _UNITS[match[2]], words=text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([mhd])", text)
+    hours = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not MIN_HOURS <= hours <= MAX_HOURS:
+        raise UsageError(
+            f"--budget {text}: not a time from 1m to {MAX_HOURS / 24:.0f}d; write 30m, 2h, 1d, or best for no limit"
+        )
+    return Limits(hours=hours, words=text)
 
 
 def load_run_recipe(

@@ -11,7 +11,7 @@ from typing import IO
 
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.split import HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
-from mtkit.errors import UsageError
+from mtkit.errors import DataError, UsageError
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, read_record, write_record
 
@@ -74,20 +74,18 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
     A pair of the text keeps its part when lines were added, since the limits of the first split are kept.
 
     Raises:
-        UsageError: the folder holds the split of other files.
-        DataError: the corpus is unusable or too small.
+        UsageError: the folder holds the split of other files, or files that mtkit did not write.
+        DataError: the corpus is unusable or too small, or the user changed a file of the split.
         ReadWriteError: the folder cannot be written.
     """
     for src, tgt in ((corpus.src, corpus.tgt), *corpus.held_out.values()):
         check_line_counts(src, tgt)
     inputs = corpus.inputs()
-    limits = None
-    if (folder / RECORD).is_file():
-        record = read_record(folder / RECORD, remedy=f"delete the folder {folder}, and it is made again")
-        if record["inputs"].keys() != inputs.keys():
-            raise UsageError(f"{folder}: holds the split of other files; delete it, or choose another -o")
+    record, limits = _read_split(folder, inputs), None
+    if record is not None:
         if record["inputs"] == inputs and not changed_files(folder, record["files"]):
             return SplitReport(record["counts"], TextFindings(**record["findings"]))
+        _require_only_own_files(folder, record)
         limits = SplitLimits(**record["limits"])
     hashed = hash_pairs(corpus.src, corpus.tgt, corpus.docid)
     if limits is None:
@@ -95,6 +93,7 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
     parts = [_part(limits, float(position), corpus) for position in hashed.positions]
     with atomic_folder(folder) as temporary:
         report = SplitReport(_write(corpus, parts, temporary), hashed.findings)
+        _require_pairs(corpus, report.counts)
         files = hash_files(temporary)
         write_record(
             temporary / RECORD,
@@ -107,6 +106,41 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
             },
         )
     return report
+
+
+def _read_split(folder: Path, inputs: Json) -> Json | None:
+    """Return the record of the split that a folder holds; None if there is no folder, or an empty one."""
+    if not (folder / RECORD).is_file():
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise UsageError(f"{folder}: exists and is no split of mtkit; choose another -o")
+        return None
+    record = read_record(folder / RECORD, remedy=f"delete the folder {folder}, and it is made again")
+    if record["inputs"].keys() != inputs.keys():
+        raise UsageError(f"{folder}: holds the split of other files; delete it, or choose another -o")
+    for name in changed_files(folder, record["files"]):
+        if (folder / name).exists():
+            raise DataError(
+                f"{folder / name}: changed since mtkit wrote it; delete it, and it is written again, or use it as it "
+                "is: mtkit run with the recipe instead of the two texts"
+            )
+    return record
+
+
+def _require_only_own_files(folder: Path, record: Json) -> None:
+    for path in sorted(folder.iterdir()):
+        if path.name not in record["files"] and path.name != RECORD:
+            raise UsageError(f"{path}: not written by mtkit; move it away, since the split is written again")
+
+
+def _require_pairs(corpus: ParallelText, counts: Mapping[str, int]) -> None:
+    for part in PARTS:
+        if not counts[part]:
+            src, tgt = corpus.src, corpus.tgt
+            raise DataError(
+                f"{src} and {tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
+                "have a side that is in valid or test; give text with more different lines, or other files with "
+                "--valid SRC TGT and --test SRC TGT"
+            )
 
 
 def _part(limits: SplitLimits, position: float, corpus: ParallelText) -> Part:

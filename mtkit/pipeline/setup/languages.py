@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mtkit.io.files import hash_file
 from mtkit.text.language import are_similar, language_of_name, language_of_text
 from mtkit.text.lines import read_lines
 
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # it names files and stands unquoted in the recipe
 STATE_THEM = "if the text is right, state them with mtkit new --src-lang CODE --tgt-lang CODE"
 
 
@@ -40,9 +42,15 @@ def guess_languages(
         tgt_lang: as src_lang.
 
     Raises:
-        UsageError: a language can be neither read from the name nor guessed from the text.
-        DataError: the files have the same content, seem to be swapped, or are in the same language.
+        UsageError: a stated code is none, or a language can be neither read from the name nor guessed from the text.
+        DataError: a file is empty, the files have the same content, seem to be swapped, or are in the same language.
     """
+    for option, code in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
+        if code is not None and not _CODE.fullmatch(code):
+            raise UsageError(f"{option} {code!r}: not a language code, such as de or zh-CN")
+    for path in (src, tgt):
+        if next(read_lines(path), None) is None:
+            raise DataError(f"{path}: empty; give a text and its translation")
     if src.resolve() == tgt.resolve() or hash_file(src) == hash_file(tgt):
         raise DataError(f"{src} and {tgt}: the same text twice; give a text and its translation")
     first, second = _guess(src, src_lang, "--src-lang"), _guess(tgt, tgt_lang, "--tgt-lang")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -112,14 +111,30 @@ def new_recipe(
 def _write_recipe(output: Path, folder: Path, files: ParallelText, notes: list[str]) -> None:
     name = re.sub(r"[^\w.-]", "-", output.stem).lstrip(".-") or "text"
     text = _TEMPLATE.format(
-        title=f"Written by mtkit new {shlex.quote(str(files.src))} {shlex.quote(str(files.tgt))}",
-        notes="\n".join(f"# {note}" for note in notes),
-        name=json.dumps(name),
-        root=json.dumps(folder.name, ensure_ascii=False),
+        title=_printable(f"Written by mtkit new {shlex.quote(str(files.src))} {shlex.quote(str(files.tgt))}"),
+        notes="\n".join(f"# {_printable(note)}" for note in notes),
+        name=_quoted(name),
+        root=_quoted(folder.name),
         src=files.langs[0],
         tgt=files.langs[1],
-        command=f"mtkit run {shlex.quote(output.name)}",
+        command=_printable(f"mtkit run {shell_word(Path(output.name))}"),
     )
     write_text(output, text)
     chosen = "\n".join(f"#   {choice}" for choice in describe_choices(load_recipe(str(output))))
     write_text(output, f"{text}# Chosen on this machine, from this text:\n{chosen}\n")
+
+
+def shell_word(path: Path) -> str:
+    """Return a path as a word of a command line, which is no option if the name begins with a dash."""
+    name = str(path)
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+
+
+def _quoted(text: str) -> str:
+    """Return a double-quoted scalar of YAML in one line."""
+    return '"' + _printable(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def _printable(text: str) -> str:
+    """Return text with the escapes of YAML for line breaks and other characters that cannot be printed."""
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)

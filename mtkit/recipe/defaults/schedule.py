@@ -9,6 +9,7 @@ from mtkit.recipe.defaults.vocabulary import is_small
 
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
 GPU_BATCH, CPU_BATCH, TINY_BATCH = 16_384, 4096, 2048
+EPOCHS_MARGIN = 2  # limit of updates, relative to the estimate for `max_epochs`
 FILL = 0.9  # of a micro-batch are tokens, the rest is padding
 EPOCHS_OF_A_MILLION = 50  # tokens; 55 epochs suit Multi30k (0.4 million tokens)
 EPOCH_EXPONENT = 0.3  # epochs fall with tokens to this power: 17 for WMT 2014 (Vaswani et al. 2017)
@@ -39,16 +40,48 @@ def epochs_of(tokens: int) -> float:
     return min(max(epochs, MIN_EPOCHS), MAX_EPOCHS)
 
 
+def updates_of_epochs(epochs: float, tokens: int, batch: int) -> int:
+    """Estimate the updates of a number of epochs.
+
+    Args:
+        epochs: passes over the corpus.
+        tokens: of the corpus, mean of both sides.
+        batch: tokens of an update, padding included.
+    """
+    return max(1, round(epochs * tokens / (FILL * batch)))
+
+
+def _update_tokens(values: Values) -> int:
+    batch = values["training.batch_tokens"]
+    return CPU_BATCH if batch == "auto" else int(batch * values["training.micro_batches"])
+
+
+def _expected_updates(facts: Facts, values: Values) -> int:
+    """Return `max_updates`, or the estimated updates of `max_epochs` if they are fewer."""
+    updates, epochs = int(values["training.max_updates"]), values["training.max_epochs"]
+    if epochs is None:
+        return updates
+    return min(updates, updates_of_epochs(epochs, facts.corpus.tokens, _update_tokens(values)))
+
+
 def max_updates(facts: Facts, values: Values) -> Choice:
-    """Updates of a number of epochs that falls with the size of the corpus, or those that fit into the budget."""
-    tokens, batch = facts.corpus.tokens, values["training.batch_tokens"]
-    epochs = epochs_of(tokens)
-    batch = CPU_BATCH if batch == "auto" else batch * values["training.micro_batches"]
-    updates = _round(min(max(epochs * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES))
+    """Updates of a number of epochs that falls with the size of the corpus, or those that fit into the budget.
+
+    If the recipe states the epochs, these end the training, and the updates are a limit above them: their number is
+    known only after segmentation.
+    """
+    tokens, batch, epochs = facts.corpus.tokens, _update_tokens(values), values["training.max_epochs"]
+    if epochs is None:
+        updates = _round(min(max(epochs_of(tokens) * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES))
+        reason = f"about {updates * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens"
+    else:
+        margin = EPOCHS_MARGIN if facts.limits.hours is None else 1  # a budget chooses the model by these updates
+        updates = _round(margin * updates_of_epochs(epochs, tokens, batch))
+        reason = f"a limit above max_epochs {epochs:g} of {tokens:,} tokens"
     limit = facts.limits.updates
     if limit is not None and limit < updates:
         return Choice(max(limit, 1), f"{facts.limits.words} of training")
-    return Choice(updates, f"about {updates * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens")
+    return Choice(updates, reason)
 
 
 def _round(updates: float) -> int:
@@ -65,7 +98,7 @@ def budget_hours(facts: Facts, values: Values) -> Choice:
 
 def validate_every(facts: Facts, values: Values) -> Choice:
     """A fixed number of validations in a training, fewer in a short one: each takes the time of many updates."""
-    updates = values["training.max_updates"]
+    updates = _expected_updates(facts, values)
     if updates // VALIDATIONS < MIN_BETWEEN_VALIDATIONS:
         return Choice(min(MIN_BETWEEN_VALIDATIONS, updates), f"{updates:,} updates")
     return Choice(updates // VALIDATIONS, f"{VALIDATIONS} validations")
@@ -86,11 +119,11 @@ def learning_rate(facts: Facts, values: Values) -> Choice:
 
 def warmup(facts: Facts, values: Values) -> Choice:
     """A tenth of the updates."""
-    updates = values["training.max_updates"]
+    updates = _expected_updates(facts, values)
     return Choice(min(round(WARMUP_SHARE * updates), MAX_WARMUP), f"a tenth of {updates:,} updates")
 
 
 def ema_decay(facts: Facts, values: Values) -> Choice:
     """Horizon of the averaged weights, in proportion to the updates."""
-    horizon = max(20, round(EMA_SHARE * values["training.max_updates"]))
+    horizon = max(20, round(EMA_SHARE * _expected_updates(facts, values)))
     return Choice(round(1 - 1 / horizon, 5), f"a horizon of {horizon:,} updates")

@@ -6,10 +6,9 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mtkit.evaluation.tokenizer_choice import script_of
-from mtkit.text.lines import count_lines, read_lines
+from mtkit.text.lines import Text, count_lines, read_lines
 
 MAX_SAMPLE = 200_000  # pairs that are counted in detail, evenly spaced; a second or two
 SPACED_CHARACTERS = 4.0  # characters of a token of a subword model, space included, where words are separated by spaces
@@ -78,7 +77,7 @@ class CorpusStatistics:
         return sum(min(src[each] / src.total(), tgt[each] / tgt.total()) for each in src.keys() & tgt.keys())
 
 
-def corpus_statistics(src: Sequence[Path], tgt: Sequence[Path]) -> CorpusStatistics:
+def corpus_statistics(src: Sequence[Text], tgt: Sequence[Text]) -> CorpusStatistics:
     """Read the files of both sides once, and count a sample of at most MAX_SAMPLE lines of each.
 
     Raises:
@@ -89,7 +88,7 @@ def corpus_statistics(src: Sequence[Path], tgt: Sequence[Path]) -> CorpusStatist
     return CorpusStatistics(num_pairs, _side(src, step), _side(tgt, step))
 
 
-def _side(files: Sequence[Path], step: int) -> SideStatistics:
+def _side(files: Sequence[Text], step: int) -> SideStatistics:
     return side_statistics(itertools.islice(itertools.chain.from_iterable(map(read_lines, files)), 0, None, step), step)
 
 

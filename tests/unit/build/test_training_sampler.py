@@ -9,7 +9,8 @@ from mtkit.corpus.order.collate import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 
@@ -26,7 +27,14 @@ def test_text_ids_start_after_special_tokens(tokenizer):
     vocab_ids = target_vocab_ids(tokenizer)
     encoded = {token for ids in tokenizer.encode(["the cat sat on the mat"]) for token in ids}
     assert min(encoded) >= vocab_ids.first_text_id > max(tokenizer.special_ids())
-    assert vocab_ids.size == tokenizer.vocab.size
+    assert vocab_ids.size == vocab_ids.end_text_id == tokenizer.vocab.size
+
+
+def test_text_ids_end_before_padding(tokenizer):
+    padded = Tokenizer(pad_vocabulary(tokenizer.model, 64))
+    vocab_ids = target_vocab_ids(padded)
+    assert (vocab_ids.size, vocab_ids.end_text_id) == (128, tokenizer.vocab.size)
+    assert vocab_ids.first_text_id == target_vocab_ids(tokenizer).first_text_id
 
 
 def test_samples_are_reproducible_and_respect_the_length_limit(tokenizer):

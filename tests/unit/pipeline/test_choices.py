@@ -36,7 +36,9 @@ def test_budgets(text: str, hours: float | None) -> None:
     assert choices.parse_budget(text) == Limits(hours=hours, words=text)
 
 
-@pytest.mark.parametrize("text", ["", "30", "h", "0m", "-1h", "2 hours", "1e9h"])
+@pytest.mark.parametrize(
+    "text", ["", "30", "h", "0m", "-1h", "2 hours", "1e9h", "٣m", "0.01m", "9" * 400 + "d", "10001d"]
+)
 def test_other_budgets_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write 30m, 2h, 1d, or best"):
         choices.parse_budget(text)

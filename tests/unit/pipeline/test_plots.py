@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.pipeline.plots import LENGTH_GROUPS, _equal_groups
+from mtkit.pipeline import plots
+from mtkit.pipeline.plots import LENGTH_GROUPS, _equal_groups, draw_plots
 
 
 @given(st.lists(st.integers(0, 60), min_size=1))
@@ -22,3 +27,19 @@ def test_groups_are_about_equal() -> None:
     groups = _equal_groups(list(range(1, 101)))
     assert list(groups) == ["1-20", "21-40", "41-60", "61-80", "81-100"]
     assert all(len(lines) == 20 for lines in groups.values())
+
+
+@pytest.mark.parametrize(
+    ("is_installed", "message"),
+    [(False, "not drawn; pip install 'mtkit[plot]'"), (True, "not drawn: numpy.core.multiarray failed to import")],
+)
+def test_a_missing_or_broken_matplotlib_is_reported(monkeypatch, is_installed, message) -> None:
+    def plot_curves(*_: object) -> None:
+        raise ImportError("numpy.core.multiarray failed to import")
+
+    monkeypatch.setattr(plots, "is_installed", lambda: is_installed)
+    monkeypatch.setattr(plots, "plot_curves", plot_curves)
+    notes: list[tuple[str, str]] = []
+    folder = SimpleNamespace(path=Path("run"))
+    draw_plots(SimpleNamespace(folder=folder, notify=lambda *words: notes.append(words)))  # type: ignore[arg-type]
+    assert notes == [("plots", message)]

@@ -73,7 +73,7 @@ def toy(tmp_path: Path) -> Path:
         ("training.lr=1", "no such key; did you mean training.optimiser.learning_rate? (the peak, after warm-up)"),
         ("training.max_tokens=1", "no such key; did you mean training.batch_tokens? (sentences × longest side of a"),
         ("training.warmup-steps=1", "no such key; did you mean training.schedule.warmup? (in updates)"),
-        ("training.epochs=1", "no such key; did you mean training.max_updates? (in updates; the log reports"),
+        ("training.epochs=1", "no such key; did you mean training.max_epochs?"),
         ("training.gradient_clipping=1", "no such key; did you mean training.clip_norm? (norm of the whole gradient)"),
         ("search.beam=5", "no such key; did you mean search.beam_size?"),
         ("search.max_len_a=1", "no such key; did you mean search.max_length.factor? (factor · source length + offset"),
@@ -115,10 +115,10 @@ def test_layers_of_a_recurrent_model_have_one_key(toy: Path) -> None:
 
 
 def test_answers_name_file_and_line(toy: Path) -> None:
-    toy.write_text(RECIPE.replace("max_updates:", "max_epochs:"))
+    toy.write_text(RECIPE.replace("max_updates:", "max_steps:"))
     line = RECIPE[: RECIPE.index("max_updates:")].count("\n") + 1
     with pytest.raises(
-        RecipeError, match=f"toy.yaml:{line}: training.max_epochs: no such key; did you mean training.max"
+        RecipeError, match=f"toy.yaml:{line}: training.max_steps: no such key; did you mean training.max"
     ):
         load_recipe(str(toy))
 

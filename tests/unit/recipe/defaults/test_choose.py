@@ -126,7 +126,7 @@ def test_size_grows_with_text_and_machine_and_shrinks_with_the_budget():
 
 
 def test_epochs_fall_with_the_size_of_the_text():
-    values = {"training.batch_tokens": 4096, "training.micro_batches": 1}
+    values = {"training.batch_tokens": 4096, "training.micro_batches": 1, "training.max_epochs": None}
     updates = [schedule.max_updates(facts(n), values).value for n in (29_000, 300_000, 3_000_000)]
     assert updates == sorted(updates)
     epochs = [schedule.epochs_of(tokens) for tokens in (10_000, 440_000, 4_000_000, 130_000_000)]
@@ -139,7 +139,8 @@ def test_epochs_fall_with_the_size_of_the_text():
 
 @pytest.mark.parametrize(("updates", "every"), [(40, 40), (150, 100), (1500, 100), (6000, 400)])
 def test_validations_are_few_in_a_short_training(updates, every):
-    assert schedule.validate_every(facts(1000), {"training.max_updates": updates}).value == every
+    values = {"training.max_updates": updates, "training.max_epochs": None}
+    assert schedule.validate_every(facts(1000), values).value == every
 
 
 def test_statistics_of_a_text():
@@ -159,3 +160,26 @@ def test_statistics_of_files_and_samples(tmp_path, monkeypatch):
     sample = corpus_statistics([tmp_path / "src"], [tmp_path / "tgt"])
     assert (sample.pairs, sample.tokens, sample.src.lines) == (whole.pairs, whole.tokens, 1000)
     assert whole.shared_characters == 1
+
+
+def test_stated_epochs_end_the_training_and_other_choices_follow_them(tmp_path, corpus):
+    path = recipe_file(tmp_path, *corpus, "training: {max_epochs: 4}\n")
+    recipe = load_recipe(str(path))
+    text = "\n".join(describe_choices(recipe))
+    assert "a limit above max_epochs 4 of" in text
+    expected = schedule.updates_of_epochs(4, facts_of(corpus), recipe.training.resolved_batch_tokens)
+    assert recipe.training.max_updates >= 1.5 * expected
+    assert recipe.training.schedule.warmup == round(0.1 * expected)
+    with_limit = load_recipe(str(path), limits=Limits(updates=7, hours=1, words="1h"))
+    assert with_limit.training.max_updates == 7
+
+
+def facts_of(corpus):
+    return CorpusStatistics(len(corpus[0]), *(side_statistics(side) for side in corpus)).tokens
+
+
+def test_choices_follow_from_the_subset_of_a_limit(tmp_path, corpus):
+    path = recipe_file(tmp_path, *corpus)
+    limited = load_recipe(str(path), ["corpus.train.0.limit=300"])
+    short = recipe_file(tmp_path, *(side[9::10] for side in corpus))
+    assert limited.chosen == load_recipe(str(short)).chosen

@@ -1,0 +1,61 @@
+"""A text with references, on which a loaded model is measured, and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.corpus.binarise import check_line_counts
+from mtkit.corpus.order.batch import Batch
+from mtkit.corpus.order.collate import collate
+from mtkit.errors import DataError
+from mtkit.model_folder.folder import LoadedModel
+from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+
+BATCH_SENTENCES = 32
+
+
+@dataclass(frozen=True)
+class ReferenceText:
+    """Source lines with their references.
+
+    Attributes:
+        prefix: what the model reads before each source.
+    """
+
+    src: Sequence[str]
+    ref: Sequence[str]
+    prefix: SourcePrefix = NO_PREFIX
+
+
+def read_reference_text(src: Path, ref: Path, prefix: SourcePrefix = NO_PREFIX) -> ReferenceText:
+    """Read two files of equal length.
+
+    Raises:
+        DataError: the numbers of lines differ, or all lines are blank; otherwise as `read_lines`.
+    """
+    check_line_counts(src, ref)
+    text = ReferenceText(list(read_lines(src)), list(read_lines(ref)), prefix)
+    for path, lines in ((src, text.src), (ref, text.ref)):
+        if not any(map(str.strip, lines)):
+            raise DataError(f"{path}: all lines are blank; give text with its translation")
+    return text
+
+
+def batches(loaded: LoadedModel, text: ReferenceText) -> Iterator[Batch]:
+    """Batches of sentences of similar length; `sample_ids` are indices of lines.
+
+    Raises:
+        UsageError: the tokenizers do not have the tag of the text.
+    """
+    tokenizers = loaded.tokenizers
+    prefix = text.prefix.ids(tokenizers)
+    src = [[*prefix, *ids] for ids in tokenizers.src.encode(text.src)]
+    tgt = tokenizers.tgt.encode(text.ref)
+    order = sorted(range(len(src)), key=lambda index: len(src[index]))
+    for start in range(0, len(order), BATCH_SENTENCES):
+        rows = order[start : start + BATCH_SENTENCES]
+        sides = [src[row] for row in rows], [tgt[row] for row in rows]
+        yield collate(*sides, rows, tokenizers.src.vocab, tokenizers.tgt.vocab)

@@ -1,0 +1,72 @@
+"""Mistakes in the text files of a recipe that their first lines show: swapped sides, other languages, copies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.errors import DataError
+from mtkit.text.language import CLASSIFIED_LINES, are_similar, language_code, language_of_text
+from mtkit.text.lines import read_lines
+
+MIN_LINES = 100  # of a file whose language is guessed; of toy corpora and short lists a guess is often wrong
+
+
+def likely_mistakes(corpus: CorpusConfig) -> list[str]:
+    """Return a sentence about each likely mistake. Files with a tag are not classified: it may name their language.
+
+    Args:
+        corpus: the files and the languages.
+
+    Raises:
+        DataError: source and target of a pair of files are swapped.
+        MissingInputError, ReadWriteError: a file cannot be read.
+    """
+    sentences: list[str] = []
+    for place, files, tgt_lang in _pairs(corpus):
+        texts = [_first_lines(path) for path in (files.src, files.tgt)]
+        if files.src == files.tgt or texts[0] == texts[1]:
+            sentences.append(f"{place}: {files.src} and {files.tgt} are the same text; a model learns to copy it")
+        elif files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
+            guesses = [language_of_text(lines) for lines in texts]
+            sentences += _language_mistakes(place, files, guesses, [corpus.src_lang, tgt_lang])
+    return sentences
+
+
+def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainParallelFiles, str]]:
+    """Yield the key of each pair of files, the pair, and its target language."""
+    for number, train in enumerate(corpus.train):
+        if isinstance(train, TrainParallelFiles):
+            yield f"corpus.train.{number}", train, corpus.tgt_lang
+    named = [("corpus.valid", each) for each in corpus.valid_sets]
+    for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
+        if isinstance(files, ParallelFiles):
+            yield place, files, files.tgt_lang or corpus.tgt_lang
+
+
+def _first_lines(path: Path) -> list[str]:
+    return list(itertools.islice(read_lines(path), CLASSIFIED_LINES))
+
+
+def _language_mistakes(
+    place: str, files: ParallelFiles | TrainParallelFiles, guesses: list[str | None], stated: list[str]
+) -> list[str]:
+    """Return a sentence about each side that looks like another language than the recipe states.
+
+    Raises:
+        DataError: each side looks like the language of the other one.
+    """
+    codes = [language_code(each) for each in stated]
+    src, tgt = guesses
+    if src is not None and tgt is not None and [src, tgt] == codes[::-1] and src != tgt:
+        raise DataError(
+            f"{place}: {files.src} looks like {src} and {files.tgt} like {tgt}, but corpus.src_lang is {stated[0]} and "
+            f"the target language {stated[1]}; exchange src and tgt there, or the languages"
+        )
+    return [
+        f"{place}: the text of {path} looks like {guess}, not {language}"
+        for path, guess, code, language in zip((files.src, files.tgt), guesses, codes, stated, strict=True)
+        if guess is not None and code is not None and not are_similar(guess, code)
+    ]

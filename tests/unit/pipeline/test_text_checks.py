@@ -1,0 +1,77 @@
+"""Mistakes in the files of a recipe: swapped sides, other languages, the same text twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.errors import DataError
+from mtkit.pipeline.setup.text_checks import likely_mistakes
+
+DATA = Path(__file__).parents[3] / "data"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> CorpusConfig:
+    pytest.importorskip("py3langid")
+    for name in ("train", "valid"):
+        for side in ("en", "de"):
+            lines = (DATA / f"{name}.{side}").read_text().split("\n")[:300]
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    files = {"src": tmp_path / "valid.en", "tgt": tmp_path / "valid.de"}
+    train = TrainParallelFiles(src=tmp_path / "train.en", tgt=tmp_path / "train.de")
+    return CorpusConfig(
+        src_lang="en", tgt_lang="de", train=[train], valid=ParallelFiles(**files), test={"t": ParallelFiles(**files)}
+    )
+
+
+@pytest.mark.parametrize("codes", [("en", "de"), ("eng", "de_AT"), ("xx", "de"), ("toy", "toy")])
+def test_right_or_unknown_languages(corpus, codes) -> None:
+    assert likely_mistakes(replace(corpus, src_lang=codes[0], tgt_lang=codes[1])) == []
+
+
+def test_swapped_sides_are_refused(corpus) -> None:
+    files = corpus.train[0]
+    swapped = replace(files, src=files.tgt, tgt=files.src)
+    message = r"^corpus\.train\.0: \S+train\.de looks like de and \S+train\.en like en, but .* exchange src and tgt"
+    with pytest.raises(DataError, match=message):
+        likely_mistakes(replace(corpus, train=[swapped]))
+    with pytest.raises(DataError, match=r"^corpus\.train\.0: .* exchange src and tgt there, or the languages$"):
+        likely_mistakes(replace(corpus, src_lang="de", tgt_lang="en"))
+    test = corpus.test["t"]
+    with pytest.raises(DataError, match=r"^corpus\.test\.t: "):
+        likely_mistakes(replace(corpus, test={"t": replace(test, src=test.tgt, tgt=test.src)}))
+
+
+def test_files_with_a_tag_may_be_in_any_direction(corpus) -> None:
+    files = corpus.train[0]
+    both = [replace(files, tag="de"), replace(files, src=files.tgt, tgt=files.src, tag="en")]
+    tagged = replace(corpus.valid, tag="de")
+    assert likely_mistakes(replace(corpus, train=both, valid=tagged, test={})) == []
+
+
+def test_another_language_is_reported(corpus) -> None:
+    sentences = likely_mistakes(replace(corpus, src_lang="fr"))
+    assert [each.partition(":")[0] for each in sentences] == ["corpus.train.0", "corpus.valid", "corpus.test.t"]
+    assert sentences[0].endswith("train.en looks like en, not fr")
+    test = replace(corpus.test["t"], tgt_lang="de")
+    assert likely_mistakes(replace(corpus, tgt_lang="nl", test={"t": test}))[2:] == []
+
+
+def test_one_text_twice_is_reported(corpus, tmp_path) -> None:
+    copy = tmp_path / "copy.de"
+    copy.write_bytes((tmp_path / "train.en").read_bytes())
+    for tgt in (copy, tmp_path / "train.en"):
+        (sentence,) = likely_mistakes(replace(corpus, train=[replace(corpus.train[0], tgt=tgt)]))
+        assert sentence.startswith(f"corpus.train.0: {tmp_path / 'train.en'} and {tgt} are the same text; a model")
+
+
+@pytest.mark.parametrize(("count", "num_sentences"), [(99, 0), (100, 1)])
+def test_short_files_are_not_classified(corpus, tmp_path, count, num_sentences) -> None:
+    for side in ("en", "de"):
+        lines = (tmp_path / f"train.{side}").read_text().split("\n")[:count]
+        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines))
+    assert len(likely_mistakes(replace(corpus, src_lang="fr", valid=None, test={}))) == num_sentences
