@@ -1,15 +1,15 @@
 """Evaluation of translations.
 
-config: the `evaluation` section of a recipe.
-tokenizer_choice: the tokenizer of BLEU, by language and script.
-calibration: token accuracy and calibration error.
-plausibility: warnings about inputs that are no translations.
-metrics: the metrics of sacreBLEU for the script of the references, and sentence-level similarity.
-score: BLEU, chrF and TER by sacreBLEU.
-comparison: several systems with intervals, paired tests, by length and by document.
-resampling: bootstrap intervals and paired tests on segment statistics.
-moses: Moses tokenization.
-significance: paired bootstrap test.
-repetition: repetition rate.
-table: scores as a table.
+config            the `evaluation` section of a recipe
+tokenizer_choice  the tokenizer of BLEU, by language and script
+calibration       token accuracy and calibration error
+plausibility      warnings about inputs that are no translations
+metrics           the metrics of sacreBLEU for the script of the references, and sentence-level similarity
+score             BLEU, chrF and TER by sacreBLEU
+comparison        several systems with intervals, paired tests, by length and by document
+resampling        bootstrap intervals and paired tests on segment statistics
+moses             Moses tokenization
+significance      paired bootstrap test
+repetition        repetition rate
+table             scores as a table
 """

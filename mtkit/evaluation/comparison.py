@@ -22,7 +22,7 @@ from mtkit.evaluation.resampling import (
     paired_bootstrap_p_value,
     randomisation_p_values,
 )
-from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts
+from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
@@ -119,9 +119,8 @@ def compare(
         check_counts(len(lines), [len(ref) for ref in refs])
     choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
-    for name, prepared in choice.build(refs):
-        statistics[name] = {system: prepared.statistics(lines) for system, lines in hyps.items()}
-        prepared.metric._ref_cache = None  # frees the n-grams of the references
+    for name, metric in choice.build().items():
+        statistics[name] = dict(zip(hyps, metric.statistics([*hyps.values()], refs), strict=True))
     samples: dict[tuple[MetricName, str], list[Any]] = {}
     if intervals:
         keys = [(name, system) for name, systems in statistics.items() for system in systems]
@@ -130,7 +129,8 @@ def compare(
     scores = {}
     for system, lines in hyps.items():
         values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
-        scores[system] = as_scores(values, (*choice.notes, *implausible_inputs(lines, refs, src)))
+        notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
+        scores[system] = as_scores(values, notes)
     p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",

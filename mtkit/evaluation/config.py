@@ -19,5 +19,6 @@ class EvaluationConfig:
     # moses: BLEU on lower-cased Moses tokens, comparable with published Multi30k scores. It is reported whenever
     # sacremoses is installed; naming it here without sacremoses is an error.
     metrics: Annotated[list[MetricName], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
-    # sacreBLEU's tokenizer; auto: by language and script: zh, ja-mecab or char, ko-mecab, char without spaces, else 13a
+    # sacreBLEU's tokenizer; auto: by language and script: zh, ja-mecab or char, ko-mecab, for other scripts without
+    # spaces flores200 (spBLEU) if its file is there, else char; 13a for all others
     tokenize: SacrebleuTokenizer = "auto"

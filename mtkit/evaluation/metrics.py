@@ -1,7 +1,8 @@
-"""The metrics of sacreBLEU for the script of the references, with references that are prepared once for all systems."""
+"""The metrics of sacreBLEU for the script of the references."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,14 +15,26 @@ from sacrebleu.metrics.ter import TER
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
 from mtkit.evaluation.resampling import SegmentStatistics, segment_statistics
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, TokenizerChoice, choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import (
+    SacrebleuTokenizer,
+    TokenizerChoice,
+    choose_tokenizer,
+    is_unspaced,
+    preferred_tokenizer,
+    script_share,
+)
 
 _TER_SCRIPTS = ("Chinese", "Japanese")  # unspaced scripts for which sacreBLEU's TER has an option
+SAMPLE_LINES = 2000  # of a test set, taken evenly, on which tokenizers are compared: about 0.1 s for each
+MIN_MIXED_SHARE = 0.02  # of the letters; a name or a quotation in another script changes little
+MIN_DIFFERENCE = 2.0  # BLEU; about the width of a 95% interval of 1,000 sentences
+_UNSPACED_TOKENIZERS = ("zh", "ja-mecab", "char", "flores200")
+_UNICODE_PUNCTUATION = re.compile("[\u00a1-\u00bf\u0589-\u061f\u06d4\u0964\u0965\u2010-\u203e\u2e00-\u2e5d]")
 
 
 @dataclass(frozen=True)
-class PreparedMetric:
-    """A metric with its references.
+class SegmentMetric:
+    """A metric whose statistics are counted for each segment.
 
     Attributes:
         metric: sacreBLEU's metric.
@@ -31,10 +44,12 @@ class PreparedMetric:
     metric: Metric
     moses_lang: str | None = None
 
-    def statistics(self, hyps: Sequence[str]) -> SegmentStatistics:
-        """The statistics of each translation."""
-        lines = hyps if self.moses_lang is None else moses.tokenize(hyps, self.moses_lang)
-        return segment_statistics(self.metric, lines)
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[SegmentStatistics]:
+        """The statistics of each translation of each system."""
+        return segment_statistics(self.metric, systems, refs, self._tokenize)
+
+    def _tokenize(self, lines: Sequence[str]) -> list[str]:
+        return list(lines) if self.moses_lang is None else moses.tokenize(lines, self.moses_lang)
 
 
 @dataclass(frozen=True)
@@ -53,23 +68,20 @@ class MetricChoice:
     notes: tuple[str, ...]
     lang: str
 
-    def build(self, refs: Sequence[Sequence[str]]) -> Iterator[tuple[MetricName, PreparedMetric]]:
-        """Prepare one metric after the other, so that only the references of one are in memory."""
-        lines = [list(ref) for ref in refs]
-        for name in self.names:
-            yield name, self._prepare(name, lines)
+    def build(self) -> dict[MetricName, SegmentMetric]:
+        """The metrics by name."""
+        return {name: self._build(name) for name in self.names}
 
-    def _prepare(self, name: MetricName, refs: list[list[str]]) -> PreparedMetric:
+    def _build(self, name: MetricName) -> SegmentMetric:
+        # `force` suppresses sacreBLEU's warning of tokenized text; see plausibility.py
         if name == "bleu":
-            return PreparedMetric(BLEU(tokenize=self.tokenizer.name, references=refs))
+            return SegmentMetric(BLEU(tokenize=self.tokenizer.name, force=True))
         if name == "ter":
             is_split = self.tokenizer.script in _TER_SCRIPTS
-            return PreparedMetric(TER(normalized=is_split, asian_support=is_split, references=refs))
+            return SegmentMetric(TER(normalized=is_split, asian_support=is_split))
         if name == "moses":
-            tokens = [moses.tokenize(ref, self.lang) for ref in refs]
-            # `force` suppresses sacreBLEU's warning that the text is already tokenized
-            return PreparedMetric(BLEU(tokenize="none", lowercase=True, force=True, references=tokens), self.lang)
-        return PreparedMetric(CHRF(word_order=2 if name == "chrf++" else 0, references=refs))
+            return SegmentMetric(BLEU(tokenize="none", lowercase=True, force=True), self.lang)
+        return SegmentMetric(CHRF(word_order=2 if name == "chrf++" else 0))
 
 
 def choose_metrics(
@@ -107,6 +119,51 @@ def _unsuitable_metrics(tokenizer: TokenizerChoice) -> dict[MetricName, str]:
     if script not in _TER_SCRIPTS:
         metrics["ter"] = f"TER is left out, {reason}"
     return metrics
+
+
+def tokenizer_sensitivity(hyps: Sequence[str], refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice) -> str | None:
+    """A sentence if another tokenizer that may suit the text changes BLEU by at least MIN_DIFFERENCE, or None.
+
+    Tokenizers are compared on at most SAMPLE_LINES lines, and only if the script of the references suggests another
+    one: letters without spaces between words in a text that counts as spaced, or the reverse, or punctuation outside
+    ASCII, which 13a does not separate from words.
+
+    Args:
+        hyps: the translations.
+        refs: one or more references, each with the same number of lines.
+        tokenizer: the choice for the score.
+    """
+    step = -(-len(hyps) // SAMPLE_LINES)
+    sample, sampled_refs = list(hyps[::step]), [list(ref[::step]) for ref in refs]
+    scores: dict[SacrebleuTokenizer, float] = {}
+    chosen = tokenizer.name
+    for name, reason in _alternatives(sampled_refs, tokenizer):
+        for each in {chosen, name} - scores.keys():
+            scores[each] = float(BLEU(tokenize=each, force=True).corpus_score(sample, sampled_refs).score)
+        if abs(scores[name] - scores[chosen]) >= MIN_DIFFERENCE:
+            return (
+                f"BLEU depends on the tokenizer: on {len(sample):,} lines {scores[chosen]:.1f} with "
+                f"{chosen} and {scores[name]:.1f} with {name}, since {reason}; choose one with --tokenize or "
+                "evaluation.tokenize"
+            )
+    return None
+
+
+def _alternatives(
+    refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice
+) -> Iterator[tuple[SacrebleuTokenizer, str]]:
+    """Tokenizers that may suit references better, each with the reason."""
+    lines = [line for ref in refs for line in ref]
+    script, share = script_share(lines)
+    if tokenizer.name in _UNSPACED_TOKENIZERS:
+        if share < MIN_MIXED_SHARE:
+            yield "13a", "the references have spaces between words"
+        return
+    if script is not None and is_unspaced(script) and share >= MIN_MIXED_SHARE:
+        yield preferred_tokenizer(script), f"{share:.0%} of the letters of the references are {script}"
+    punctuated = sum(_UNICODE_PUNCTUATION.search(line) is not None for line in lines) / len(lines)
+    if tokenizer.name == "13a" and punctuated >= MIN_MIXED_SHARE:
+        yield "intl", f"{punctuated:.0%} of the references contain punctuation outside ASCII"
 
 
 def sentence_similarity(metric: Literal["chrf", "bleu"], tgt_lang: str) -> Callable[[str, str], float]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
+from mtkit.text.language import are_similar, language_of_text
+
 MIN_COPIED_SHARE = 0.1  # of the lines; names, numbers and quotations are few of them
+MIN_TOKENIZED_SHARE = 0.1  # of the lines; a sentence may end in a separate full stop
+MIN_COMPATIBILITY_DIFFERENCE = 0.1  # of the lines; a no-break space or an ellipsis is no sign of another normal form
+MIN_LINES = 20  # for a guess of the language or of tokenized text; from fewer it is often wrong
+_MISREAD_UTF8 = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]")
 
 
 def implausible_inputs(
@@ -30,6 +37,12 @@ def implausible_inputs(
     if src is not None and any(list(ref) == list(src) for ref in refs):
         sentences.append("a reference is equal to the source, line by line; is it the right file?")
     sentences += _encoding_faults(hyps, refs)
+    tokenized, ref_tokenized = (sum(line.endswith(" .") for line in lines) for lines in (hyps, refs[0]))
+    if tokenized >= max(MIN_LINES, MIN_TOKENIZED_SHARE * len(hyps)) and ref_tokenized < tokenized / 2:
+        sentences.append(
+            f"{tokenized:,} of {len(hyps):,} translations end in a space and a full stop, as tokenized text does, and "
+            f"{ref_tokenized:,} references; detokenize the translations"
+        )
     blank = sum(_is_blank(hyp) and not _is_blank(ref) for hyp, ref in zip(hyps, refs[0], strict=True))
     if blank:
         sentences.append(f"{blank:,} of {len(hyps):,} translations are blank where the reference is not")
@@ -50,7 +63,19 @@ def _encoding_faults(hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> list
             f"the Unicode normal forms differ: the translations are {hyp}, the references {others}: equal words do "
             "not match; normalise both, for example with uconv -x nfc"
         )
-    for name, lines in (("translations", hyps), *(("reference lines", ref) for ref in refs)):
+    misread_counts = [sum(map(_is_misread, lines)) for lines in (hyps, *refs)]
+    shares = [sum(map(_is_compatibility_form, lines)) / max(1, len(lines)) for lines in (hyps, *refs)]
+    if not any(misread_counts) and max(abs(share - shares[0]) for share in shares) >= MIN_COMPATIBILITY_DIFFERENCE:
+        others = " and ".join(f"{share:.0%}" for share in shares[1:])
+        sentences.append(
+            f"the Unicode normal forms differ: {shares[0]:.0%} of the translations and {others} of the references "
+            "contain compatibility characters, such as full-width letters; normalise both, for example with uconv -x "
+            "nfkc"
+        )
+    texts = [("translations", hyps), *(("reference lines", ref) for ref in refs)]
+    for (name, lines), misread in zip(texts, misread_counts, strict=True):
+        if misread:
+            sentences.append(f"{misread:,} {name} look like UTF-8 that was read in another encoding, such as Ã¼ for ü")
         replaced = sum("\ufffd" in line for line in lines)
         if replaced:
             sentences.append(
@@ -69,6 +94,33 @@ def _normal_form(lines: Sequence[str]) -> str | None:
     if not composed and not decomposed:
         return None
     return "decomposed" if 2 * decomposed > composed else "composed"
+
+
+def _is_compatibility_form(line: str) -> bool:
+    return not line.isascii() and unicodedata.normalize("NFKC", line) != unicodedata.normalize("NFC", line)
+
+
+def _is_misread(line: str) -> bool:
+    """Return whether a line becomes valid UTF-8 with fewer characters if it is written in Latin-1 or Windows-1252."""
+    if line.isascii() or _MISREAD_UTF8.search(line) is None:
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            line.encode(encoding).decode()
+        except UnicodeError:
+            continue
+        return True
+    return False
+
+
+def unexpected_languages(hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> list[str]:
+    """A sentence if the text of the translations looks like another language than the first reference."""
+    if len(hyps) < MIN_LINES:
+        return []
+    hyp, ref = language_of_text(hyps), language_of_text(refs[0])
+    if hyp is None or ref is None or are_similar(hyp, ref):
+        return []
+    return [f"the translations look like language {hyp}, but the references like {ref}; are these the right files?"]
 
 
 def _is_blank(line: str) -> bool:

@@ -10,7 +10,7 @@ https://aclanthology.org/W05-0908.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from sacrebleu.metrics.base import Metric
 SEED = 12345  # sacreBLEU's
 NUM_SAMPLES = 1000  # of the bootstrap, sacreBLEU's default
 NUM_TRIALS = 10_000  # of approximate randomisation, sacreBLEU's default
+_BLOCK_LINES = 4096  # bounds memory: the n-grams of a line of references take about 20 kB
 _BLOCK_VALUES = 1 << 24  # values of a block of samples, [samples, segments]; bounds memory
 _BOOLEANS_PER_DRAW = 32  # numpy draws 32 at once; a block of trials must use all of them
 
@@ -44,9 +45,29 @@ class SegmentStatistics:
         return self.metric._aggregate_and_compute([self.values[segments].sum(0).tolist()])
 
 
-def segment_statistics(metric: Metric, hyps: Sequence[str]) -> SegmentStatistics:
-    """The statistics of translations against the references that the metric was built with."""
-    return SegmentStatistics(metric, np.array(metric._extract_corpus_statistics(list(hyps), None), dtype=np.float64))
+def segment_statistics(
+    metric: Metric,
+    systems: Sequence[Sequence[str]],
+    refs: Sequence[Sequence[str]],
+    prepare: Callable[[Sequence[str]], list[str]] = list,
+) -> list[SegmentStatistics]:
+    """The statistics of the translations of each system; the n-grams of a reference are counted once for all systems.
+
+    Args:
+        metric: sacreBLEU's metric, without references.
+        systems: translations of each system.
+        refs: one or more references, each with the same number of lines.
+        prepare: applied to lines before the metric sees them.
+    """
+    blocks: list[list[Array]] = [[] for _ in systems]
+    for start in range(0, len(refs[0]), _BLOCK_LINES):
+        block = slice(start, start + _BLOCK_LINES)
+        metric._ref_cache = metric._cache_references([prepare(ref[block]) for ref in refs])
+        for values, hyps in zip(blocks, systems, strict=True):
+            statistics = metric._extract_corpus_statistics(prepare(hyps[block]), None)
+            values.append(np.array(statistics, dtype=np.float64))
+    metric._ref_cache = None
+    return [SegmentStatistics(metric, np.concatenate(values)) for values in blocks]
 
 
 def bootstrap_scores(statistics: Sequence[SegmentStatistics], num_samples: int = NUM_SAMPLES) -> list[list[Any]]:

@@ -6,15 +6,15 @@ Post 2018, https://arxiv.org/abs/1804.08771. All scores are percentages, with sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import EvaluationConfig, MetricName
-from mtkit.evaluation.metrics import choose_metrics
-from mtkit.evaluation.plausibility import implausible_inputs
+from mtkit.evaluation.metrics import MetricChoice, choose_metrics, tokenizer_sensitivity
+from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.text.lines import read_lines
 
@@ -109,10 +109,10 @@ def score(
     """
     check_counts(len(hyps), [len(ref) for ref in refs])
     choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
-    values = {
-        name: _score(metric.statistics(hyps).score(), str(metric.metric.get_signature()))
-        for name, metric in choice.build(refs)
-    }
+    values = {}
+    for name, metric in choice.build().items():
+        (statistics,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
+        values[name] = _score(statistics.score(), str(metric.metric.get_signature()))
     return as_scores(values, (*choice.notes, *implausible_inputs(hyps, refs, src)))
 
 
@@ -142,7 +142,15 @@ def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, 
     is_unspaced = choose_tokenizer(ref, tgt_lang, config.tokenize).is_unspaced
     if moses.is_installed() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
         metrics.append("moses")
-    return score(hyps, [ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    scores = score(hyps, [ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    return replace(scores, notes=(*scores.notes, *sampled_warnings(hyps, [ref], choice)))
+
+
+def sampled_warnings(hyps: Sequence[str], refs: Sequence[Sequence[str]], choice: MetricChoice) -> list[str]:
+    """Sentences about the language of the translations and about other tokenizers, from a sample of the lines."""
+    note = tokenizer_sensitivity(hyps, refs, choice.tokenizer) if "bleu" in choice.names else None
+    return [*unexpected_languages(hyps, refs), *([note] if note else [])]
 
 
 def score_files(

@@ -12,11 +12,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
-from mtkit.errors import MissingExtraError
+from mtkit.errors import DataError, MissingExtraError, MissingInputError
 
-SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
+SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 Script = Literal["Chinese", "Japanese", "Korean", "Thai", "Lao", "Khmer", "Burmese", "Tibetan"]
 
 # the first word of the names of a script's characters in the Unicode character database
@@ -66,8 +67,8 @@ class TokenizerChoice:
 
     @property
     def is_unspaced(self) -> bool:
-        """Whether the script has no spaces between words."""
-        return self.script not in (None, "Korean")
+        """True if the script has no spaces between words."""
+        return is_unspaced(self.script)
 
 
 def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: SacrebleuTokenizer = "auto") -> TokenizerChoice:
@@ -80,7 +81,7 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
         requested: another value than auto is the choice.
 
     Raises:
-        MissingExtraError: the requested tokenizer is not installed.
+        MissingExtraError, MissingInputError, DataError: as `check_tokenizer_installed`.
     """
     primary = (lang or "").lower().replace("_", "-").partition("-")[0]
     script = _LANGUAGES.get(primary) or script_of(refs)
@@ -96,7 +97,10 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
     preferred, fallback = _preferences(script)
     reason = f"the references are {script}"
     if preferred == fallback or is_tokenizer_installed(preferred):
+        check_tokenizer_installed(preferred)
         return TokenizerChoice(preferred, script, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}")
+    if preferred not in _MECAB:
+        return TokenizerChoice(fallback, script, f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason}")
     extra = _MECAB[preferred][0]
     note = (
         f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason} and {preferred}, which published scores use, is "
@@ -111,11 +115,31 @@ def _preferences(script: Script) -> tuple[SacrebleuTokenizer, SacrebleuTokenizer
         return "zh", "zh"
     if script == "Japanese":
         return "ja-mecab", "char"
-    return ("ko-mecab", "13a") if script == "Korean" else ("char", "char")
+    return ("ko-mecab", "13a") if script == "Korean" else ("flores200", "char")
+
+
+def preferred_tokenizer(script: Script) -> SacrebleuTokenizer:
+    """The best installed tokenizer for a script."""
+    preferred, fallback = _preferences(script)
+    return preferred if is_tokenizer_installed(preferred) else fallback
+
+
+def is_unspaced(script: Script | None) -> bool:
+    """Return whether a script has no spaces between words."""
+    return script not in (None, "Korean")
 
 
 def script_of(lines: Iterable[str]) -> Script | None:
     """The script of a text that 13a does not suit; None for all others, or if less than MIN_SHARE of it is in one.
+
+    The first MAX_LINES lines decide.
+    """
+    script, share = script_share(lines)
+    return script if share >= MIN_SHARE else None
+
+
+def script_share(lines: Iterable[str]) -> tuple[Script | None, float]:
+    """The most frequent script that 13a does not suit, and its share of the letters; None and 0 without any.
 
     The first MAX_LINES lines decide.
     """
@@ -135,16 +159,51 @@ def script_of(lines: Iterable[str]) -> Script | None:
     if by_script["Japanese"] >= MIN_KANA_SHARE * east_asian:
         by_script["Japanese"], by_script["Chinese"] = east_asian, 0
     script, count = max(by_script.items(), key=lambda item: item[1])
-    return script if count and count >= MIN_SHARE * letters else None
+    return (script, count / letters) if count else (None, 0.0)
 
 
 def is_tokenizer_installed(name: SacrebleuTokenizer) -> bool:
-    """Return whether the packages of a tokenizer are installed."""
+    """Return whether the packages of a tokenizer are installed, and its model file is there."""
+    if name == "flores200":
+        return flores_file().is_file()
     return all(importlib.util.find_spec(module) is not None for module in _MECAB.get(name, ("", ()))[1])
 
 
 def check_tokenizer_installed(name: SacrebleuTokenizer) -> None:
-    """Raise MissingExtraError unless the packages of a tokenizer are installed."""
-    if not is_tokenizer_installed(name):
+    """Check that a tokenizer can be used. Nothing is downloaded, although sacreBLEU would.
+
+    Raises:
+        MissingExtraError: a package is not installed.
+        MissingInputError: the model file of flores200 does not exist.
+        DataError: that file is no sentencepiece model.
+    """
+    if name == "flores200":
+        _check_flores_file(flores_file())
+    elif not is_tokenizer_installed(name):
         extra, modules = _MECAB[name]
         raise MissingExtraError(extra, " and ".join(modules))
+
+
+def flores_file() -> Path:
+    """Path at which sacreBLEU expects the sentencepiece model of flores200, below ~/.sacrebleu or $SACREBLEU."""
+    from sacrebleu import utils
+
+    return Path(utils.SACREBLEU_DIR, "models", Path(_flores_url()).name)
+
+
+def _flores_url() -> str:
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    return str(tokenizer_spm.SPM_MODELS["flores200"]["url"])
+
+
+def _check_flores_file(path: Path) -> None:
+    remedy = f"curl --create-dirs -Lo {path} {_flores_url()}"
+    if not path.is_file():
+        raise MissingInputError(f"{path}: not found; the tokenizer flores200 needs it: {remedy}")
+    import sentencepiece
+
+    try:
+        sentencepiece.SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError) as error:
+        raise DataError(f"{path}: not a sentencepiece model, or a damaged one; download it again: {remedy}") from error

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from sacrebleu.metrics.bleu import BLEU
+import io
 
-from mtkit.errors import MissingExtraError
+import pytest
+import sentencepiece
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers import tokenizer_spm
+
+from mtkit.errors import DataError, MissingExtraError, MissingInputError
 from mtkit.evaluation import tokenizer_choice
+from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer, script_of
 
 TEXTS = {
@@ -23,7 +28,11 @@ TEXTS = {
 
 @pytest.fixture(params=[True, False], ids=["with MeCab", "without MeCab"])
 def has_mecab(request, monkeypatch) -> bool:
-    monkeypatch.setattr(tokenizer_choice, "is_tokenizer_installed", lambda name: request.param or "mecab" not in name)
+    monkeypatch.setattr(
+        tokenizer_choice,
+        "is_tokenizer_installed",
+        lambda name: request.param if "mecab" in name else name != "flores200",
+    )
     return request.param
 
 
@@ -71,7 +80,7 @@ def test_the_best_tokenizer_that_is_installed(script, has_mecab) -> None:
     ],
 )
 def test_languages(lang, expected, monkeypatch) -> None:
-    monkeypatch.setattr(tokenizer_choice, "is_tokenizer_installed", lambda name: "mecab" not in name)
+    monkeypatch.setattr(tokenizer_choice, "is_tokenizer_installed", lambda name: name in ("13a", "zh"))
     assert choose_tokenizer([], lang).name == expected
     assert choose_tokenizer(["latin text"], lang).name == expected
 
@@ -98,3 +107,40 @@ def test_the_first_lines_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert script_of(lines) == "Chinese"
     monkeypatch.setattr(tokenizer_choice, "MAX_LINES", 2)
     assert script_of(lines) is None
+
+
+@pytest.fixture
+def sacrebleu_folder(tmp_path, monkeypatch):
+    """An empty folder for the files of sacreBLEU."""
+    monkeypatch.setattr("sacrebleu.utils.SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(tokenizer_spm, "download_file", lambda *_: pytest.fail("a download"))
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models"
+
+
+def test_flores200_is_used_if_its_file_is_there(sacrebleu_folder) -> None:
+    refs, hyps = [TEXTS["Thai"], TEXTS["Thai"] * 2], [TEXTS["Thai"][:-2], TEXTS["Thai"] * 2]
+    assert choose_tokenizer(refs, None).name == "char"
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(refs * 9), model_writer=model, vocab_size=20, hard_vocab_limit=False, minloglevel=2
+    )
+    (sacrebleu_folder / "flores200sacrebleuspm").write_bytes(model.getvalue())
+    choice = choose_tokenizer(refs, "th")
+    assert choice.name == "flores200"
+    assert choice.note == "BLEU uses sacreBLEU's tokenizer flores200, since the references are Thai"
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = [[" ".join(processor.encode(line, out_type=str)) for line in text] for text in (hyps, refs)]
+    ours = score(hyps, [refs], ["bleu"]).bleu
+    assert ours is not None
+    assert ours.value == pytest.approx(BLEU(tokenize="none").corpus_score(pieces[0], [pieces[1]]).score, abs=1e-9)
+    assert "tok:flores200|" in ours.signature
+
+
+def test_flores200_is_not_downloaded(sacrebleu_folder) -> None:
+    with pytest.raises(MissingInputError, match=r"flores200sacrebleuspm: not found; .* needs it: curl .*tinyurl"):
+        choose_tokenizer([], "de", "flores200")
+    (sacrebleu_folder / "flores200sacrebleuspm").write_bytes(b"<html>")
+    with pytest.raises(DataError, match="flores200sacrebleuspm: not a sentencepiece model, or a damaged one; download"):
+        choose_tokenizer([], "th")
