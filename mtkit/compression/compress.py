@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
-from mtkit.compression.heads import choose_heads, head_importance, prune_heads
-from mtkit.compression.measure import HeldOutText, ModelFigures, measure, table_lines
+from mtkit.analysis.head_importance import head_importance
+from mtkit.build.reference_text import ReferenceText, batches
+from mtkit.compression.heads import choose_heads, prune_heads
+from mtkit.compression.magnitude import prune_weights
+from mtkit.compression.measure import ModelFigures, measure, table_lines
 from mtkit.compression.structure import drop_layers, prune_feed_forward
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.prepare import ComputeType
+from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
-from mtkit.model_folder.config_file import CONFIG, LEXICON
+from mtkit.model_folder.config_file import LEXICON, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_model
 from mtkit.model_folder.model_card import model_card
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 
-Target = Literal["int8", "int4", "heads", "ffn", "half-depth"]
-BATCH_SENTENCES = 32  # of the computation of importances
+Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"]
 DEFAULT_FRACTION = 0.4
 
 Compressed = tuple[TransformerConfig, dict[str, Tensor]]
@@ -36,8 +38,8 @@ class CompressionOptions:
     """Options of a compression.
 
     Attributes:
-        to: int8 or int4 weights on disk, or removal of heads, feed-forward units or layers.
-        fraction: of the heads or units that are removed; None: DEFAULT_FRACTION.
+        to: int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units or layers.
+        fraction: of the weights, heads or units that are removed; None: DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
@@ -45,7 +47,7 @@ class CompressionOptions:
 
     to: Target
     fraction: float | None = None
-    text: HeldOutText | None = None
+    text: ReferenceText | None = None
     max_loss: float | None = None
     compute_type: ComputeType = "auto"
 
@@ -65,25 +67,27 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> li
     _check(loaded, output, options)
     metadata, tensors = _compressed(loaded, options)
     lang, text = metadata.tgt_lang, options.text
-    with OutputLock(output, make_parents=True), tempfile.TemporaryDirectory(dir=output.parent) as folder:
-        trial = Path(folder) / "model"
-        write = _writer(loaded, metadata, tensors)
-        write(trial)
-        counts = _count(weights(loaded.model)), _count(tensors)
+    final = Path(os.path.realpath(output))
+    with OutputLock(output, make_parents=True), temporary_folder(final) as folder:
+        trial = folder / "model"
+        _write(trial, loaded, metadata, tensors)
+        count = _count_set if "sparse" in (options.to, loaded.metadata.storage) else _count
+        counts = count(weights(loaded.model)), count(tensors)
         before, after = measure([loaded.folder, trial], counts, text, tgt_lang=lang, compute_type=options.compute_type)
         table = table_lines([(str(model), before), (f"{output} ({options.to})", after)])
         _require_quality(before, after, options, table)
-        write(output)
+        replace_folder(trial, final)
     return table
 
 
 def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> None:
-    if output.exists() and not (output / CONFIG).is_file():
-        raise UsageError(f"{output}: exists and is not a model folder; choose another name")
+    require_replaceable(output)
     if output.resolve() == loaded.folder.resolve():
         raise UsageError(f"{output}: is the model itself; choose another name")
-    if options.fraction is not None and options.to not in ("heads", "ffn"):
+    if options.fraction is not None and options.to not in ("sparse", "heads", "ffn"):
         raise UsageError(f"--fraction has no effect with --to {options.to}; omit it")
+    if options.max_loss is not None and not math.isfinite(options.max_loss):
+        raise UsageError(f"--max-loss {options.max_loss}: not a number of BLEU points, such as 0.5")
     if options.max_loss is not None and options.text is None:
         raise UsageError("--max-loss compares the BLEU of both models; give --src and --ref")
     if options.to == "heads" and options.text is None:
@@ -98,6 +102,8 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     if options.to in ("int8", "int4"):
         return replace(loaded.metadata, storage=options.to), tensors
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
+    if options.to == "sparse":
+        return replace(loaded.metadata, storage="sparse"), prune_weights(tensors, fraction)
     config = loaded.metadata.model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")
@@ -114,7 +120,7 @@ def _without_heads(
     loaded: LoadedModel,
     config: TransformerConfig,
     tensors: Mapping[str, Tensor],
-    text: HeldOutText | None,
+    text: ReferenceText | None,
     fraction: float,
 ) -> Compressed:
     if text is None:
@@ -124,37 +130,23 @@ def _without_heads(
         replace(config, decoder_heads=[config.num_heads] * config.decoder_layers)
     except ValueError as error:
         raise UsageError(f"--to heads: model.{error}") from error
-    importance = head_importance(loaded.model, _batches(loaded, text))
+    importance = head_importance(loaded.model, batches(loaded, text))
     return prune_heads(config, tensors, choose_heads(importance, fraction))
 
 
-def _batches(loaded: LoadedModel, text: HeldOutText) -> Iterator[Batch]:
-    tokenizers = loaded.tokenizers
-    prefix = text.prefix.ids(tokenizers)
-    src = [[*prefix, *ids] for ids in tokenizers.src.encode(text.src)]
-    tgt = tokenizers.tgt.encode(text.ref)
-    order = sorted(range(len(src)), key=lambda index: len(src[index]))
-    for start in range(0, len(order), BATCH_SENTENCES):
-        rows = order[start : start + BATCH_SENTENCES]
-        sides = [src[row] for row in rows], [tgt[row] for row in rows]
-        yield collate(*sides, rows, tokenizers.src.vocab, tokenizers.tgt.vocab)
-
-
-def _writer(loaded: LoadedModel, metadata: ModelMetadata, tensors: Mapping[str, Tensor]) -> Callable[[Path], None]:
-    lexicon = loaded.folder / LEXICON
-    report: dict[str, Any] = {}
-    card = model_card(metadata, report, num_parameters=_count(tensors))
-
-    def write(folder: Path) -> None:
-        write_model(
-            folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None
-        )
-
-    return write
+def _write(folder: Path, loaded: LoadedModel, metadata: ModelMetadata, tensors: Mapping[str, Tensor]) -> None:
+    lexicon = loaded.folder / LEXICON if (loaded.folder / LEXICON).is_file() else None
+    card = model_card(metadata, {}, num_parameters=_count(tensors))
+    write_model(folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon)
 
 
 def _count(tensors: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() for tensor in tensors.values())
+
+
+def _count_set(tensors: Mapping[str, Tensor]) -> int:
+    """Weights that are not 0."""
+    return sum(int(tensor.count_nonzero()) for tensor in tensors.values())
 
 
 def _require_quality(before: ModelFigures, after: ModelFigures, options: CompressionOptions, table: list[str]) -> None:

@@ -7,25 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtkit.build.reference_text import ReferenceText
 from mtkit.build.translator import load_translator
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.config_file import WEIGHTS
-from mtkit.text.source_prefix import SourcePrefix
 
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
 MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class HeldOutText:
-    """Source lines with their references, for the comparison of two models."""
-
-    src: Sequence[str]
-    ref: Sequence[str]
-    prefix: SourcePrefix
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,7 @@ class ModelFigures:
 def measure(
     folders: Sequence[Path],
     parameters: Sequence[int],
-    text: HeldOutText | None,
+    text: ReferenceText | None,
     *,
     tgt_lang: str,
     compute_type: ComputeType,

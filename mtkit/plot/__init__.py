@@ -5,4 +5,5 @@ curves     learning curves of runs
 attention  attention map of one translation
 by_length  BLEU by source length
 positions  position encodings
+gradients  gradient of the loss over distance
 """

@@ -23,7 +23,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 TEXT_COLOUR = "#333333"
 _LINE_STYLES = ("-", "--", ":", "-.")  # the next style is used once all colours are
 _MAX_LARGE_LEGEND = 6  # lines for which a legend has its usual font size
-_DOTS_PER_INCH = 150
+_DOTS_PER_INCH = 120
 # fallbacks, if installed, after matplotlib's own font, which lacks Chinese, Japanese, Korean and Indic scripts
 _FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Sans Arabic", "Hiragino Sans")
 

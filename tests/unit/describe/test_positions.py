@@ -55,7 +55,7 @@ def test_panels_are_drawn_side_by_side(tmp_path):
     panels = [EncodingPanel("one", np.zeros((4, 6))), ScorePanel("two", np.arange(3), line, line + 1)]
     draw_positions(panels, tmp_path / "positions.png")
     header = (tmp_path / "positions.png").read_bytes()[:24]
-    assert int.from_bytes(header[16:20]) == 2 * 6 * 150  # inches, dots per inch
+    assert int.from_bytes(header[16:20]) == 2 * 6 * 120  # inches, dots per inch
 
 
 @pytest.mark.parametrize("recipe", ["multi30k-transformer-2017", "multi30k-decoder-only"])

@@ -58,9 +58,9 @@ def test_torn_lines_and_lines_without_numbers_are_skipped(tmp_path):
 def test_curves_of_several_runs_in_one_figure(tmp_path):
     runs = [log_of(tmp_path / name, *RECORDS) for name in ("one", "two")]
     plot_curves(runs, tmp_path / "curves.png")
-    assert size(tmp_path / "curves.png") == (1500, 630)
+    assert size(tmp_path / "curves.png") == (1200, 504)
     draw_curves([LearningCurves("no bleu", loss=[(1, 1.0)])], tmp_path / "narrow.png")
-    assert size(tmp_path / "narrow.png") == (900, 630)
+    assert size(tmp_path / "narrow.png") == (720, 504)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "curves.png", "narrow.png"}
 
 
@@ -68,7 +68,7 @@ def test_bleu_by_length_of_several_systems(tmp_path):
     groups = [LengthGroup("1-10", 1200), LengthGroup("over 10", 30)]
     systems = [BleuByLength("with", [20.0, 19.0], [0.5, 1.5]), BleuByLength("without", [20.0, 9.0], [0.0, 0.0])]
     draw_bleu_by_length(groups, systems, tmp_path / "by_length.png")
-    assert size(tmp_path / "by_length.png") == (1050, 630)
+    assert size(tmp_path / "by_length.png") == (840, 504)
 
 
 def test_equal_curves_give_identical_files(tmp_path):
@@ -87,13 +87,13 @@ def test_missing_and_empty_logs(tmp_path):
 def test_attention_map_with_any_script_and_symbol(tmp_path):
     src = ["▁漢字", "$x$", "\ue000", "</s>"]
     plot_attention(np.eye(2, 4), src, ["▁a_b^", "\\frac"], tmp_path / "map.png", title="50 % $")
-    assert size(tmp_path / "map.png")[0] >= 600
+    assert size(tmp_path / "map.png")[0] >= 480
 
 
 def test_long_sentences_have_smaller_cells(tmp_path, monkeypatch):
     monkeypatch.setattr(attention_module, "_MAX_SIZE", 5.0)
     plot_attention(np.zeros((2, 30)), ["a"] * 30, ["b"] * 2, tmp_path / "map.png")
-    assert size(tmp_path / "map.png") == (750, 450)
+    assert size(tmp_path / "map.png") == (600, 360)
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (0, 0)])

@@ -1,0 +1,43 @@
+"""Plot of the gradient over distance, one line for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.plot.figure import figure_file, legend_font_size, line_style
+
+LOWEST = 1e-12  # end of the axis; smaller gradients are rounding errors
+
+
+class GradientCurve(NamedTuple):
+    """Norms of gradients by distance in tokens from 0, divided by the largest."""
+
+    label: str
+    norms: NDArray[np.floating[Any]]
+
+
+def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
+    """Draw the curves on a logarithmic axis; `path` is the PNG file to write.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    with figure_file(path, width=6.0, height=4.2) as figure:
+        axes = figure.subplots()
+        for number, (label, norms) in enumerate(curves):
+            axes.plot(
+                np.arange(len(norms)), np.maximum(norms, LOWEST), **line_style(number), linewidth=1.6, label=label
+            )
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("distance of token and loss")
+        axes.set_ylabel("gradient of the loss by the embedding, relative")
+        axes.grid(axis="y", alpha=0.25)
+        axes.margins(x=0)
+        axes.legend(frameon=False, fontsize=legend_font_size(len(curves)))

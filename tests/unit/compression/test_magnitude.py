@@ -1,0 +1,47 @@
+"""Magnitude pruning against torch's own, and its sizes on disk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.utils import prune
+
+from mtkit.compression.magnitude import prune_weights
+from mtkit.errors import UsageError
+from mtkit.model_folder.quantised_weights import dequantise_tensors, quantise_tensors
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.training.weights import weights
+from tests.unit.compression.test_heads import build
+
+CONFIG = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.4, 0.9])
+def test_equals_global_magnitude_pruning_of_torch(fraction: float) -> None:
+    model = build(CONFIG).float()
+    ours = prune_weights(weights(model), fraction)
+    names = {name: each for name, each in weights(model).items() if each.dim() == 2}
+    modules = dict(model.named_modules())
+    places = [(modules[name.removesuffix(".weight")], "weight") for name in names]
+    prune.global_unstructured(places, pruning_method=prune.L1Unstructured, amount=fraction)
+    for name in names:
+        assert torch.equal(ours[name], modules[name.removesuffix(".weight")].weight), name
+    vectors = {name: each for name, each in weights(build(CONFIG).float()).items() if each.dim() != 2}
+    assert all(each.equal(ours[name]) for name, each in vectors.items())
+
+
+def test_limits() -> None:
+    tensors = {"w": torch.randn(4, 8)}
+    assert prune_weights(tensors, 0.0)["w"].equal(tensors["w"])
+    with pytest.raises(UsageError, match=r"--fraction 1: leaves no weight; lower it"):
+        prune_weights(tensors, 1)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.4, 0.8])
+def test_a_sparse_matrix_has_one_bit_per_weight_and_the_rest_in_full(fraction: float) -> None:
+    weight = prune_weights({"w": torch.randn(64, 64), "odd": torch.randn(64, 33), "b": torch.randn(5)}, fraction)
+    stored = quantise_tensors(weight, "sparse")
+    assert stored["w"].numel() == int(weight["w"].count_nonzero())
+    assert stored["w.mask"].numel() * 8 == 64 * 64
+    assert dequantise_tensors(stored).keys() == weight.keys()
+    assert all(each.equal(weight[name]) for name, each in dequantise_tensors(stored).items())
