@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
+
+# torch has an exception class for GPU memory only; its CPU allocator and some kernels raise plain RuntimeErrors, as
+# Python does when a thread cannot start; a library that cannot be loaded raises an ImportError or OSError
+_OOM_MESSAGE = re.compile(
+    r"DefaultCPUAllocator|can't allocate memory|cannot allocate memory|out of memory|not enough memory|std::bad_alloc"
+    r"|_ALLOC_FAILED|can't start new thread|failed to map segment",
+    re.IGNORECASE,
+)
+
+
+def is_oom(error: BaseException) -> bool:
+    """Return whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
+    is_torch_class = any(
+        cls.__name__ == "OutOfMemoryError" for cls in type(error).__mro__
+    )  # torch is not imported here
+    may_be = isinstance(error, RuntimeError | ImportError | OSError)
+    return isinstance(error, MemoryError) or is_torch_class or (may_be and bool(_OOM_MESSAGE.search(str(error))))
 
 
 class MtkitError(Exception):

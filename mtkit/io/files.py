@@ -18,10 +18,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import MissingInputError, ReadWriteError
+from mtkit.errors import MissingInputError, ReadWriteError, UsageError
+from mtkit.io.json_text import encode_json
 from mtkit.io.temporary import remove_abandoned, temporary_beside
 
 _CHUNK = 1 << 20  # bytes read at a time
+MAX_QUOTED = 200  # characters of a path that is too long
 
 
 @contextlib.contextmanager
@@ -33,7 +35,8 @@ def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator
         allow_stream: whether it may be a pipe or device.
 
     Raises:
-        MissingInputError: the file does not exist, is a pipe or device, or a folder where a file is expected.
+        MissingInputError: the file does not exist (its path may be no path), is a pipe or device, or a folder where a
+            file is expected.
         ReadWriteError: the file exists but cannot be read.
     """
     try:
@@ -42,11 +45,13 @@ def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator
         yield
     except BrokenPipeError:
         raise
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingInputError(f"{path}: no such file") from error
     except IsADirectoryError as error:
         raise MissingInputError(f"{path}: a folder, where a file is expected") from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise MissingInputError(f"{str(path)[:MAX_QUOTED]}...: no such file: the name is too long") from error
         raise ReadWriteError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
@@ -143,7 +148,7 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically and durably: indented, keys in insertion order, non-ASCII unescaped, no NaN."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_bytes(path, encode_json(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"))
 
 
 @contextlib.contextmanager
@@ -154,6 +159,18 @@ def atomic_folder(final: Path) -> Iterator[Path]:
         ReadWriteError: as `translate_write_errors`.
     """
     final = Path(os.path.realpath(final))
+    with temporary_folder(final) as temporary:
+        yield temporary
+        replace_folder(temporary, final)
+
+
+@contextlib.contextmanager
+def temporary_folder(final: Path) -> Iterator[Path]:
+    """Yield an empty folder beside a file or folder, and remove it; those of killed processes are removed too.
+
+    Raises:
+        ReadWriteError: as `translate_write_errors`.
+    """
     temporary = temporary_beside(final)
     try:
         with translate_write_errors(final):
@@ -162,7 +179,6 @@ def atomic_folder(final: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             yield temporary
-        replace_folder(temporary, final)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -225,6 +241,16 @@ def flush_to_disk(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def require_utf8_name(folder: Path) -> None:
+    """Refuse a folder of weights whose path is not UTF-8: safetensors cannot open files in it.
+
+    Raises:
+        UsageError: the path has such a byte.
+    """
+    if any(0xD800 <= ord(char) <= 0xDFFF for char in str(folder)):
+        raise UsageError(f"{folder}: the name of this folder is not UTF-8; rename it, or choose another")
 
 
 def hash_file(path: Path) -> str:

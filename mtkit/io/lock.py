@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 
 from mtkit.errors import BusyError
 from mtkit.io.files import recover_interrupted_replace, translate_read_errors, translate_write_errors
+from mtkit.io.json_text import parse_json
 from mtkit.io.temporary import remove_all_abandoned
 
 
@@ -155,7 +156,7 @@ def _is_open_file(path: Path, handle: int) -> bool:
 
 def _holder(handle: int) -> str:
     try:
-        holder = json.loads(os.pread(handle, 4096, 0))
+        holder = parse_json(os.pread(handle, 4096, 0))
         return f"process {holder['pid']} on host {holder['host']}"
     except (ValueError, KeyError, TypeError):  # locked just now, the pid is not written yet
         return "another process"

@@ -26,6 +26,7 @@ from typing import IO, Any
 from mtkit.errors import DataError, MissingInputError
 from mtkit.io.files import translate_read_errors, translate_write_errors
 from mtkit.io.growing_file import GrowingFile, part_of, refuse_special_file
+from mtkit.io.json_text import parse_json
 from mtkit.io.lock import OutputLock
 
 _START_OVER = "start over without --resume"
@@ -139,11 +140,11 @@ class PartFile:
         try:
             with translate_read_errors(self.journal):
                 first, *lines = self.journal.read_bytes().split(b"\n")[:-1]  # an incomplete last line is left out
-            header, end = json.loads(first)["header"], len(first) + 1
+            header, end = parse_json(first)["header"], len(first) + 1
             records = [(LineRecord(), end)]
             for line in lines:
                 end += len(line) + 1
-                record = LineRecord(**json.loads(line))
+                record = LineRecord(**parse_json(line))
                 if not (len(record.bytes) == len(record.outputs) == len(self.files) and record.lines > 0):
                     raise ValueError("another number of files")
                 records.append((record, end))

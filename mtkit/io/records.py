@@ -16,6 +16,7 @@ from typing import Any, Never
 
 from mtkit.errors import DamagedError
 from mtkit.io.files import translate_read_errors, write_bytes
+from mtkit.io.json_text import encode_json, parse_json
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ def write_record(path: Path, content: Mapping[str, Any]) -> None:
     if "sha256" in content:
         raise ValueError("sha256 is the key of the record's own checksum")
     text = json.dumps({**content, "sha256": "0" * 64}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    head = text.encode()[: -len(_json_end(b""))]
+    head = encode_json(text)[: -len(_json_end(b""))]
     write_bytes(path, head + _json_end(head))
 
 
@@ -99,7 +100,7 @@ def is_text_record(path: Path) -> bool:
 def record_line(content: Mapping[str, Any]) -> bytes:
     """Return a JSON object with its checksum, as one line."""
     text = json.dumps({**content, "crc32": "0" * 8}, ensure_ascii=False, allow_nan=False)
-    head = text.encode()[: -len(_line_end(b""))]
+    head = encode_json(text)[: -len(_line_end(b""))]
     return head + _line_end(head) + b"\n"
 
 
@@ -136,8 +137,8 @@ def _checked(path: Path, end: Callable[[bytes], bytes], remedy: str) -> bytes:
 
 def _read_json(content: bytes) -> Json | None:
     try:
-        value = json.loads(content, parse_constant=_reject_constant)
-    except (ValueError, RecursionError):  # not JSON, not UTF-8, NaN, a number of thousands of digits
+        value = parse_json(content, _reject_constant)
+    except ValueError:  # not JSON, not UTF-8, NaN, a number of thousands of digits
         return None
     return value if isinstance(value, dict) else None
 

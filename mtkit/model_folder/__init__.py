@@ -1,7 +1,10 @@
 """Models on disk: everything that translating raw text needs.
 
-folder       reading and writing of model folders
-config_file  config.json, with the hashes of all files
-exported     folders of models exported to other inference engines
-model_card   README.md of a model folder
+folder             reading and writing of model folders
+config_file        config.json, with the hashes of all files
+weights_file       weights: checked against the model, then memory-mapped
+quantised_weights  weights in 8 and 4 bits
+find_tokenizer     tokenizer of a model file, a model folder or a run folder
+exported           folders of models exported to other inference engines
+model_card         README.md of a model folder
 """

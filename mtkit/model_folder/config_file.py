@@ -23,8 +23,9 @@ from types import MappingProxyType
 from typing import Any
 
 from mtkit import __version__
-from mtkit.errors import DamagedError, FormatError, MtkitError
+from mtkit.errors import DamagedError, FormatError, MissingInputError, MtkitError, UsageError
 from mtkit.io.files import changed_files, hash_file, translate_read_errors, write_bytes
+from mtkit.io.json_text import parse_json
 from mtkit.io.records import DAMAGED, older_format, read_record, write_record
 from mtkit.text.tokenizer import model_names
 
@@ -87,6 +88,33 @@ def _needed_files(tokenizer: Any) -> set[str]:
     """Return the files of every model with this `tokenizer` in config.json, whose values are checked elsewhere."""
     shared = tokenizer.get("shared") if isinstance(tokenizer, dict) else None
     return {WEIGHTS, MODEL_CARD, *(model_names(shared) if isinstance(shared, bool) else ())}
+
+
+def require_replaceable(folder: Path, name: str = CONFIG) -> None:
+    """Refuse to replace a folder with files that mtkit did not write, such as the model of another program.
+
+    Args:
+        folder: where a model is to be written; nothing may be there, or a model folder with its own files alone.
+        name: the file with the metadata.
+
+    Raises:
+        UsageError: something else is there.
+        ReadWriteError: the folder cannot be read.
+    """
+    if not folder.exists():
+        return
+    kind = "an exported model" if name == EXPORTED else "a model folder"
+    try:
+        with translate_read_errors(folder):
+            fields = parse_json((folder / name).read_bytes())
+            present = sorted(path.name for path in folder.iterdir())
+    except (MissingInputError, ValueError, NotADirectoryError):
+        fields, present = None, []
+    files = fields.get("files") if isinstance(fields, dict) and "mtkit" in fields else None
+    if not isinstance(files, dict):
+        raise UsageError(f"{folder}: exists and is not {kind} of mtkit; choose another name")
+    if others := [each for each in present if each not in (name, *files)]:
+        raise UsageError(f"{folder / others[0]}: no file of {kind}, which would be replaced; move it away")
 
 
 def damaged_files(folder: Path, name: str = CONFIG) -> list[str]:

@@ -26,7 +26,7 @@ from torch import Tensor
 from mtkit import __version__
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, RecipeError, UsageError
 from mtkit.hardware import require_thread_memory
-from mtkit.io.files import atomic_folder, translate_read_errors, write_bytes, write_text
+from mtkit.io.files import atomic_folder, require_utf8_name, translate_read_errors, write_bytes, write_text
 from mtkit.model_folder.config_file import (
     CONFIG,
     EXPORT_AGAIN,
@@ -43,7 +43,7 @@ from mtkit.model_folder.config_file import (
 )
 from mtkit.model_folder.quantised_weights import Storage, quantise_tensors
 from mtkit.model_folder.weights_file import build_with_weights
-from mtkit.models import AnyModelConfig
+from mtkit.models import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import to_plain, with_location
@@ -65,6 +65,7 @@ class ModelMetadata:
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
         storage: number format of the large matrices in the file of weights, see quantised_weights.py.
+        is_language_model: the model was trained without sources, and generates or scores text.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
     """
 
@@ -72,10 +73,11 @@ class ModelMetadata:
     tgt_lang: str
     max_source_length: Annotated[int, Field(gt=0)]
     tokenizer: TokenizerConfig
-    model: AnyModelConfig
+    model: ModelConfig
     search: SearchConfig
     tags: list[str] = field(default_factory=list)
     requires_tag: bool = False
+    is_language_model: bool = False
     storage: Storage = "float32"
 
 
@@ -112,7 +114,9 @@ def write_model(
 
     Raises:
         ReadWriteError: the folder cannot be written.
+        UsageError: its path is not UTF-8.
     """
+    require_utf8_name(folder.resolve())
     with atomic_folder(folder) as temporary:
         hashes = {WEIGHTS: write_tensors(temporary / WEIGHTS, quantise_tensors(tensors, metadata.storage))}
         if lexicon is not None:
@@ -162,8 +166,9 @@ def find_model(path: Path) -> Path:
     Raises:
         MissingInputError: there is none; the message says what is missing.
         DamagedError: there are weights, but no metadata.
-        UsageError: the path is the folder of an exported model.
+        UsageError: the path is the folder of an exported model, or not UTF-8.
     """
+    require_utf8_name(path)
     if (path / EXPORTED).is_file():
         raise UsageError(f"{path}: an exported model, which only mtkit translate and mtkit bench can use")
     if any((path / name).is_file() for name in EXPORTED_WEIGHTS):

@@ -21,32 +21,55 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         report: content of report.json; `train` and `test` may be missing.
         num_parameters: number of weights.
     """
-    src, tgt = metadata.src_lang, metadata.tgt_lang
     tokenizer = metadata.tokenizer
     sharing = "shared by both languages" if tokenizer.shared else "for each language"
     long_lines = "split" if metadata.search.split_long_lines else "translated in one piece"
     lines = [
-        f"# Translation from {src} to {tgt}",
+        f"# {_title(metadata)}",
         "",
         f"A `{metadata.model.kind}` model with {num_parameters:,} parameters, trained with mtkit {__version__}.",
         "",
         "```",
-        "mtkit translate FOLDER input.txt -o output.txt",
-        "```",
-        "",
-        "The input is raw text with one sentence per line; the output has exactly one line for each.",
+        *_usage(metadata),
         "",
         f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
         f"normalisation {tokenizer.normalisation}.",
-        f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}.",
+        *(
+            []
+            if metadata.is_language_model
+            else [f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}."]
+        ),
         *([f"- Weights: {metadata.storage} on disk."] if metadata.storage != "float32" else []),
         *_training(report),
         *_scores(report),
         "",
-        "The model was trained on a limited domain and translates other domains worse. Its output can contain errors "
-        "of any kind, also in names and numbers; have it checked before relying on it.",
+        *_limits(metadata),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _title(metadata: ModelMetadata) -> str:
+    if metadata.is_language_model:
+        return f"Language model of {metadata.tgt_lang}"
+    return f"Translation from {metadata.src_lang} to {metadata.tgt_lang}"
+
+
+def _usage(metadata: ModelMetadata) -> list[str]:
+    if metadata.is_language_model:
+        commands = ["mtkit score FOLDER --ref text.txt", "mtkit translate MODEL input.txt --lm FOLDER"]
+        return [*commands, "```", "", "It scores raw text with one sentence per line, and ranks translations."]
+    command = "mtkit translate FOLDER input.txt -o output.txt"
+    output = "The input is raw text with one sentence per line; the output has exactly one line for each."
+    return [command, "```", "", output]
+
+
+def _limits(metadata: ModelMetadata) -> list[str]:
+    if metadata.is_language_model:
+        return ["The model was trained on a limited domain and predicts other domains worse."]
+    return [
+        "The model was trained on a limited domain and translates other domains worse. Its output can contain errors "
+        "of any kind, also in names and numbers; have it checked before relying on it."
+    ]
 
 
 def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:

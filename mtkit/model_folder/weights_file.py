@@ -50,6 +50,8 @@ def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, rem
             tensors = dequantise_tensors(load_file(path))
     except SafetensorError as error:
         raise DamagedError(f"{path}: damaged, or not in the safetensors format", remedy) from error
+    except ValueError as error:
+        raise DamagedError(f"{path}: damaged: {error}", remedy) from error
     with SkipInit(torch.device("cpu")):
         model = build()
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}

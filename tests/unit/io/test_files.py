@@ -76,6 +76,11 @@ def test_missing_folder_and_missing_file(tmp_path):
         hash_file(tmp_path / "file")
     with pytest.raises(MissingInputError, match="a folder, where a file is expected"):
         hash_file(tmp_path)
+    (tmp_path / "text").write_text("")
+    with pytest.raises(MissingInputError, match="text/file: no such file"):
+        hash_file(tmp_path / "text" / "file")
+    with pytest.raises(MissingInputError, match=r"x\.\.\.: no such file: the name is too long"):
+        hash_file(tmp_path / ("x" * 5000))
 
 
 def test_a_closed_pipe_is_not_translated(tmp_path):

@@ -16,7 +16,7 @@ from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import FORMAT, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_model, write_model
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
@@ -44,7 +44,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
 def write(
     folder: Path,
     tokenizers: TokenizerPair,
-    config: ModelConfig = KINDS[0],
+    config: ModelConfigBase = KINDS[0],
     *,
     seed: int = 0,
     lexicon: Path | None = None,
@@ -63,7 +63,7 @@ def write(
 
 
 @pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
-def test_a_written_model_is_read_back(tmp_path: Path, tokenizers: TokenizerPair, config: ModelConfig) -> None:
+def test_a_written_model_is_read_back(tmp_path: Path, tokenizers: TokenizerPair, config: ModelConfigBase) -> None:
     write(tmp_path / "m", tokenizers, config, seed=5)
     loaded = read_model(tmp_path / "m")
     torch.manual_seed(5)

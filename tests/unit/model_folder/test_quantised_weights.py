@@ -78,13 +78,23 @@ def test_tables_and_odd_widths_keep_8_bits() -> None:
     assert torch.equal(zeros, torch.zeros(64, 64))
 
 
-@pytest.mark.parametrize("storage", ["float32", "int8", "int4"])
+@pytest.mark.parametrize("storage", ["float32", "int8", "int4", "sparse"])
 def test_a_model_is_built_from_any_storage(tmp_path: Path, storage) -> None:
     stored = quantise_tensors(tensors(), storage)
     write_tensors(tmp_path / "w", stored)
     model = build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
     for name, tensor in dequantise_tensors(stored).items():
         assert torch.equal(weights(model)[name], tensor)
+
+
+def test_a_mask_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    name = "encoder.0.feed_forward.inner.weight"
+    stored = quantise_tensors(tensors(), "sparse")
+    header = {name: (DTYPES[each.dtype], list(each.shape)) for name, each in stored.items()}
+    assert dequantised_header(header) == {name: ("F32", list(each.shape)) for name, each in tensors().items()}
+    write_tensors(tmp_path / "w", {**stored, name: stored[name][1:].contiguous()})
+    with pytest.raises(DataError, match=rf"damaged: {name}: \d+ weights, but its mask shows \d+; again"):
+        build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
 
 
 def test_header_and_refusals(tmp_path: Path) -> None:
