@@ -34,7 +34,7 @@ def start(folder: Path) -> int:
 
 
 def is_saving(folder: Path, pid: int) -> bool:
-    """Whether this process is; earlier ones may have left temporary files of theirs."""
+    """True if this process is; earlier ones may have left temporary files of theirs."""
     return any((folder / "checkpoints").glob(f".*.{pid}.tmp"))
 
 

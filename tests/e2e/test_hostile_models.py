@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from mtkit.cli import entry
 from mtkit.io.records import read_record
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from tests.toy.hostile import BYTE, CONTROL, copy_model, read_pieces, rename, set_config, with_pieces
 
@@ -26,7 +26,7 @@ SMALL = TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, deco
 
 
 @pytest.fixture
-def model(toy_model: Callable[[ModelConfig], Path]) -> Path:
+def model(toy_model: Callable[[ModelConfigBase], Path]) -> Path:
     """A model folder with a lexicon."""
 
     def add_lexicon(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.harness.client import ForkServer, Outcome
+from tests.robustness.harness.client import ForkServer, Outcome, ServerEnded
 from tests.robustness.harness.experiment import Ending, Trial, draw, forget_failures, perform, result
 from tests.robustness.harness.file_operations import Attack
 from tests.robustness.harness.fork_server import Job
@@ -84,6 +84,34 @@ def test_all_groups_are_drawn_in_turn() -> None:
     assert drawn == ["a", "b", "a", "a"]
     assert draw(trials(), 6, 1)[0].name == draw(trials(), 3, 1)[0].name
     assert {trial.group for trial in draw(trials(), 4, 1, ["b"])} == {"b"}
+
+
+def test_a_check_that_fails_is_a_broken_promise(tmp_path: Path) -> None:
+    def check() -> Ending:
+        raise ValueError("a file that cannot be read")
+
+    announced: list[str] = []
+    trials = [Trial("group", "first", check), Trial("group", "second", lambda: Ending("survived"))]
+    perform(trials, tmp_path / "records.jsonl", announced.append)
+    assert announced == ["first: ValueError: a file that cannot be read"]
+    found = result("name", tmp_path / "records.jsonl")
+    assert (found.tried, found.survived) == (2, 1)
+
+
+def test_no_trial_is_counted_after_the_end_of_the_server(tmp_path: Path) -> None:
+    with ForkServer() as server:
+        server._process.kill()
+        trial = Trial("group", "first", lambda: Ending.of(server.run(["--version"], tmp_path)))
+        with pytest.raises(ServerEnded, match="has ended with code -9"):
+            perform([trial], tmp_path / "records.jsonl", print)
+    assert not (tmp_path / "records.jsonl").read_text()
+
+
+def test_a_process_that_is_killed_at_once(tmp_path: Path) -> None:
+    with ForkServer() as server:
+        for _ in range(20):
+            outcome = server.run_with_signal(["--version"], tmp_path, signal.SIGKILL, 0.0)
+            assert outcome.status in (-signal.SIGKILL, 0)  # it may have ended before
 
 
 def test_records_are_continued_counted_and_reported(tmp_path: Path) -> None:

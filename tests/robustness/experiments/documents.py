@@ -119,7 +119,7 @@ def check_store(store: str, *texts: str) -> int:
     for side, path in zip(SIDES, texts, strict=True):
         content = Path(path).read_bytes().decode().split("\n")
         for sample in range(len(corpus)):
-            line = content[corpus.line(sample) - 1]
+            line = content[corpus.line(sample) - 1].removesuffix("\r")  # a line may end with CRLF
             if corpus.text(side, sample) != normalise(line, "identity"):
                 sys.stderr.write(f"{path}:{corpus.line(sample)}: {line!r} became {corpus.text(side, sample)!r}\n")
                 return 1

@@ -75,7 +75,7 @@ def _mutate(lab: Lab, path: Path, place: str, seed: str) -> Ending:
 
 
 def _names(message: str, key: tuple[str | int, ...]) -> bool:
-    """Whether a message names a part of the key, or, after a deletion, a key that is missing."""
+    """True if a message names a part of the key, or, after a deletion, a key that is missing."""
     return ": missing" in message or any(re.search(rf"\b{re.escape(str(part))}\b", message) for part in key)
 
 

@@ -89,5 +89,5 @@ def _changed(lab: Lab, name: str, folder: Path) -> str | None:
 
 
 def _is_later(file: str) -> bool:
-    """Whether the stages after training change a file that training writes."""
+    """True if the stages after training change a file that training writes."""
     return file in ("fingerprints.json", "model/README.md", "log.jsonl") or file.endswith(".png")

@@ -71,6 +71,10 @@ def _last_line(text: str) -> str:
     return re.sub(r"\s+", " ", text.rstrip("\n").rpartition("\n")[2])[:300]
 
 
+class ServerEnded(Exception):
+    """The fork server has ended: no trial can be performed."""
+
+
 class ForkServer:
     """A running fork server: `with ForkServer() as server: server.run([...], folder)`."""
 
@@ -96,12 +100,15 @@ class ForkServer:
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write((json.dumps(request) + "\n").encode())
+        try:
+            self._process.stdin.write((json.dumps(request) + "\n").encode())
+        except BrokenPipeError as error:
+            raise ServerEnded(f"the fork server has ended with code {self._process.wait()}") from error
         line = b""
         while not line.endswith(b"\n"):
             byte = self._process.stdout.read(1 << 16)
             if not byte:
-                raise RuntimeError(f"the fork server has ended with code {self._process.wait()}")
+                raise ServerEnded(f"the fork server has ended with code {self._process.wait()}")
             line += byte
         return dict(json.loads(line))
 
@@ -112,7 +119,8 @@ class ForkServer:
     def wait(self, pid: int, job: Job, limit: float = HANG) -> Outcome:
         """Wait for a process, and kill it and its children after `limit` seconds."""
         end = self._ask({"do": "wait", "pid": pid, "limit": limit})
-        out, err = (Path(job.folder, f"{job.output}.{stream}").read_bytes() for stream in ("out", "err"))
+        files = (Path(job.folder, f"{job.output}.{stream}") for stream in ("out", "err"))
+        out, err = (file.read_bytes() if file.is_file() else b"" for file in files)  # killed before it opened them
         return Outcome(end["status"], end["hung"], end["seconds"], out, err.decode(errors="backslashreplace"))
 
     def run(self, words: Sequence[str], folder: Path, *, limit: float = HANG, **fields: Any) -> Outcome:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from tests.robustness.harness.client import Outcome
+from tests.robustness.harness.client import Outcome, ServerEnded
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,12 @@ def perform(
             if time.monotonic() > until:
                 return
             start = time.monotonic()
-            ending = trial.attempt()
+            try:
+                ending = trial.attempt()
+            except ServerEnded:
+                raise
+            except Exception as error:  # what a check cannot read is a broken promise too; the other trials go on
+                ending = Ending("check failed", f"{type(error).__name__}: {error}")
             fields = {"group": trial.group, "trial": trial.name, "label": ending.label, "fault": ending.fault}
             fields |= {"tries": ending.tries, "seconds": round(time.monotonic() - start, 3)}
             file.write(json.dumps(fields, ensure_ascii=False) + "\n")

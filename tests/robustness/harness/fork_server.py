@@ -13,6 +13,7 @@ has one thread, so that a fork is safe.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -96,9 +97,16 @@ def main() -> None:
                 if pid == 0:
                     os.close(answers)
                     return _run(Job(**request))
+                _set_group(pid)
                 answer = {"pid": pid}
             os.write(answers, (json.dumps(answer) + "\n").encode())
     return None
+
+
+def _set_group(pid: int) -> None:
+    """Put a new process into its own group; it does so itself, but may be killed before."""
+    with contextlib.suppress(ProcessLookupError):
+        os.setpgid(pid, pid)
 
 
 def _wait(pid: int, limit: float) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def _wait(pid: int, limit: float) -> dict[str, Any]:
 
 
 def _run(job: Job) -> None:
-    os.setpgid(0, 0)
+    _set_group(0)
     for number in RESET:  # a server in the background ignores some, and its children would, too
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

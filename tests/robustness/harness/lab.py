@@ -52,8 +52,8 @@ UNCOMPARED = (".lock", "/state.json", "-00000006/manifest.json", "-00000004/mani
 LOGGED_EVENTS = ("train", "validation")  # an interruption saves one more checkpoint
 LOGGED = ("event", "update", "loss", "grad_norm", "learning_rate", "nll", "bleu", "sample")
 SHARP = "tests.robustness.harness.sharp_model:write_sharp_model"
-# checkpoints that an interruption saved, and those that were set apart since they were damaged
-KEPT = ("checkpoints/update-", "checkpoints/damaged-")
+# checkpoints that an interruption saved, and what was set apart since it was damaged
+KEPT = ("checkpoints/update-", "checkpoints/damaged-", "damaged-")
 RUN = ("run", "tiny.yaml", "--run-dir", "run")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.robustness.harness.experiment import Failure, Result
 
+REMARKS = Path(__file__).parents[1] / "remarks.md"  # circumstances of the recorded trials, and what they found
 HEAD = """\
 # Reliability
 
@@ -38,6 +39,7 @@ def write_report(path: Path, results: Sequence[Result]) -> None:
         lines.append(f"| {result.name} | {_promise(result.name)} | {counts} |\n")
     for result in done:
         lines += _section(result)
+    lines += ["\n", REMARKS.read_text(encoding="utf-8")]
     path.write_text("".join(lines), encoding="utf-8")
 
 
