@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from mtkit import __version__
+from mtkit.cli.commands.attention import attention
 from mtkit.cli.commands.average import average
 from mtkit.cli.commands.bench import bench
 from mtkit.cli.commands.checkpoints import checkpoints
@@ -21,6 +22,7 @@ from mtkit.cli.commands.evaluate import evaluate
 from mtkit.cli.commands.export import export
 from mtkit.cli.commands.fetch import fetch
 from mtkit.cli.commands.keys import keys
+from mtkit.cli.commands.nearest import nearest
 from mtkit.cli.commands.new import new
 from mtkit.cli.commands.plot import plot
 from mtkit.cli.commands.preprocess import preprocess
@@ -30,6 +32,7 @@ from mtkit.cli.commands.score import score
 from mtkit.cli.commands.study import study
 from mtkit.cli.commands.train import train
 from mtkit.cli.commands.train_bpe import train_bpe
+from mtkit.cli.commands.train_vectors import train_vectors
 from mtkit.cli.commands.translate import translate
 from mtkit.cli.commands.watch import watch
 from mtkit.cli.memory import require_address_space
@@ -39,6 +42,7 @@ SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Prepare text": {
         "fetch": fetch,
         "train-bpe": train_bpe,
+        "train-vectors": train_vectors,
         "encode": encode,
         "decode": decode,
         "preprocess": preprocess,
@@ -46,7 +50,14 @@ SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
     "Translate": {"translate": translate, "score": score},
     "Evaluate": {"evaluate": evaluate, "bench": bench, "reproduce": reproduce},
-    "Inspect": {"keys": keys, "describe": describe, "plot": plot, "doctor": doctor},
+    "Inspect": {
+        "keys": keys,
+        "describe": describe,
+        "plot": plot,
+        "attention": attention,
+        "nearest": nearest,
+        "doctor": doctor,
+    },
     "Deploy": {"compress": compress, "export": export},
 }
 COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
@@ -66,9 +77,7 @@ class SectionedGroup(TyperGroup):
 
 
 # help without rich: importing rich takes longer than the rest of --help
-app = typer.Typer(
-    name="mtkit", cls=SectionedGroup, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False
-)
+app = typer.Typer(name="mtkit", cls=SectionedGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
 for _name, _command in COMMANDS.items():
     app.command(_name, short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
 

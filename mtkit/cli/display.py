@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from mtkit.cli.streams import is_terminal
 from mtkit.training.monitoring.log import Display, PlainDisplay
 
 SIDES = ("src", "hyp", "ref")
@@ -30,11 +29,6 @@ def open_display() -> Iterator[Display]:
         yield live
     finally:
         live.close()
-
-
-def is_terminal() -> bool:
-    """Return whether stderr is a terminal with cursor control."""
-    return sys.stderr.isatty() and "TERM" in os.environ and os.environ["TERM"] not in ("", "dumb")
 
 
 class LiveDisplay:

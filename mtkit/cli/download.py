@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from mtkit.cli.display import is_terminal
+from mtkit.cli.streams import is_terminal
 
 
 @contextmanager

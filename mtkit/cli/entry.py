@@ -20,7 +20,9 @@ from mtkit import signals
 from mtkit.cli.app import app
 from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
-from mtkit.errors import OutputClosedError
+from mtkit.errors import MissingInputError, OutputClosedError
+
+COMPLETION_VARIABLE = "_MTKIT_COMPLETE"  # set by the shell when it asks for completions
 
 
 def main() -> NoReturn:
@@ -58,6 +60,12 @@ def execute(words: Sequence[str]) -> int:
     """
     words, debug = _remove_debug_option(words)
     prepare_streams()
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # the libraries of torch end the process with another code
+        error = MissingInputError("the current folder no longer exists; change to another one")
+        print_error(error)
+        return error.exit_code
     with signals.RaisedSignals() as raised:
         return _execute(words, raised, debug=debug)
 
@@ -90,8 +98,13 @@ def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:
 def _invoke(words: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
+        if COMPLETION_VARIABLE in os.environ:
+            command.main(words, prog_name="mtkit", complete_var=COMPLETION_VARIABLE)
         with command.make_context("mtkit", words) as context:
             command.invoke(context)
+    except SystemExit as end:  # of shell completion and its installation
+        sys.stdout.flush()
+        return end.code if isinstance(end.code, int) else 0
     except typer.Exit as end:
         sys.stdout.flush()
         return end.exit_code

@@ -18,12 +18,13 @@ import signal
 import sys
 import textwrap
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from mtkit.cli import memory
 from mtkit.cli.usage import ClickUsageError, explain_usage_error
-from mtkit.errors import ComputeError, Interrupted, MtkitError, ReadWriteError, UsageError
+from mtkit.errors import ComputeError, Interrupted, MtkitError, ReadWriteError, UsageError, is_oom
 from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
@@ -34,7 +35,7 @@ EXPECTED_ERRORS = (MtkitError, ClickUsageError, KeyboardInterrupt, OSError, Memo
 
 def is_bug(error: BaseException) -> bool:
     """Return whether one of EXPECTED_ERRORS is a bug in mtkit after all: it has another reason than memory."""
-    return isinstance(error, RuntimeError | ImportError) and not memory.is_oom(error)
+    return isinstance(error, RuntimeError | ImportError) and not is_oom(error)
 
 
 def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
@@ -53,7 +54,7 @@ def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
             return Interrupted(number, str(error))
         case KeyboardInterrupt():
             return Interrupted(signal.SIGINT, describe(signal.SIGINT))
-        case OSError() if not memory.is_oom(error):
+        case OSError() if not is_oom(error):
             reason = (error.strerror or str(error)).lower()
             place = "reading or writing failed" if error.filename is None else error.filename
             return ReadWriteError(f"{place}: {reason}")
@@ -65,7 +66,8 @@ def print_error(error: MtkitError) -> None:
     lines = f"mtkit: error: {error}".split("\n")
     if len(lines) > MAX_MESSAGE_LINES:
         lines = [*lines[: MAX_MESSAGE_LINES - 1], f"... and {len(lines) - MAX_MESSAGE_LINES + 1} more lines"]
-    print("\n".join(lines), file=sys.stderr)
+    with suppress(OSError):  # stderr on a full disk; the exit code remains
+        print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def report_internal_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

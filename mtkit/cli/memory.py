@@ -9,13 +9,6 @@ from mtkit.errors import ComputeError
 
 MIN_ADDRESS_SPACE = 800 << 20  # measured: importing torch, numpy and sentencepiece takes 700 MiB
 
-# torch has an exception class for GPU memory only; its CPU allocator and some kernels raise plain RuntimeErrors, as
-# Python does when a thread cannot start; a library that cannot be loaded raises an ImportError or OSError
-_OOM_MESSAGE = re.compile(
-    r"can't allocate memory|cannot allocate memory|out of memory|not enough memory|std::bad_alloc|_ALLOC_FAILED"
-    r"|can't start new thread|failed to map segment",
-    re.IGNORECASE,
-)
 _REQUESTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
 
 _TRAINING_HINT = (
@@ -45,12 +38,6 @@ def require_address_space() -> None:
             f"out of memory: the address space is limited to {limit >> 20:,} MiB (ulimit -v); loading the libraries "
             f"takes {MIN_ADDRESS_SPACE >> 20:,} MiB"
         )
-
-
-def is_oom(error: BaseException) -> bool:
-    """Return whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
-    may_be = isinstance(error, RuntimeError | ImportError | OSError)
-    return isinstance(error, MemoryError) or (may_be and bool(_OOM_MESSAGE.search(str(error))))
 
 
 def explain_oom(error: BaseException, command: str) -> str:

@@ -33,6 +33,11 @@ def print_translation_progress(line: int, done: int, characters: int) -> None:
     sys.stderr.write(f"line {line:,}: {done:,} of {characters:,} characters translated\n")
 
 
+def print_oom_note(batch_tokens: int) -> None:
+    """Write to stderr that batches are smaller from now on."""
+    print_notes([f"out of memory: batches are halved; --batch-tokens {batch_tokens} prevents the failed attempt"])
+
+
 def print_table(table: Table) -> None:
     """Write a table to stdout, as wide as the terminal; in a pipe no cell is cut. Cells are not parsed as markup.
 

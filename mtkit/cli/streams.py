@@ -8,12 +8,17 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Make text UTF-8 with `\\n` in every locale, and bytes that are not UTF-8 printable in error messages."""
+    """Make text UTF-8 with `\\n` in every locale, and bytes that are not UTF-8 printable in names of files."""
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def is_terminal() -> bool:
+    """Return whether stderr is a terminal with cursor control."""
+    return sys.stderr.isatty() and "TERM" in os.environ and os.environ["TERM"] not in ("", "dumb")
 
 
 def flush_stdout() -> None:

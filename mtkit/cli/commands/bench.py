@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import ComputeType, JsonFile, Model, NoRewrite, forbid_json_over_input
+from mtkit.cli.options import MAX_THREADS, ComputeType, JsonFile, Model, NoRewrite, forbid_json_over_input
 
 
 class Peer(StrEnum):
@@ -31,7 +31,8 @@ def bench(
         list[int] | None, typer.Option("--batch-tokens", min=1, help="Batch size in tokens (repeatable).")
     ] = None,
     workers: Annotated[
-        list[int] | None, typer.Option("--workers", min=1, help="Number of worker processes (repeatable).")
+        list[int] | None,
+        typer.Option("--workers", min=1, max=MAX_THREADS, help="Number of worker processes (repeatable)."),
     ] = None,
     threads: Annotated[
         int, typer.Option("--threads", min=0, help="CPU threads of all workers together; 0: one per core.")

@@ -16,6 +16,7 @@ class CompressionTarget(StrEnum):
 
     int8 = "int8"
     int4 = "int4"
+    sparse = "sparse"
     heads = "heads"
     ffn = "ffn"
     half_depth = "half-depth"
@@ -25,12 +26,12 @@ def compress(
     model: Model,
     to: Annotated[
         CompressionTarget,
-        typer.Option("--to", help="Weights of 8 or 4 bits, or fewer heads, feed-forward units or layers."),
+        typer.Option("--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units or layers."),
     ],
     output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
     fraction: Annotated[
         float | None,
-        typer.Option("--fraction", min=0.0, max=1.0, help="Share of heads or units to remove (default: 0.4)."),
+        typer.Option("--fraction", min=0.0, max=1.0, help="Share of weights, heads or units to remove (default: 0.4)."),
     ] = None,
     src: Annotated[
         Path | None,
@@ -52,12 +53,10 @@ def compress(
     """
     import torch
 
+    from mtkit.build.reference_text import read_reference_text
     from mtkit.cli.printing import print_lines
     from mtkit.compression.compress import CompressionOptions, compress_model
-    from mtkit.compression.measure import HeldOutText
-    from mtkit.corpus.binarise import check_line_counts
     from mtkit.errors import UsageError
-    from mtkit.text.lines import read_lines
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")
@@ -67,8 +66,7 @@ def compress(
         torch.set_num_threads(threads)
     text = None
     if src is not None and ref is not None:
-        check_line_counts(src, ref)
-        text = HeldOutText(list(read_lines(src)), list(read_lines(ref)), parse_prefix(tag, prefix))
+        text = read_reference_text(src, ref, parse_prefix(tag, prefix))
     options = CompressionOptions(
         to=to.value, fraction=fraction, text=text, max_loss=max_loss, compute_type=compute_type.value
     )

@@ -21,20 +21,16 @@ def encode(
     Writes one line for each line, with a space between tokens. `mtkit decode` gives the text back: exactly from tokens,
     and from ids except for unknown characters, which are counted on stderr.
     """
-    import sys
-
     from mtkit.cli.input import is_interactive, read_input_lines
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_lines, print_notes
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, UnknownCounts, encode_lines
 
     found = find_tokenizer(tokenizer, side.value)
-    sys.stderr.writelines(f"{tokenizer}: {note}\n" for note in found.notes)
+    print_notes(f"{tokenizer}: {note}" for note in found.notes)
     counts = UnknownCounts()
     block = 1 if is_interactive(file) else BLOCK_LINES
     print_lines(encode_lines(read_input_lines(file), found.tokenizer, as_ids=ids, counts=counts, block=block))
     if counts.tokens:
         lost = "; ids do not give them back" if ids else ""
-        sys.stderr.write(
-            f"{counts.tokens:,} unknown tokens, in {counts.with_unknown:,} of {counts.lines:,} lines{lost}\n"
-        )
+        print_notes([f"{counts.tokens:,} unknown tokens, in {counts.with_unknown:,} of {counts.lines:,} lines{lost}"])

@@ -27,6 +27,7 @@ class BleuTokenizer(StrEnum):
     zh = "zh"
     ja_mecab = "ja-mecab"
     ko_mecab = "ko-mecab"
+    flores200 = "flores200"
     char = "char"
     none = "none"
 
@@ -165,8 +166,8 @@ def _print_result(result: Comparison) -> None:
 
 def _print_notes(scores: Mapping[str, Scores]) -> None:
     """Notes on stderr: those of all systems once, others after the name of the system."""
-    import sys
+    from mtkit.cli.printing import print_notes
 
     of_all = set.intersection(*(set(each.notes) for each in scores.values())) if len(scores) > 1 else set()
     lines = [note if note in of_all else f"{name}: {note}" for name, each in scores.items() for note in each.notes]
-    sys.stderr.writelines(f"{line}\n" for line in dict.fromkeys(lines))
+    print_notes(dict.fromkeys(lines))

@@ -33,11 +33,11 @@ def new(
     """
     from mtkit.cli.printing import print_lines
     from mtkit.corpus.split import Part
-    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions, new_recipe
+    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions, new_recipe, shell_word
 
     held_out: dict[Part, tuple[Path, Path]] = {
         **({"valid": valid} if valid else {}),
         **({"test": test} if test else {}),
     }
     recipe = new_recipe(src, tgt, output, NewRecipeOptions(src_lang, tgt_lang, docid, held_out))
-    print_lines([*recipe.notes, f"next: mtkit run {recipe.path}"])
+    print_lines([*recipe.notes, f"next: mtkit run {shell_word(recipe.path)}"])

@@ -1,4 +1,4 @@
-"""`mtkit plot`: learning curves, attention maps and position encodings."""
+"""`mtkit plot`: learning curves, attention maps, position encodings and gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import typer
 def plot(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Run folders; with --attention or --positions one MODEL or RECIPE."),
+        typer.Argument(
+            metavar="RUN",
+            help="Run folders; with --attention or --positions one MODEL or RECIPE; with --gradients any of them.",
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", metavar="FILE", help="PNG file to write.")] = Path("plot.png"),
     attention: Annotated[
@@ -21,12 +24,24 @@ def plot(
     positions: Annotated[
         bool, typer.Option("--positions", help="Draw the position encodings of a RECIPE (untrained) or of a MODEL.")
     ] = False,
+    gradients: Annotated[
+        bool,
+        typer.Option(
+            "--gradients", help="Draw how the gradient of a token's loss fades with the distance of earlier tokens."
+        ),
+    ] = False,
 ) -> None:
-    """Draw learning curves, attention or position encodings."""
+    """Draw learning curves, attention, positions or gradients."""
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
 
-    if positions:
+    if gradients:
+        from mtkit.describe.gradients import plot_gradients
+
+        if positions or attention is not None:
+            raise UsageError("plot: --gradients excludes --attention and --positions")
+        plot_gradients([str(each) for each in runs], output)
+    elif positions:
         from mtkit.describe.positions import plot_positions
 
         if len(runs) != 1 or attention is not None:

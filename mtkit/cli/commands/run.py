@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.cli.options import Budget, DryRun, Fresh, Overrides, Recipe, RunDir
+from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
 
 
 def run(
@@ -12,6 +12,7 @@ def run(
     fresh: Fresh = False,
     dry_run: DryRun = False,
     budget: Budget = None,
+    device: Device = None,
 ) -> None:
     """Run all stages for a RECIPE or for two files SRC TGT.
 
@@ -22,19 +23,23 @@ def run(
     """
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
+    from mtkit.hardware import on_device
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
-    from mtkit.pipeline.setup.choices import load_run_recipe
+    from mtkit.pipeline.setup.choices import load_run_recipe, parse_budget
     from mtkit.recipe.recipe import describe_choices
 
-    recipe, overrides = _recipe_of_files(recipe, overrides or [])
-    loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
-    if dry_run:
-        print_lines([*describe_choices(loaded), dry_run_report(loaded)])
-        return
-    with open_display() as display:
-        report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)
-    print_lines(report.lines)
+    if budget is not None:
+        parse_budget(budget)  # before a recipe is written
+    with on_device(device):
+        recipe, overrides = _recipe_of_files(recipe, overrides or [])
+        loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
+        if dry_run:
+            print_lines([*describe_choices(loaded), dry_run_report(loaded)])
+            return
+        with open_display() as display:
+            report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)
+        print_lines(report.lines)
 
 
 def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
@@ -46,7 +51,7 @@ def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
     from mtkit.recipe.builtin import builtin_files
 
     is_recipe = Path(first).suffix in (".yaml", ".yml") or first in builtin_files("recipe")
-    if is_recipe or not overrides or "=" in overrides[0]:
+    if is_recipe or not overrides or ("=" in overrides[0] and not Path(overrides[0]).is_file()):
         return first, overrides
     recipe = new_recipe(Path(first), Path(overrides[0]), keep=True)
     print_notes(recipe.notes)

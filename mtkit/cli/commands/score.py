@@ -26,7 +26,9 @@ from mtkit.cli.options import (
 
 def score(
     model: Model,
-    src: Annotated[Path, typer.Option("--src", metavar="FILE", help="Source text.")],
+    src: Annotated[
+        Path | None, typer.Option("--src", metavar="FILE", help="Source text; omit it with a language model.")
+    ] = None,
     ref: Annotated[
         Path | None, typer.Option("--ref", metavar="FILE", help="Translation to score, line by line.")
     ] = None,
@@ -50,12 +52,11 @@ def score(
     """Compute the log-probability of given translations.
 
     One line for each translation: the sum over its tokens and the end of sentence, in nats. --json summarises all
-    lines: perplexity, token accuracy, and calibration with its reliability table.
+    lines: perplexity, token accuracy, and calibration with its reliability table. A language model scores text
+    without sources.
     """
-    import sys
-
     from mtkit.build.translator import load_scorer
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_lines, print_notes
     from mtkit.errors import UsageError
     from mtkit.io.files import write_json
     from mtkit.pipeline.score_summary import ScoreSummary
@@ -73,10 +74,11 @@ def score(
         batch_tokens=batch_tokens,
         source_prefix=parse_prefix(tag, prefix),
         rewrite=not no_rewrite,
+        with_source=src is not None,
     )
     summary = ScoreSummary()
     scores = score_pairs(pairs) if json is None else summary.of(score_pairs(pairs))
     print_lines(score.json() if jsonl else f"{score.log_prob:.6f}" for score in scores)
     if json is not None:
         write_json(json, summary.as_dict())
-        sys.stderr.write(f"{summary.line()}\n")
+        print_notes([summary.line()])

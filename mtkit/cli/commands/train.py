@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.cli.options import Budget, DryRun, Fresh, Overrides, Recipe, RunDir
+from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
 
 
 def train(
@@ -12,6 +12,7 @@ def train(
     fresh: Fresh = False,
     dry_run: DryRun = False,
     budget: Budget = None,
+    device: Device = None,
 ) -> None:
     """Train a model, or resume an interrupted training.
 
@@ -19,15 +20,17 @@ def train(
     """
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
+    from mtkit.hardware import on_device
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.setup.choices import load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
-    loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
-    if dry_run:
-        print_lines([*describe_choices(loaded), dry_run_report(loaded)])
-        return
-    with open_display() as display:
-        report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)
-    print_lines(report.lines)
+    with on_device(device):
+        loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
+        if dry_run:
+            print_lines([*describe_choices(loaded), dry_run_report(loaded)])
+            return
+        with open_display() as display:
+            report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)
+        print_lines(report.lines)

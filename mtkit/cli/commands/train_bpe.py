@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mtkit.cli.options import RunDir
 
+if TYPE_CHECKING:
+    from mtkit.text.config import TokenizerConfig
+
+MAX_VOCAB_SIZE = 1_000_000
+
 
 class ModelType(StrEnum):
-    """Kinds of sentencepiece models."""
+    """Kinds of subword models."""
 
     bpe = "bpe"
+    byte_bpe = "byte_bpe"
     unigram = "unigram"
+    wordpiece = "wordpiece"
     word = "word"
     char = "char"
 
@@ -24,7 +31,9 @@ def train_bpe(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Training text; with --recipe key=value overrides.")
     ] = None,
-    vocab_size: Annotated[int | None, typer.Option("--vocab-size", min=1, help="Vocabulary size.")] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option("--vocab-size", min=1, max=MAX_VOCAB_SIZE, help="Vocabulary size.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", metavar="PREFIX", help="Write PREFIX.model and PREFIX.vocab.")
     ] = None,
@@ -35,10 +44,17 @@ def train_bpe(
         str | None,
         typer.Option("--sweep", metavar="SIZES", help="Compare these vocabulary sizes, such as 4000,8000,16000."),
     ] = None,
+    min_frequency: Annotated[
+        int | None, typer.Option("--min-frequency", min=1, help="Rarer words or characters are unknown (word, char).")
+    ] = None,
+    pad_to_multiple_of: Annotated[
+        int | None,
+        typer.Option("--pad-to-multiple-of", min=1, max=1024, help="Add unused tokens up to a multiple of N."),
+    ] = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="Train the tokenizer of this recipe instead.")] = None,
     run_dir: RunDir = None,
 ) -> None:
-    """Train a sentencepiece tokenizer.
+    """Train a subword tokenizer.
 
     Give either text files with --vocab-size and -o, or --recipe RECIPE. Files may be of several languages, as in
     train.de train.en; fertility and unknown tokens are reported for each. With --sweep, -o is optional and each model
@@ -47,7 +63,7 @@ def train_bpe(
     from mtkit.errors import UsageError
 
     if recipe is not None:
-        if (vocab_size, output, model_type, sweep) != (None, None, None, None):
+        if any(each is not None for each in (vocab_size, output, model_type, sweep, min_frequency, pad_to_multiple_of)):
             raise UsageError(
                 "train-bpe: with --recipe use tokenizer.KEY=VALUE and --run-dir instead of the other options"
             )
@@ -62,18 +78,33 @@ def train_bpe(
     if output is not None and not output.name:
         raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
-    kind = model_type or ModelType.bpe
+    config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
     if output is None:
         from tempfile import TemporaryDirectory
 
         with TemporaryDirectory() as folder:
-            _train_sizes(paths, sizes, Path(folder) / "spm", kind, is_sweep=True)
+            _train_sizes(paths, sizes, Path(folder) / "spm", config, is_sweep=True)
     else:
         from mtkit.io.lock import OutputLock
 
         with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
-            _train_sizes(paths, sizes, output, kind, is_sweep=sweep is not None)
+            _train_sizes(paths, sizes, output, config, is_sweep=sweep is not None)
+
+
+def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConfig:
+    """The configuration of a tokenizer.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.text.config import TokenizerConfig
+
+    try:
+        return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
+    except ValueError as error:
+        raise UsageError(f"train-bpe: {error}") from error
 
 
 def _parse_sizes(text: str) -> list[int]:
@@ -85,22 +116,27 @@ def _parse_sizes(text: str) -> list[int]:
     from mtkit.errors import UsageError
 
     words = text.replace(",", " ").split()
-    if not words or not all(word.isascii() and word.isdigit() and 0 < int(word) <= 1_000_000 for word in words):
-        raise UsageError(f"train-bpe: --sweep {text}: give sizes up to 1,000,000 with commas, such as 4000,8000,16000")
+    if not words or not all(
+        word.isascii() and word.isdigit() and 0 < int(word[:8]) <= MAX_VOCAB_SIZE for word in words
+    ):
+        raise UsageError(
+            f"train-bpe: --sweep {text}: give sizes up to {MAX_VOCAB_SIZE:,} with commas, such as 4000,8000,16000"
+        )
     return sorted({int(word) for word in words})
 
 
-def _train_sizes(files: list[Path], sizes: list[int], output: Path, kind: ModelType, *, is_sweep: bool) -> None:
+def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: TokenizerConfig, *, is_sweep: bool) -> None:
     """Train a model of each size and print the report of each."""
+    from dataclasses import replace
+
     from mtkit.cli.printing import print_lines
-    from mtkit.text.config import TokenizerConfig
     from mtkit.text.subword.usage_report import measure_usage, usage_lines
     from mtkit.text.tokenizer import Tokenizer
     from mtkit.text.train_tokenizer import train_tokenizer
 
     for size in sizes:
         prefix = output.with_name(f"{output.name}.{size}") if is_sweep else output
-        report = train_tokenizer(files, prefix, TokenizerConfig(model_type=kind.value, vocab_size=size))
+        report = train_tokenizer(files, prefix, replace(config, vocab_size=size))
         tokenizer = Tokenizer.load(prefix.with_name(f"{prefix.name}.model"))
         print_lines(
             [report.describe(), *(f"  {line}" for line in usage_lines(measure_usage(tokenizer, files), tokenizer))]

@@ -22,7 +22,13 @@ from mtkit.cli.options import (
     Workers,
     parse_prefix,
 )
-from mtkit.cli.translation.output import Alignments, Flags, FlushEvery, Jsonl, OutputFile, OutputOptions, Resume
+from mtkit.cli.translation.language_model import (
+    LanguageModel,
+    LanguageModelModeOption,
+    LanguageModelWeight,
+    language_model_options,
+)
+from mtkit.cli.translation.output import Alignments, Flags, FlushEvery, Jsonl, OutputFile, OutputOptions, Quiet, Resume
 from mtkit.cli.translation.search import (
     BeamSize,
     HelpSearch,
@@ -59,7 +65,11 @@ def translate(
     flags: Flags = None,
     flush_every: FlushEvery = None,
     resume: Resume = False,
+    quiet: Quiet = False,
     ensemble: Ensemble = None,
+    lm: LanguageModel = None,
+    lm_weight: LanguageModelWeight = None,
+    lm_mode: LanguageModelModeOption = None,
     shortlist: Annotated[
         bool, typer.Option("--shortlist", help="Restrict the output vocabulary to likely tokens (faster).")
     ] = False,
@@ -81,15 +91,14 @@ def translate(
     """Translate text, line by line.
 
     Writes one line for each line, in order. At a terminal it prompts for lines. A line longer than any training
-    source is translated in parts. One of more than 65,536 characters also reports its progress on stderr. At the end
-    one line on stderr says how many lines were split, ran into a loop, reached the maximum length or have unknown
+    source is translated in parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal
+    in one line, otherwise every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the
+    end one line on stderr says how many lines were split, ran into a loop, reached the maximum length or have unknown
     characters.
     """
-    import sys
-
     from mtkit.build.translator_spec import TranslatorSpec
     from mtkit.cli.input import is_interactive
-    from mtkit.cli.printing import print_translation_progress
+    from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.export.engine import TranslationRequest, serving_models
     from mtkit.translate.output.flag_summary import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
@@ -113,10 +122,11 @@ def translate(
         alignments=alignments,
         flags=flags,
         resume=resume,
+        quiet=quiet,
     )
     writing.check(source.files)
     flush_every = 1 if is_interactive(file) else flush_every
-    own_features = {"--shortlist": shortlist, "--no-rewrite": no_rewrite, **source.own_features}
+    own_features = {"--lm": lm is not None, "--shortlist": shortlist, "--no-rewrite": no_rewrite, **source.own_features}
     request = TranslationRequest(
         models=[model, *(ensemble or [])],
         search_overrides=search.overrides(),
@@ -134,28 +144,30 @@ def translate(
             batch_tokens=batch_tokens,
             flush_every=flush_every,
             with_scores=writing.needs_scores,
-            report_progress=print_translation_progress,
+            report_progress=None if quiet else print_translation_progress,
+            report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
+            language_model=language_model_options(lm, lm_weight, lm_mode),
             rewrite=not no_rewrite,
         ),
         shortlist=shortlist,
     )
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
-    for note in filter(None, (engine_note, n_best_note)):
-        sys.stderr.write(f"{note}\n")
+    print_notes(() if quiet else filter(None, (engine_note, n_best_note)))
     summary = FlagSummary()
-    translate_to_file(
-        translator.load,
-        source.lines(),
-        Output(
-            destinations=list(writing.destinations()),
-            resume=resume,
-            header={**translator.settings(), "form": writing.form} if writing.files else {},
-            report=summary.add,
-        ),
-        num_workers=workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every),
-        flush_every=flush_every,
-    )
-    if (sentence := summary.sentence()) is not None:
+    with writing.reports(file) as reports:
+        translate_to_file(
+            translator.load,
+            source.lines(),
+            Output(
+                destinations=list(writing.destinations()),
+                resume=resume,
+                header={**translator.settings(), "form": writing.form} if writing.files else {},
+                reports=[summary.add, *reports],
+            ),
+            num_workers=workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every),
+            flush_every=flush_every,
+        )
+    if (sentence := summary.sentence()) is not None and not quiet:
         hint = "" if flags is not None else "; --flags FILE lists them"
-        sys.stderr.write(f"{sentence}{hint}\n")
+        print_notes([f"{sentence}{hint}"])

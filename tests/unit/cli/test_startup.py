@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+COMPLETE = {"_MTKIT_COMPLETE": "complete_bash", "COMP_WORDS": "mtkit tra", "COMP_CWORD": "1"}
 HEAVY = ("torch", "numpy", "sentencepiece", "sacrebleu", "yaml", "rich")
 
 
@@ -32,3 +35,26 @@ def test_every_command_stands_in_the_help_on_one_line() -> None:
     listed = {line.split()[0]: line for line in lines if line.startswith("  ") and line[2:3].isalpha()}
     commands = python("from mtkit.cli.app import COMMANDS; print(*COMMANDS)").split()
     assert [name for name in commands if name not in listed or not listed[name].rstrip().endswith(".")] == []
+
+
+def mtkit(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", **variables}
+    return subprocess.run([sys.executable, "-m", "mtkit", *words], capture_output=True, text=True, env=environment)
+
+
+def test_a_shell_receives_completions() -> None:
+    result = mtkit(**COMPLETE)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert set(result.stdout.split()) == {"train", "train-bpe", "train-vectors", "translate"}
+    options = mtkit(**{**COMPLETE, "COMP_WORDS": "mtkit translate --be", "COMP_CWORD": "2"})
+    assert options.stdout.split() == ["--beam-size"]
+
+
+def test_completion_is_installed_by_the_usual_command(tmp_path: Path) -> None:
+    shown = mtkit("--show-completion", "bash")
+    assert shown.returncode == 0
+    assert "_MTKIT_COMPLETE=complete_bash" in shown.stdout
+    installed = mtkit("--install-completion", "bash", HOME=str(tmp_path))
+    assert installed.returncode == 0
+    assert "completion installed in" in installed.stdout
+    assert "mtkit" in (tmp_path / ".bashrc").read_text()
