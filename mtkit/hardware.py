@@ -9,6 +9,9 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import torch
@@ -26,6 +29,8 @@ THREAD_BYTES = 96 << 20  # address space for the stack and the first allocations
 MALLOC_TRIM_THRESHOLD = 1 << 30  # free bytes at the end of the heap that are not returned to the system
 ONEDNN_CACHE_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of oneDNN, of torch's interface
 ONEDNN_CACHE_CAPACITY = 64  # kernels; about those of one update or a few search steps, whose layers then share them
+
+_chosen_device: ContextVar[torch.device | None] = ContextVar("_chosen_device", default=None)
 
 
 def parse_device(name: str) -> torch.device:
@@ -51,9 +56,38 @@ def _devices() -> list[str]:
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
+def default_device() -> torch.device:
+    """Return the device of `on_device`; without one, the GPU if there is one, else the CPU."""
+    chosen = _chosen_device.get()
+    return chosen or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def has_gpu() -> bool:
     """Return whether trainings run on a GPU."""
-    return torch.cuda.is_available()
+    return default_device().type == "cuda"
+
+
+@contextmanager
+def on_device(name: str | None) -> Iterator[None]:
+    """Make a device the default one within the block; None changes nothing.
+
+    Raises:
+        UsageError: the device does not exist, is not one that trainings support, or torchrun assigns the GPUs.
+    """
+    if name is None:
+        yield
+        return
+    device = parse_device(name)
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"device {name}: training runs on cpu or cuda only")
+    if device.index is not None and device.type == "cuda" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError(f"device {name}: torchrun gives each process its own GPU; use cuda, or CUDA_VISIBLE_DEVICES")
+    token = _chosen_device.set(torch.device(device.type))
+    try:
+        with torch.cuda.device(device if device.type == "cuda" else -1):  # -1: no change
+            yield
+    finally:
+        _chosen_device.reset(token)
 
 
 def has_bf16(device: torch.device) -> bool:

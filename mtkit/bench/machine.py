@@ -30,6 +30,8 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "matplotlib": "plot",
     "sacremoses": "moses",
     "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
 }
 X86 = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 INSTRUCTIONS = (*X86, "asimd", "sve", "bf16")  # the others are of ARM
@@ -111,7 +113,7 @@ def inspect_machine(*, measure: bool = True) -> Machine:
         memory=free_memory(torch.device("cpu")),
         disk=shutil.disk_usage(Path.cwd()).free,
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        matmul=matmul.library(),
+        matmul=matmul.chosen_library(),
         gflops=_gflops() if measure else {},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -107,7 +107,8 @@ def read_config(name_or_path: str) -> tuple[str, ClaimConfig]:
     errors: list[str] = []
     tree = read_yaml_file(path, errors)
     if not isinstance(tree.value, dict):
-        raise RecipeError(f"{tree.origin.location}: a claim is a mapping with the keys of ClaimConfig")
+        known = ", ".join(each.name for each in fields(ClaimConfig))
+        raise RecipeError(f"{tree.origin.location}: a claim is a mapping with the keys {known}")
     config: ClaimConfig = build(ClaimConfig, tree, errors)
     return path.stem, config
 

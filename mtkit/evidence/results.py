@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from mtkit.evidence.claim import CheckConfig, ClaimConfig
 from mtkit.evidence.paired_effect import Effect
 from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
 from mtkit.io.files import translate_read_errors, write_json
+from mtkit.io.json_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def read_result(folder: Path, name: str) -> ClaimResult | None:
     with translate_read_errors(path):
         text = path.read_text(encoding="utf-8")
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         del content["verdict"]
         checks = [_check(entry) for entry in content.pop("checks")]
         return ClaimResult(**content, checks=checks)

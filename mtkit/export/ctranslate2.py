@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.errors import UsageError
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
-from mtkit.model_folder.exported import is_exported, write_exported_metadata
+from mtkit.model_folder.config_file import EXPORTED, require_replaceable
+from mtkit.model_folder.exported import write_exported_metadata
 from mtkit.model_folder.folder import read_model
 from mtkit.models.transformer.model import Transformer
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
@@ -36,8 +36,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         BusyError: another process is writing the folder.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    if folder.exists() and not is_exported(folder):
-        raise UsageError(f"{folder}: exists and is no exported model; choose another name")
+    require_replaceable(folder, EXPORTED)
     loaded = read_model(model)
     metadata, tokenizers = loaded.metadata, loaded.tokenizers
     config = CTRANSLATE2.check(metadata.model)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.errors import MissingExtraError, UsageError
+from mtkit.errors import MissingExtraError
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
@@ -24,7 +24,8 @@ from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
 from mtkit.layers.positions.rope import RoPE, rotate_halves
-from mtkit.model_folder.exported import is_exported, write_exported_metadata
+from mtkit.model_folder.config_file import EXPORTED, require_replaceable
+from mtkit.model_folder.exported import write_exported_metadata
 from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import State
 from mtkit.models.transformer.model import EncoderMemory, Transformer, TransformerCache
@@ -131,8 +132,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
         DataError: the translations differ; nothing is written then.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    if folder.exists() and not is_exported(folder):
-        raise UsageError(f"{folder}: exists and is no exported model; choose another name")
+    require_replaceable(folder, EXPORTED)
     loaded = read_model(model)
     ONNX.check(loaded.metadata.model)
     sample = sample_lines(model, loaded, check_file)

@@ -11,11 +11,11 @@ import torch
 from pydantic import FiniteFloat
 from torch import Tensor
 
-from mtkit.build.training import default_device
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError
+from mtkit.hardware import default_device
 from mtkit.io.files import hash_file
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import WEIGHTS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,6 +11,7 @@ from pathlib import Path
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
 from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.paths import base_path
 from mtkit.recipe.recipe import Recipe, build_recipe, read_tree
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.suggestions import suggest
@@ -119,7 +119,7 @@ def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
 
 def _base_path(base: LocatedValue) -> Path:
     builtin = builtin_files("recipe")
-    path: Path = base.origin.folder / os.path.expanduser(base.value)
+    path = base_path(base)
     if base.value in builtin:
         return builtin[base.value]
     if path.is_file():

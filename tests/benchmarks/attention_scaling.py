@@ -27,6 +27,7 @@ from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
 from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.lsh import LSHConfig
 from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.rope import RoPEConfig
@@ -35,7 +36,7 @@ D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256
 MOST = 1.15  # exponent of the windowed and linear kinds
 SPARSE = ("window", "strided", "binary_partition")
-LINEAR = ("window", "longformer", "linformer", "performer")
+LINEAR = ("window", "longformer", "lsh", "linformer", "performer")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Case:
             "longformer": LongformerConfig(),
             "strided": StridedAttentionConfig(stride=round(math.sqrt(length))),
             "binary_partition": BinaryPartitionConfig(),
+            "lsh": LSHConfig(),
             "linformer": LinformerConfig(max_length=length),
             "performer": PerformerConfig(),
         }
@@ -65,7 +67,7 @@ class Case:
 
 
 CASES = [
-    *(Case(kind, False) for kind in ("full", *SPARSE, "longformer", "linformer", "performer")),
+    *(Case(kind, False) for kind in ("full", *SPARSE, "longformer", "lsh", "linformer", "performer")),
     *(Case(kind, True) for kind in ("full", *SPARSE, "performer")),
 ]
 

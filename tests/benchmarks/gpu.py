@@ -76,7 +76,7 @@ def seconds(work: Callable[[], object]) -> float:
 def make_learner(recipe: Recipe) -> Learner:
     """The recipe's model and optimiser; its objective must draw no translations."""
     size = recipe.tokenizer.vocab_size
-    pieces = TargetVocabIds(size=size, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+    pieces = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
     return learner_from_recipe(recipe, build_model_architecture(recipe, size, size), pieces, None)
 
 

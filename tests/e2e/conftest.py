@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mtkit.model_folder.folder import ModelMetadata, write_model
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
@@ -53,10 +53,10 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
 
 
 @pytest.fixture
-def toy_model(tokenizers: TokenizerPair, tmp_path: Path) -> Callable[[ModelConfig], Path]:
+def toy_model(tokenizers: TokenizerPair, tmp_path: Path) -> Callable[[ModelConfigBase], Path]:
     """Makes a model folder of this kind."""
 
-    def make(config: ModelConfig) -> Path:
+    def make(config: ModelConfigBase) -> Path:
         torch.manual_seed(1)
         size = tokenizers.src.vocab.size
         model = config.build(size, size)

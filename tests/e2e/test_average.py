@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import read_model, write_model
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.pipeline.average import average_models
 from mtkit.text.tokenizer import TokenizerPair
@@ -19,7 +19,7 @@ from tests.e2e.conftest import sentences
 
 
 def test_models_with_different_vocabularies_of_equal_size_are_refused(
-    toy_model: Callable[[ModelConfig], Path], tmp_path: Path
+    toy_model: Callable[[ModelConfigBase], Path], tmp_path: Path
 ) -> None:
     one, other, text = (
         toy_model(Seq2SeqRNNConfig(d_model=8, d_embed=8, num_layers=1)),

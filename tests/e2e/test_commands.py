@@ -15,7 +15,7 @@ import torch
 
 from mtkit.cli import entry, memory
 from mtkit.cli.app import COMMANDS
-from mtkit.errors import Interrupted, MtkitError, RecipeError
+from mtkit.errors import Interrupted, MtkitError, RecipeError, is_oom
 
 Run = Callable[..., tuple[int, str, str]]
 MTKIT = [sys.executable, "-m", "mtkit"]
@@ -128,7 +128,7 @@ def test_out_of_memory_advises_options_of_the_command(
 def test_a_real_out_of_memory_error_of_torch_is_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 50, dtype=torch.uint8)
-    assert memory.is_oom(caught.value)
+    assert is_oom(caught.value)
     assert "(tried to allocate 1,048,576.0 GiB more)" in memory.explain_oom(caught.value, "train")
 
 

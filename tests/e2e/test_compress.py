@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from mtkit.cli import entry
 from mtkit.errors import DataError, UsageError
+from mtkit.io.temporary import host_name, temporary_beside
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
 from mtkit.model_folder.folder import read_metadata
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
@@ -30,7 +32,7 @@ def ref(tmp_path: Path, text: Path, toy_model, capsys: pytest.CaptureFixture[str
     return path
 
 
-SIZES = [("int8", 0.35), ("int4", 0.27), ("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
+SIZES = [("int8", 0.35), ("int4", 0.27), ("sparse", 0.7), ("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
 
 
 @pytest.mark.parametrize(("to", "size"), SIZES)
@@ -102,3 +104,53 @@ def test_kinds_of_models_without_such_parts_and_stored_integers(toy_model, tmp_p
     assert (code, "prune the model before quantising it" in err) == (UsageError.exit_code, True)
     code, _, err = run(capsys, "average", tmp_path / "small", "-o", tmp_path / "average")
     assert (code, "average the models before compressing them" in err) == (DataError.exit_code, True)
+
+
+@pytest.mark.parametrize("config", [{"model_type": "marian"}, {"mtkit": "0.2.0"}, [], "damaged"])
+def test_a_folder_of_another_program_is_not_replaced(toy_model, tmp_path, capsys, config) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    (other / "weights.bin").write_text("precious")
+    model = toy_model(CONFIG)
+    for words in (("compress", model, "--to", "int8"), ("average", model, model)):
+        code, _, err = run(capsys, *words, "-o", other)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "other: exists and is not a model folder of mtkit; choose another name" in err
+    assert (other / "weights.bin").read_text() == "precious"
+
+
+def test_files_of_the_user_in_a_model_folder_are_not_lost(toy_model, tmp_path, capsys) -> None:
+    model, output = toy_model(CONFIG), tmp_path / "small"
+    words = ("compress", model, "--to", "int8", "-o", output)
+    assert run(capsys, *words)[0] == 0
+    assert run(capsys, *words)[0] == 0
+    (output / "notes.txt").write_text("precious")
+    code, _, err = run(capsys, *words)
+    assert (code, "small/notes.txt: no file of a model folder, which would be replaced; move it away" in err) == (
+        2,
+        True,
+    )
+    assert (output / "notes.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf"])
+def test_a_bound_that_is_no_number(toy_model, tmp_path, text, ref, capsys, loss) -> None:
+    words = ("compress", toy_model(CONFIG), "--to", "int8", "-o", tmp_path / "small", "--src", text, "--ref", ref)
+    code, _, err = run(capsys, *words, "--max-loss", loss)
+    assert (code, f"--max-loss {loss}: not a number of BLEU points" in err) == (2, True)
+
+
+def test_a_text_of_blank_lines_is_no_validation_text(toy_model, tmp_path, capsys) -> None:
+    (tmp_path / "blank").write_text("\n \n")
+    words = ("--to", "heads", "-o", tmp_path / "small", "--src", tmp_path / "blank", "--ref", tmp_path / "blank")
+    code, _, err = run(capsys, "compress", toy_model(CONFIG), *words)
+    assert (code, "blank: all lines are blank" in err) == (65, True)
+
+
+def test_what_a_killed_compression_left_is_removed(toy_model, tmp_path, capsys) -> None:
+    abandoned = temporary_beside(tmp_path / "small").with_name(f".small.{host_name()}.{2**22 + 1}.tmp")
+    (abandoned / "model").mkdir(parents=True)
+    assert run(capsys, "compress", toy_model(CONFIG), "--to", "int8", "-o", tmp_path / "small")[0] == 0
+    assert not abandoned.exists()
+    assert not list(tmp_path.glob(".small*.tmp")) + list(tmp_path.glob("tmp*"))

@@ -42,7 +42,7 @@ def test_refused(folder: Path, toy_model) -> None:
         RecipeError, match=r"training\.objective\.teacher: .*: its vocabulary is not that of this training"
     ):
         stages.run(toy(folder, objective.format(other)), run_dir=folder / "run")
-    with pytest.raises(MissingInputError, match="nowhere: no such folder"):
+    with pytest.raises(MissingInputError, match=r"training\.objective\.teacher: .*nowhere: no such folder"):
         stages.run(toy(folder, objective.format(folder / "nowhere")), run_dir=folder / "run2")
     wide = stages.run(toy(folder, "model.d_model=16"), run_dir=folder / "wide").run_dir
     with pytest.raises(RecipeError, match=r"objective\.cosine: .* teacher's have 16 numbers and the student's 8"):

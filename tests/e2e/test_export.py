@@ -189,7 +189,7 @@ def test_unsupported_options_are_named(exported: str, text: Path, words: list[st
 def test_errors(toy_model: Make, exported: str, tmp_path: Path, text: Path, capsys, monkeypatch) -> None:
     model = str(toy_model(transformer()))
     command = ["export", model, "--to", "ctranslate2", "-o"]
-    assert "exists and is no exported model" in run_mtkit(capsys, *command, str(tmp_path), code=2)[1]
+    assert "exists and is not an exported model of mtkit" in run_mtkit(capsys, *command, str(tmp_path), code=2)[1]
     (tmp_path / "empty").touch()
     words = [*command, str(tmp_path / "new"), "--check", str(tmp_path / "empty")]
     assert "empty: has no lines to translate" in run_mtkit(capsys, *words, code=65)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -222,3 +223,45 @@ def test_a_dry_run_needs_no_corpus(tmp_path: Path, kind: str) -> None:
     assert lines[2].startswith("time of training: about ")
     assert not re.search(r"\b1 \w+s of", lines[2])
     assert not (tmp_path / "runs").exists()
+
+
+RECORDS = ["recipe.yaml", ".recipe.yaml", "report.json", "fingerprints.json", "version.json"]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_pipe_or_link_in_place_of_a_record_is_refused_at_once(folder: Path, name: str) -> None:
+    run(folder)
+    record, elsewhere = folder / "run" / name, folder / "elsewhere"
+    record.rename(elsewhere)
+    content = elsewhere.read_bytes()
+    os.mkfifo(record)
+    with pytest.raises(MissingInputError, match=f"{name}: a pipe or device, where a file is expected"):
+        run(folder)
+    record.unlink()
+    record.symlink_to(elsewhere)
+    with pytest.raises(MissingInputError, match=f"{name}: a link, where a file of the run is expected"):
+        run(folder)
+    assert elsewhere.read_bytes() == content
+
+
+def test_a_pipe_as_translation_is_replaced(folder: Path) -> None:
+    run(folder)
+    hyps = folder / "run" / "hyps" / "toy.txt"
+    expected = hyps.read_bytes()
+    hyps.unlink()
+    os.mkfifo(hyps)
+    run(folder)
+    assert hyps.read_bytes() == expected
+
+
+def test_a_linked_translation_is_not_written_through_the_link(folder: Path) -> None:
+    run(folder)
+    other, hyps = folder / "other.txt", folder / "run" / "hyps" / "toy.txt"
+    expected = hyps.read_bytes()
+    other.write_text("text of somebody else\n")
+    hyps.unlink()
+    hyps.symlink_to(other)
+    run(folder)
+    assert other.read_text() == "text of somebody else\n"
+    assert not hyps.is_symlink()
+    assert hyps.read_bytes() == expected

@@ -1,4 +1,6 @@
-"""The README says only what works: every command in it is a command line, its recipe is one, and the quick ones run."""
+"""README and docs say only what works: each command is a command line. In the README its recipe is valid as well, and
+the quick ones run.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,7 @@ from mtkit.cli import entry
 from mtkit.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_RECIPE = {"run", "train", "preprocess"}
 
 
@@ -33,13 +34,19 @@ def simple_commands(text: str) -> list[list[str]]:
     return [command for command in commands if command]
 
 
-def commands_of(program: str) -> list[list[str]]:
-    lines = [line for block in BLOCKS for line in block.replace("\\\n", " ").split("\n")]
+def blocks_of(path: Path) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def commands_of(program: str, blocks: Sequence[str]) -> list[list[str]]:
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").split("\n")]
     commands = [command for line in lines for command in simple_commands(line)]
     return [command[1:] for command in commands if Path(command[0]).name == program]
 
 
-MTKIT = commands_of("mtkit")
+BLOCKS = blocks_of(DOCUMENTS[0])
+MTKIT = commands_of("mtkit", BLOCKS)
+OF_DOCS = commands_of("mtkit", [block for path in DOCUMENTS[1:] for block in blocks_of(path)])
 PROGRAMS = {"python3", "pip", "mtkit", "pytest", "torchrun", "git", "cd", "head", "cat", "zcat", "sed"}
 
 
@@ -49,7 +56,7 @@ def identity(words: Sequence[str]) -> str:
 
 def test_the_first_two_commands_are_the_promised_ones() -> None:
     first, second = (block.rstrip("\n") for block in BLOCKS[:2])
-    assert first == "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/mtkit run quickstart"
+    assert first == "python3 -m venv .venv && .venv/bin/pip install '.[plot]' && .venv/bin/mtkit run quickstart"
     assert second == "python3 -m venv .venv && .venv/bin/pip install '.[dev]' && .venv/bin/pytest"
 
 
@@ -59,7 +66,7 @@ def test_only_known_programs_are_called() -> None:
     assert {program for program in called if program not in PROGRAMS and "=" not in program} == set()
 
 
-@pytest.mark.parametrize("words", MTKIT, ids=identity)
+@pytest.mark.parametrize("words", [*MTKIT, *OF_DOCS], ids=identity)
 def test_the_command_line_is_valid(words: list[str]) -> None:
     if words[0].startswith("-"):
         assert words in (["--help"], ["--version"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text import lines
 from tests.toy.runs import MODELS, write_all
@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def constrained(
-    run: Run, folder: Path, toy_model: Callable[[ModelConfig], Path]
+    run: Run, folder: Path, toy_model: Callable[[ModelConfigBase], Path]
 ) -> Callable[[dict[str, object]], tuple[int, str]]:
     """Translate a line with constraints."""
     model = toy_model(SMALL)
@@ -107,7 +107,7 @@ def test_word_vectors_from_a_pipe(run: Run, folder: Path) -> None:
 
 
 def test_a_line_without_end(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, toy_model: Callable[[ModelConfig], Path]
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, toy_model: Callable[[ModelConfigBase], Path]
 ) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1 << 20)
     (folder / "endless").write_bytes(bytes(3 << 20))

@@ -14,7 +14,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.io.lock import OutputLock
 from mtkit.io.temporary import host_name
-from mtkit.models.config import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline import train_stage
@@ -26,7 +26,7 @@ LSTM = Seq2SeqRNNConfig(d_model=8, d_embed=8, num_layers=1)
 
 
 def test_the_second_translation_into_a_file_is_refused(
-    toy_model: Callable[[ModelConfig], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy_model: Callable[[ModelConfigBase], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, output, other = toy_model(LSTM), tmp_path / "out.txt", tmp_path / "other.txt"
     other.write_text("the house\n" * 9)
@@ -50,7 +50,7 @@ def test_the_second_translation_into_a_file_is_refused(
 
 
 def test_a_part_that_is_a_link_is_refused(
-    toy_model: Callable[[ModelConfig], Path], tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+    toy_model: Callable[[ModelConfigBase], Path], tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out.part").symlink_to(text)
     before = text.read_bytes()
@@ -65,7 +65,7 @@ def test_a_part_that_is_a_link_is_refused(
 @pytest.mark.parametrize("command", ["average", "train-bpe", "ctranslate2", "onnx"])
 def test_an_output_that_another_process_writes_is_left_alone(
     command: str,
-    toy_model: Callable[[ModelConfig], Path],
+    toy_model: Callable[[ModelConfigBase], Path],
     tmp_path: Path,
     text: Path,
     capsys: pytest.CaptureFixture[str],

@@ -11,7 +11,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 
 VOCAB = 9
-VOCAB_IDS = TargetVocabIds(size=VOCAB, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+VOCAB_IDS = TargetVocabIds(size=VOCAB, first_text_id=4, end_text_id=VOCAB, pad=0, unk=1, bos=2, eos=3)
 MODELS = {
     "bahdanau": AttentionRNNConfig(d_model=6, d_embed=4, d_attention=5, dropout=0.0, decoder_layers=2),
     "rnn": Seq2SeqRNNConfig(d_model=6, d_embed=4, dropout=0.0),

@@ -95,7 +95,7 @@ def toy_config(**keys) -> TrainingConfig:
     return TrainingConfig(**{**defaults, **keys})
 
 
-VOCAB_IDS = TargetVocabIds(size=VOCAB, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+VOCAB_IDS = TargetVocabIds(size=VOCAB, first_text_id=4, end_text_id=VOCAB, pad=0, unk=1, bos=2, eos=3)
 
 
 class ToyTranslationSampler:
@@ -203,5 +203,5 @@ def events(folder: Path, name: str) -> list[dict]:
 
 
 def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    """Whether two sets of tensors are the same to the bit."""
+    """True if two sets of tensors are the same to the bit."""
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

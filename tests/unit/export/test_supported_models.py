@@ -23,6 +23,13 @@ class ToyPositionConfig:
     kind: str = "toy"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DerivedPositionConfig(SinusoidalConfig):
+    """A new kind whose configuration inherits from that of a supported one."""
+
+    kind: str = "derived"
+
+
 @both_targets
 def test_listed_keys_are_keys_of_the_configuration(supported: SupportedModels) -> None:
     keys = {field.name for field in fields(TransformerConfig)}
@@ -41,6 +48,14 @@ def test_a_new_kind_is_refused_until_it_is_listed(supported: SupportedModels) ->
     config = TransformerConfig(d_model=8, num_heads=2, encoder_positions=SinusoidalConfig())
     object.__setattr__(config, "encoder_positions", ToyPositionConfig())
     with pytest.raises(UsageError, match=r"model\.encoder_positions\.kind: toy: not supported by \w+ export"):
+        supported.check(config)
+
+
+@both_targets
+def test_a_kind_derived_from_a_supported_one_is_refused(supported: SupportedModels) -> None:
+    config = TransformerConfig(d_model=8, num_heads=2)
+    object.__setattr__(config, "encoder_positions", DerivedPositionConfig())
+    with pytest.raises(UsageError, match=r"model\.encoder_positions\.kind: derived: not supported by \w+ export"):
         supported.check(config)
 
 

@@ -20,7 +20,7 @@ SCIENCE = {
 ASSEMBLY = {"recipe", "model_folder", "build"}
 
 
-PROGRAMS = {"pipeline", "bench", "describe", "study", "export", "compression", "evidence"}
+PROGRAMS = {"pipeline", "bench", "describe", "analysis", "study", "export", "compression", "evidence"}
 
 
 TABLE: dict[str, set[str]] = {
@@ -32,7 +32,7 @@ TABLE: dict[str, set[str]] = {
     "corpus": {"text"},
     "layers": set(),
     "models": {"layers", "corpus.order.batch"},
-    "inference": {"layers", "models"},
+    "inference": {"layers", "models", "corpus.order.batch"},
     "training": {"models", "corpus", "layers.matmul"},
     "search": set(),
     "translate": {"search", "inference", "models", "corpus", "text"},
@@ -43,6 +43,7 @@ TABLE: dict[str, set[str]] = {
     "build": SCIENCE | {"recipe", "model_folder"},
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
+    "compression": SCIENCE | ASSEMBLY | {"analysis.head_importance"},
     "evidence": SCIENCE | ASSEMBLY | {"pipeline", "study", "bench.machine"},  # claims are tested by studies
     "cli": SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, FUNCTION, ROOT, SOURCES, name, tree
+from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, SOURCES, name, tree
 
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
@@ -39,14 +39,12 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
 
 
 def test_predicates_begin_with_a_verb() -> None:
-    """A function returns whether something holds; only a property is it, as an attribute would be."""
+    """A function returns whether something holds; a property is "True if" it holds."""
     faults = [
         f"{name(path)}:{node.lineno}: {node.name}"
         for path in FILES
         for node in ast.walk(tree(path))
-        if isinstance(node, FUNCTION)
-        and (ast.get_docstring(node) or "").startswith("Whether")
-        and not any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+        if isinstance(node, FUNCTION) and (ast.get_docstring(node) or "").startswith("Whether")
     ]
     assert faults == []
 
@@ -75,3 +73,16 @@ def test_every_file_has_a_concept_for_a_name() -> None:
 def test_modules_say_what_they_are() -> None:
     silent = [name(path) for path in SOURCES if path.stat().st_size and ast.get_docstring(tree(path)) is None]
     assert silent == []
+
+
+def test_packages_list_their_modules() -> None:
+    """The docstring of a package is its table of contents: a line for each module and sub-package."""
+    missing = []
+    for path in FILES:
+        folder, docstring = path.parent, ast.get_docstring(tree(path)) or ""
+        if path.stem != "__init__" or folder in (PACKAGE, PACKAGE / "cli" / "commands"):  # lists in docs and README
+            continue
+        members = [each.stem for each in sorted(folder.iterdir()) if each.suffix == ".py" and each != path]
+        members += [f"{each.parent.name}/" for each in sorted(folder.glob("*/__init__.py"))]
+        missing += [f"{name(path)}: {each}" for each in members if not re.search(rf"(?m)^ *{each} ", docstring)]
+    assert missing == []

@@ -138,7 +138,7 @@ def test_builtin_studies_are_valid(name: str, tmp_path: Path) -> None:
     assert study.config.name == name
     assert study.config.seeds == [1, 2, 3]
     assert study.baseline in study.recipes
-    pieces = TargetVocabIds(size=40, first_text_id=4, pad=0, unk=1, bos=2, eos=3)
+    pieces = TargetVocabIds(size=40, first_text_id=4, end_text_id=40, pad=0, unk=1, bos=2, eos=3)
     for recipe in study.recipes.values():
         assert recipe.model.build(40, 40).training
         recipe.training.decoder_input.build(pieces)

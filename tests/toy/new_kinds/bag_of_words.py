@@ -1,0 +1,74 @@
+"""Bag of words: the decoder reads the mean of the source embeddings and the preceding token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mtkit.corpus.order.batch import Source, Target
+from mtkit.layers.cache.state import BatchedState, EmptyState
+from mtkit.layers.projections import PositiveWidth, linear
+from mtkit.models.config import ModelConfigBase
+from mtkit.models.embeddings import TiedEmbeddings, TieMode, build_embeddings
+from mtkit.models.interface import State, Step, TranslationModel
+
+
+@dataclass(frozen=True)
+class BagMemory(BatchedState):
+    """The mean of the source embeddings [B, D]."""
+
+    mean: Tensor
+
+
+class BagOfWords(TranslationModel):
+    """h = tanh(W (mean of the source + preceding token))."""
+
+    def __init__(self, embeddings: TiedEmbeddings) -> None:
+        super().__init__()
+        self.src_embedding, self.tgt_embedding, self.output = embeddings
+        self.hidden = linear(self.tgt_embedding.embedding_dim, self.tgt_embedding.embedding_dim)
+
+    def encode(self, source: Source) -> Tensor:
+        """The mean of the embeddings [B, D]."""
+        real = source.real.unsqueeze(-1)  # [B, S, 1]
+        return (self.src_embedding(source.ids) * real).sum(1) / real.sum(1)
+
+    def decode(self, ids: Tensor, mean: Tensor) -> Tensor:
+        """ids [...] and mean [..., D] -> [..., D]."""
+        return torch.tanh(self.hidden(self.tgt_embedding(ids) + mean))
+
+    def decode_states(self, source: Source, target: Target) -> Tensor:
+        """See TranslationModel."""
+        return self.decode(target.ids, self.encode(source).unsqueeze(1))
+
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+        """See TranslationModel."""
+        rows = source.ids.size(0)
+        return State(
+            BagMemory(self.encode(source)),
+            EmptyState(),
+            num_sentences=rows,
+            num_rows=rows,
+            output_projection=self.output_projection(shortlist_ids),
+        )
+
+    def step(self, token: Tensor, state: State) -> Step:
+        """See TranslationModel."""
+        mean = state.memory.mean.repeat_interleave(state.num_rows // state.num_sentences, dim=0)  # [rows, D]
+        return Step(self.decode(token, mean), state, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagOfWordsConfig(ModelConfigBase):
+    """Bag of words (see BagOfWords)."""
+
+    kind: Literal["bag_of_words"] = "bag_of_words"
+    d_model: PositiveWidth = 64  # of embeddings and decoder states
+    tied_embeddings: TieMode = "all"  # source, target and output
+
+    def build(self, src_vocab: int, tgt_vocab: int) -> BagOfWords:
+        """Build the model."""
+        return BagOfWords(build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=True))

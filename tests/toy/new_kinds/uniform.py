@@ -1,0 +1,41 @@
+"""Attention in which every visible key has the same weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
+from mtkit.layers.attention.masks import causal
+from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+from mtkit.layers.cache.kv_cache import KVCache
+
+
+class UniformAttention(AttentionKernel[KVCache]):
+    """The mean of the visible values, whatever the queries."""
+
+    def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
+        """See AttentionKernel."""
+        cache = new if past is None else past.append(new)
+        visible = cache.visible(causal, new.pos)  # [B, 1, T, S]
+        weights = torch.ones_like(cache.scores(q))  # [B, H, T, S]
+        if visible is not None:
+            weights = weights * visible
+        return cache.weighted_sum(weights / weights.sum(-1, keepdim=True).clamp(min=1)), cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformAttentionConfig(AttentionConfigBase):
+    """Uniform attention (see UniformAttention)."""
+
+    kind: Literal["uniform"] = "uniform"
+
+    is_encoder_capable: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        return parts.with_kernel(UniformAttention())
