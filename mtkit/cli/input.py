@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from mtkit.errors import UsageError
 from mtkit.text.lines import decode_lines, read_lines
 
 PROMPT = "> "
@@ -21,11 +24,28 @@ def read_input_lines(file: Path) -> Iterator[str]:
     """Lines of a file or of stdin (-); at a terminal each line is asked for with a prompt.
 
     Raises:
+        UsageError: stdout is the same file.
         DataError, MissingInputError, ReadWriteError: as `read_lines`.
     """
+    forbid_stdout_over_input(file)
     if is_interactive(file):
         return _prompt_lines()
     return decode_lines(sys.stdin.buffer, "stdin") if str(file) == "-" else read_lines(file)
+
+
+def forbid_stdout_over_input(file: Path) -> None:
+    """Refuse an input file (- is stdin) that stdout is redirected to: the command would read what it writes.
+
+    Raises:
+        UsageError: both are the same file.
+    """
+    try:
+        stdin, stdout = os.fstat(0), os.fstat(1)
+        source = stdin if str(file) == "-" else file.stat()
+    except OSError:  # reported where the file is read
+        return
+    if stat.S_ISREG(source.st_mode) and os.path.samestat(source, stdout):
+        raise UsageError(f"{file}: stdout is redirected to this input file; name another output")
 
 
 def _prompt_lines() -> Iterator[str]:

@@ -52,14 +52,24 @@ def non_empty_path(name: str) -> Path:
     return Path(name)
 
 
-def forbid_json_over_input(json_file: Path | None, inputs: Iterable[Path | None], command: str) -> None:
-    """Refuse to overwrite an input file with a command's JSON output.
+def forbid_overwriting_input(
+    command: str, output: Path | None, inputs: Iterable[Path | None], *, option: str = "--json"
+) -> None:
+    """Refuse to overwrite a file that a command reads.
+
+    Args:
+        command: its name.
+        output: the value of `option`; None: the option was omitted.
+        inputs: files that the command reads; None: an option was omitted.
+        option: the option that names the output.
 
     Raises:
-        UsageError: `json_file` is one of the files that the command reads.
+        UsageError: `output` is one of the inputs.
     """
-    if json_file is not None and json_file.resolve() in {each.resolve() for each in inputs if each is not None}:
-        raise UsageError(f"{command}: --json {json_file} would overwrite an input file; name another FILE")
+    if output is None or not output.is_file():  # a device, such as /dev/null, loses nothing
+        return
+    if output.resolve() in {each.resolve() for each in inputs if each is not None}:
+        raise UsageError(f"{command}: {option} {output} would overwrite an input file; name another FILE")
 
 
 def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.errors import DataError, MissingInputError
+from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_replaceable, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
@@ -29,7 +29,7 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
         folder: the model folder to write; an existing model folder is replaced.
 
     Raises:
-        UsageError: `folder` exists and is not a model folder, or has other files.
+        UsageError: `folder` exists and is not a model folder, has other files, or is one of `checkpoints`.
         MissingInputError: a checkpoint, or the run folder of the first one, does not exist.
         DataError: a checkpoint is damaged, they are not of one model, or another version of mtkit wrote them.
         BusyError: another process is writing the folder.
@@ -37,6 +37,8 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     """
     require_replaceable(folder)
     sources = [path if (path / WEIGHTS).is_file() else find_model(path) for path in checkpoints]
+    if folder.resolve() in {source.resolve() for source in sources}:
+        raise UsageError(f"{folder}: is one of the models to average, which it would replace; choose another name")
     for source in sources:
         if (source / CONFIG).is_file():
             verify_model(source)

@@ -256,31 +256,6 @@ def test_an_absurd_number_of_threads(run: Run, folder: Path, option: str) -> Non
     assert option in message
 
 
-def test_scores_do_not_overwrite_a_scored_text(run: Run, folder: Path) -> None:
-    for name, words in {"valid.de": [], "valid.en": ["--src", "valid.en"]}.items():
-        before = (folder / name).read_text()
-        code, message = run("evaluate", "valid.de", "--ref", "valid.de", *words, "--json", str(folder / name))
-        assert code == 2
-        assert "would overwrite an input file" in message
-        assert (folder / name).read_text() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (["bench", "no-model", "valid.en"], "valid.en"),
-        (["bench", "no-model", "valid.en", "--ref", "valid.de"], "valid.de"),
-        (["describe", "toy.yaml"], "toy.yaml"),
-    ],
-)
-def test_json_output_does_not_overwrite_an_input(run: Run, folder: Path, words: list[str], name: str) -> None:
-    before = (folder / name).read_text()
-    code, message = run(*words, "--json", str(folder / name))
-    assert code == 2
-    assert "would overwrite an input file" in message
-    assert (folder / name).read_text() == before
-
-
 def test_an_empty_output_prefix(run: Run, folder: Path) -> None:
     code, message = run("train-bpe", "train.en", "--vocab-size", "110", "-o", "")
     assert code == 2

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Model, Prefix, Tag, Threads, parse_prefix
+from mtkit.cli.options import Model, Prefix, Tag, Threads, forbid_overwriting_input, parse_prefix
 
 
 def attention(
@@ -42,6 +42,7 @@ def attention(
     from mtkit.cli.printing import print_lines, print_notes
     from mtkit.io.files import write_json
 
+    forbid_overwriting_input("attention", json, [src, ref, alignments])
     if threads is not None:
         torch.set_num_threads(threads)
     report = analyse_attention(model, read_reference_text(src, ref, parse_prefix(tag, prefix)), alignments)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import MAX_THREADS, ComputeType, JsonFile, Model, NoRewrite, forbid_json_over_input
+from mtkit.cli.options import MAX_THREADS, ComputeType, JsonFile, Model, NoRewrite, forbid_overwriting_input
 
 
 class Peer(StrEnum):
@@ -58,7 +58,7 @@ def bench(
     from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.io.files import write_json
 
-    forbid_json_over_input(json_file, [file, ref], "bench")
+    forbid_overwriting_input("bench", json_file, [file, ref])
     src, refs = read_input(file, ref, lines)
     grid = BenchGrid(
         compute_types=[each.value for each in compute_types or [ComputeType.auto]],

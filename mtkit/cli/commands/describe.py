@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, Overrides, forbid_json_over_input
+from mtkit.cli.options import JsonFile, Overrides, forbid_overwriting_input
 
 
 def describe(
@@ -30,7 +30,7 @@ def describe(
     from mtkit.describe.table import comparison_table, legend, module_table, summary_table
     from mtkit.io.files import write_json
 
-    forbid_json_over_input(json_file, [Path(name) for name in (model, compare) if name is not None], "describe")
+    forbid_overwriting_input("describe", json_file, [Path(name) for name in (model, compare) if name is not None])
     names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]
     described = [library.describe(library.load_architecture(name, changes), length=length) for name, changes in names]
     print_table(comparison_table(*described) if compare is not None else module_table(described[0]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, forbid_json_over_input
+from mtkit.cli.options import JsonFile, forbid_overwriting_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ def evaluate(
     from mtkit.evaluation.tokenizer_choice import choose_tokenizer
     from mtkit.text.lines import read_lines
 
-    forbid_json_over_input(json, [*hyps, *ref, src, docid], "evaluate")
+    forbid_overwriting_input("evaluate", json, [*hyps, *ref, src, docid])
     if twice := [hyp for hyp in hyps if hyps.count(hyp) > 1]:
         raise UsageError(f"evaluate: {twice[0]} is given twice")
     texts = read_texts(hyps, ref, src)

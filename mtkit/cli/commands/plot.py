@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.options import forbid_overwriting_input
+
 
 def plot(
     runs: Annotated[
@@ -35,6 +37,7 @@ def plot(
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
 
+    forbid_overwriting_input("plot", output, runs, option="-o")
     if gradients:
         from mtkit.describe.gradients import plot_gradients
 

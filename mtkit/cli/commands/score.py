@@ -19,7 +19,7 @@ from mtkit.cli.options import (
     Prefix,
     Tag,
     Threads,
-    forbid_json_over_input,
+    forbid_overwriting_input,
     parse_prefix,
 )
 
@@ -56,6 +56,7 @@ def score(
     without sources.
     """
     from mtkit.build.translator import load_scorer
+    from mtkit.cli.input import forbid_stdout_over_input
     from mtkit.cli.printing import print_lines, print_notes
     from mtkit.errors import UsageError
     from mtkit.io.files import write_json
@@ -64,7 +65,9 @@ def score(
 
     if (ref is None) == (hyps is None):
         raise UsageError("score: give either --ref FILE or --hyps FILE")
-    forbid_json_over_input(json, [src, ref, hyps], "score")
+    forbid_overwriting_input("score", json, [src, ref, hyps])
+    for path in filter(None, (src, ref, hyps)):
+        forbid_stdout_over_input(path)
     pairs = read_pairs(src, ref=ref, hyps=hyps)
     score_pairs = load_scorer(
         [model, *(ensemble or [])],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RunDir
+from mtkit.cli.options import RunDir, forbid_overwriting_input
 
 if TYPE_CHECKING:
     from mtkit.text.config import TokenizerConfig
@@ -80,6 +80,8 @@ def train_bpe(
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
     config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
+    for each in [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None):
+        forbid_overwriting_input("train-bpe", each, paths, option="-o")
     if output is None:
         from tempfile import TemporaryDirectory
 
@@ -125,6 +127,16 @@ def _parse_sizes(text: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
+def _sized_prefix(output: Path, size: int, *, is_sweep: bool) -> Path:
+    return output.with_name(f"{output.name}.{size}") if is_sweep else output
+
+
+def _output_files(output: Path, sizes: list[int], *, is_sweep: bool) -> list[Path]:
+    """The files that a command line writes."""
+    prefixes = [_sized_prefix(output, size, is_sweep=is_sweep) for size in sizes]
+    return [prefix.with_name(f"{prefix.name}.{ending}") for prefix in prefixes for ending in ("model", "vocab")]
+
+
 def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: TokenizerConfig, *, is_sweep: bool) -> None:
     """Train a model of each size and print the report of each."""
     from dataclasses import replace
@@ -135,7 +147,7 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
     from mtkit.text.train_tokenizer import train_tokenizer
 
     for size in sizes:
-        prefix = output.with_name(f"{output.name}.{size}") if is_sweep else output
+        prefix = _sized_prefix(output, size, is_sweep=is_sweep)
         report = train_tokenizer(files, prefix, replace(config, vocab_size=size))
         tokenizer = Tokenizer.load(prefix.with_name(f"{prefix.name}.model"))
         print_lines(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import MAX_THREADS, Side, SideOption
+from mtkit.cli.options import MAX_THREADS, Side, SideOption, forbid_overwriting_input
 
 
 class VectorArchitecture(StrEnum):
@@ -45,11 +45,9 @@ def train_vectors(
     """
     from mtkit.analysis.train_word_vectors import TokenisedText, VectorOptions, train_word_vectors
     from mtkit.cli.printing import print_lines
-    from mtkit.errors import UsageError
     from mtkit.model_folder.find_tokenizer import find_tokenizer
 
-    if output.resolve() in {file.resolve() for file in files}:
-        raise UsageError(f"train-vectors: -o {output} would overwrite the text; name another FILE")
+    forbid_overwriting_input("train-vectors", output, [*files, tokenizer], option="-o")
     found = None if tokenizer is None else find_tokenizer(tokenizer, side.value).tokenizer
     options = VectorOptions(
         architecture=architecture.value,

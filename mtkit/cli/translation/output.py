@@ -79,8 +79,9 @@ class OutputOptions:
             inputs: files that are read.
 
         Raises:
-            UsageError: --resume without a file, or two files of the command are one.
+            UsageError: --resume without a file, an output that is an input, or two outputs that are one file.
         """
+        from mtkit.cli.options import forbid_overwriting_input
         from mtkit.io.part_file import part_paths
 
         if self.resume and self.file is None:
@@ -95,13 +96,12 @@ class OutputOptions:
                 if each in used and not path.is_char_device():
                     raise UsageError(f"translate: {option} {path} and {used[each]} are one file; name another FILE")
                 used[each] = f"{option} {path}"
+            forbid_overwriting_input("translate", path, inputs, option=option)
             for source in inputs:
                 if source.resolve() in part_paths(path):
                     raise UsageError(
                         f"translate: {source} is where unfinished lines of {option} {path} are kept; name another FILE"
                     )
-                if option != "-o" and source.resolve() == path.resolve():
-                    raise UsageError(f"translate: {option} {path} would overwrite an input file; name another FILE")
 
     def destinations(self) -> Iterator[Destination]:
         """Places of translations, alignments and flags, the main output first."""

@@ -86,7 +86,7 @@ def new_recipe(
         keep: if the recipe exists, only bring the split up to date.
 
     Raises:
-        UsageError: the recipe exists, or a language is unknown.
+        UsageError: the recipe exists or is one of the texts, or a language is unknown.
         DataError: the texts are unusable; see `guess_languages` and `split_corpus`.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
@@ -96,6 +96,8 @@ def new_recipe(
     first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
     stem = re.sub(r"[^\w.-]", "-", stem_of(src)).lstrip(".-") or "text"
     output = output or Path(f"{stem}-{first.code}-{second.code}.yaml")
+    if output.resolve() in {path.resolve() for path in paths}:
+        raise UsageError(f"{output}: is one of the texts, which the recipe would overwrite; name another file with -o")
     if output.exists() and not keep:
         raise UsageError(f"{output}: exists; delete it, or name another file with -o")
     folder = output.with_name(f"{output.stem}-data")

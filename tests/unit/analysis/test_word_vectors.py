@@ -115,7 +115,7 @@ def test_refusals(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert entry.execute(["nearest", str(tmp_path / "v"), "a", "b", "--analogy"]) == UsageError.exit_code
     assert "--analogy takes three words, not 2" in capsys.readouterr().err
     assert entry.execute(["train-vectors", str(text), "-o", str(text)]) == UsageError.exit_code
-    assert "would overwrite the text" in capsys.readouterr().err
+    assert "would overwrite an input file" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(MissingExtraError, match=r"gensim: pip install 'mtkit\[vectors\]'"):
         train_word_vectors(TokenisedText([text]), tmp_path / "o", VectorOptions())
