@@ -1,0 +1,157 @@
+"""`mtkit run SRC TGT` without any key beside OpenNMT-py and JoeyNMT, on real corpora, in the same processor time.
+
+    python tests/benchmarks/first_mile.py [--corpora multi30k mafand] [--systems mtkit opennmt joeynmt] [--minutes 5]
+
+mtkit gets a recipe with files and languages only and `--budget`; the peers have the settings of first_mile_peers.py.
+Each training process may use the same processor seconds of one thread, start and validation included, since wall-clock
+time says little on a shared machine. Checkpoints are chosen on the validation set, test sets are translated with a beam
+of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to at most 1,000
+lines. Corpora are read from the folder MTKIT_CORPORA (default ../shared/corpora). Rows are printed and added to
+WORK/rows.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import model_t
+import sacrebleu
+from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
+from joeynmt import JoeyNMT
+from opennmt import OpenNMT
+
+SYSTEMS = ("mtkit", "opennmt", "joeynmt")
+MAX_HELD_OUT = 1000  # lines of valid and test
+RECIPE = """\
+name: {name}
+corpus:
+  src_lang: {src}
+  tgt_lang: {tgt}
+  train: [{{src: train.{src}, tgt: train.{tgt}}}]
+  valid: {{src: valid.{src}, tgt: valid.{tgt}}}
+"""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A parallel corpus with published splits.
+
+    Attributes:
+        folder: in MTKIT_CORPORA.
+        src: language of the source side, the suffix of its files.
+        tgt: the same of the target side.
+        train: name of the training files, without the language.
+        valid: the same of the validation files.
+        test: the same of the test files.
+        tokenize: sacreBLEU's tokenizer; `none` for text that is tokenised already.
+    """
+
+    folder: str
+    src: str
+    tgt: str
+    train: str = "train"
+    valid: str = "valid"
+    test: str = "test"
+    tokenize: str = "13a"
+
+    def unpack(self, folder: Path) -> dict[str, Path]:
+        """Write `train.LANG`, `valid.LANG` and `test.LANG`; return them by `train.src`, `train.tgt` and so on."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {}
+        for part, name in (("train", self.train), ("valid", self.valid), ("test", self.test)):
+            for side, lang in (("src", self.src), ("tgt", self.tgt)):
+                files[f"{part}.{side}"] = path = folder / f"{part}.{lang}"
+                packed = model_t.CORPORA / self.folder / f"{name}.{lang}.gz"
+                lines = gzip.decompress(packed.read_bytes()).decode().split("\n")[:-1]
+                if part != "train" and (count := len(lines)) > MAX_HELD_OUT:
+                    lines = [lines[i * count // MAX_HELD_OUT] for i in range(MAX_HELD_OUT)]
+                path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return files
+
+
+MULTI30K = {"folder": "multi30k", "valid": "val", "test": "test_2016_flickr"}
+CORPORA = {
+    "multi30k": Corpus(src="en", tgt="de", **MULTI30K),
+    "iwslt14": Corpus("iwslt14-de-en", "de", "en", train="train-sample4600", tokenize="none"),
+    "mafand": Corpus("mafand-en-swa", "en", "swa"),
+    "small-enja": Corpus("small-enja", "en", "ja", tokenize="none"),
+    "manpages": Corpus("manpages-en-de", "en", "de"),
+    "pydocs": Corpus("pydocs-en-ja", "en", "ja", tokenize="char"),  # ja-mecab where MeCab is installed
+    "tatoeba": Corpus("tatoeba-de-en", "de", "en"),
+    "multi30k-de-en": Corpus(src="de", tgt="en", **MULTI30K),
+    "multi30k-en-fr": Corpus(src="en", tgt="fr", **MULTI30K),
+    "multi30k-en-cs": Corpus(src="en", tgt="cs", **MULTI30K),
+}
+
+
+def main() -> None:
+    """Train, translate, score and print a row for each corpus and system."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--work", type=Path, default=Path("build/first-mile").absolute())
+    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--minutes", type=float, default=8, help="processor time of each training")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    print("| corpus | system | BLEU | chrF | minutes | updates | seed |\n|---|---|---|---|---|---|---|")
+    for name in options.corpora:
+        for system in options.systems:
+            folder = options.work / name
+            texts = CORPORA[name].unpack(folder)
+            shutil.rmtree(folder / system, ignore_errors=True)
+            (folder / system).mkdir()
+            print_row(options, name, system, train(options, name, system, texts))
+
+
+def train(options: argparse.Namespace, name: str, system: str, texts: dict[str, Path]) -> Trained:
+    """Train one system for the processor time of the options and translate the test set."""
+    corpus, folder, seed = CORPORA[name], options.work / name / system, options.seed
+    seconds = round(60 * options.minutes)
+    if system == "opennmt":
+        opennmt = OpenNMT.install(options.work / "opennmt-venv", folder, 1)
+        return train_opennmt(opennmt, texts, seconds=seconds, seed=seed)
+    if system == "joeynmt":
+        joeynmt = JoeyNMT.install(options.work / "joeynmt-venv", folder, 1)
+        return train_joeynmt(joeynmt, texts, (corpus.src, corpus.tgt), seconds=seconds, seed=seed)
+    return train_mtkit(corpus, texts, folder, minutes=options.minutes, seed=seed)
+
+
+def train_mtkit(corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int) -> Trained:
+    """Train with the chosen defaults; `mtkit run` would do the same and then translate the test set."""
+    recipe, run = texts["train.src"].parent / "recipe.yaml", folder / "run"
+    recipe.write_text(RECIPE.format(name=corpus.folder, src=corpus.src, tgt=corpus.tgt))
+    clock = Path(__file__).with_name("processor_clock.py")
+    arguments = ["train", recipe, f"training.seed={seed}", "--budget", f"{minutes:g}m", "--run-dir", run, "--fresh"]
+    seconds = limited([sys.executable, clock, *arguments], folder / "train.log")
+    limited(
+        [sys.executable, "-m", "mtkit", "translate", run, texts["test.src"], "-o", folder / "hyp", "--beam-size", 5],
+        folder / "translate.log",
+    )
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
+    best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["loss"])
+    return Trained((folder / "hyp").read_text(encoding="utf-8").split("\n")[:-1], seconds, best["update"])
+
+
+def print_row(options: argparse.Namespace, name: str, system: str, trained: Trained) -> None:
+    """Print the scores and add them to WORK/rows.jsonl."""
+    corpus = CORPORA[name]
+    refs = (options.work / name / f"test.{corpus.tgt}").read_text(encoding="utf-8").split("\n")[:-1]
+    bleu = sacrebleu.corpus_bleu(trained.hyps, [refs], tokenize=corpus.tokenize).score
+    chrf = sacrebleu.corpus_chrf(trained.hyps, [refs]).score
+    minutes = trained.seconds / 60
+    print(f"| {name} | {system} | {bleu:.1f} | {chrf:.1f} | {minutes:.1f} | {trained.updates:,} | {options.seed} |")
+    sys.stdout.flush()
+    row = {"corpus": name, "system": system, "bleu": bleu, "chrf": chrf, "minutes": minutes}
+    with (options.work / "rows.jsonl").open("a") as file:
+        file.write(json.dumps({**row, "updates": trained.updates, "seed": options.seed}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
