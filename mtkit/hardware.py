@@ -9,7 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +20,7 @@ from mtkit.errors import UsageError
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
+PROCESSES = Path("/proc")
 CGROUP = Path("/sys/fs/cgroup")  # has the memory limit of a container
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # AVX-512, AMX, ARM
 VNNI_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # x86: int8 dot products without overflow
@@ -138,6 +139,20 @@ def peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def memory_of(pids: Iterable[int]) -> int:
+    """Return the bytes in memory of processes together: what each has alone, and once what they share.
+
+    Only on Linux; `peak_memory` of each process counts shared memory in each.
+    """
+    private, shared = [], []
+    for pid in pids:
+        lines = (PROCESSES / str(pid) / "smaps_rollup").read_text(encoding="utf-8").split("\n")[1:-1]
+        kilobytes = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
+        private.append(kilobytes["Private_Clean"] + kilobytes["Private_Dirty"])
+        shared.append(kilobytes["Rss"] - private[-1])
+    return 1024 * (sum(private) + max(shared))
 
 
 def require_thread_memory() -> None:

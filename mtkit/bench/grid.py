@@ -84,7 +84,7 @@ class BenchResult:
         seconds: for the whole text, the fastest repetition, without loading and warm-up.
         tokens_per_second: output tokens, ends of sentence included.
         latency_p50, latency_p95: milliseconds to translate a single line.
-        peak_memory: MiB of all processes together; each worker counts as the largest worker.
+        memory: MiB of all processes together, after the last translation.
         bleu: None without a reference.
         error: reason why the engine does not support the setting; the measurements are then 0.
     """
@@ -96,7 +96,7 @@ class BenchResult:
     tokens_per_second: float = 0.0
     latency_p50: float = 0.0
     latency_p95: float = 0.0
-    peak_memory: float = 0.0
+    memory: float = 0.0
     bleu: float | None = None
     error: str | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import resource
+import os
 import sys
 import tempfile
 import time
@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import torch
 
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
 from mtkit.build.translator import load_exported, load_translator
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import find_model, read_metadata
 from mtkit.signals import blocked_in_workers, kill_workers
@@ -31,7 +33,7 @@ from mtkit.text.lines import read_lines
 from mtkit.translate.engines.ctranslate2 import Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
-from mtkit.translate.workers import translator_pool
+from mtkit.translate.workers import WorkerPool
 
 T = TypeVar("T")
 NUM_WARMUP_LINES = 32  # lines translated before time is taken
@@ -136,6 +138,7 @@ def _measure(
                 translations = list(translate(lines))
                 seconds = min(seconds, time.perf_counter() - start)
             latencies = _latencies(translate, lines)
+            memory = _memory(setting)
     except (UsageError, MissingInputError) as error:
         return BenchResult(setting=setting, error=str(error)), []
     tokens = sum(len(each.tokens) + 1 for each in translations if each.hyp)
@@ -148,7 +151,7 @@ def _measure(
         tokens_per_second=tokens / seconds,
         latency_p50=1000 * p50,
         latency_p95=1000 * p95,
-        peak_memory=_peak_bytes(setting) / MEBIBYTE,
+        memory=memory / MEBIBYTE,
     )
     return result, [each.hyp for each in translations]
 
@@ -171,9 +174,8 @@ def _make_translate(setting: BenchSetting, folder: Path) -> Iterator[tuple[Calla
         translator = make()
         yield translator.translate, translator.compute_type
         return
-    compute_type = make().compute_type  # raises here the errors that the workers would raise
-    with translator_pool(make, setting.workers) as translate:
-        yield translate, compute_type
+    with WorkerPool(make, setting.workers) as pool:
+        yield pool.translate, pool.compute_type or make().compute_type
 
 
 def _load(setting: BenchSetting, folder: Path) -> Translator:
@@ -199,9 +201,8 @@ def _load(setting: BenchSetting, folder: Path) -> Translator:
     )
 
 
-def _peak_bytes(setting: BenchSetting) -> float:
-    """Peak memory of this process and its workers in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss if setting.workers > 1 else 0
-    return float(unit * (own + setting.workers * worker))
+def _memory(setting: BenchSetting) -> int:
+    """Bytes of this process and its workers, which keep what they have used; elsewhere than on Linux the peak."""
+    if sys.platform == "linux":
+        return memory_of([os.getpid(), *(child.pid for child in multiprocessing.active_children() if child.pid)])
+    return peak_memory(torch.device("cpu")) * (setting.workers + 1 if setting.workers > 1 else 1)

@@ -44,6 +44,6 @@ def _result_cells(row: BenchResult) -> list[str]:
         f"{row.tokens_per_second:,.0f}",
         f"{row.latency_p50:,.1f}",
         f"{row.latency_p95:,.1f}",
-        f"{row.peak_memory:,.0f}",
+        f"{row.memory:,.0f}",
         "" if row.bleu is None else f"{row.bleu:.2f}",
     ]

@@ -92,6 +92,11 @@ class Translator:
         """The engine's number format, with `auto` resolved."""
         return self.engine.compute_type
 
+    @property
+    def can_fork(self) -> bool:
+        """See Engine."""
+        return self.engine.can_fork
+
     def with_source_prefix(self, prefix: SourcePrefix) -> Translator:
         """A translator with another prefix of the sources, which shares engine and model; errors as the constructor.
 

@@ -1,19 +1,25 @@
-"""Worker processes that translate in parallel, each with one thread and its own translator."""
+"""Worker processes that translate in parallel with one thread each.
+
+On Linux this process loads the translator, and the workers are copies of it (fork): they start in milliseconds and
+share the memory of the weights. Elsewhere, on a GPU and with engines of other programs, whose threads and handles a
+copy would lack, each worker is a new process that loads its own.
+"""
 
 from __future__ import annotations
 
 import gc
 import multiprocessing
 import os
+import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, NoReturn, Self, TypeVar
 
 import torch
 
@@ -26,9 +32,10 @@ T = TypeVar("T")
 CHUNK_LINES = 512  # lines sent to a worker at a time: enough to sort by length, few enough to balance the load
 MAX_WORKERS_PER_CORE = 16  # more only take memory, and hundreds of them minutes to start
 MAX_PENDING = 3  # chunks per worker that may be read ahead of the next one to be returned
-# Text for which a worker is worth its start of two to three seconds: 4,000 lines of captions. Measured: see
-# tests/benchmarks/NOTES.md.
-BYTES_PER_WORKER = 250_000
+FORKS = sys.platform == "linux"  # where copies of a process that has loaded torch are known to work
+# Text for which a worker is worth its start: 600 lines of captions, more than a chunk, for a copy; 4,000 for a process
+# that loads torch and model in two to three seconds. Measured: see tests/benchmarks/NOTES.md.
+BYTES_PER_WORKER = 40_000 if FORKS else 250_000
 
 
 class WorkerResult(NamedTuple):
@@ -42,29 +49,45 @@ class WorkerPool:
     """A pool of workers with the interface of a Translator: `with WorkerPool(load, 4) as pool: ...`.
 
     A worker ends when its pipe closes, which happens however this process ends.
+
+    Attributes:
+        compute_type: of the translators; None: unknown, since each worker loads its own.
     """
 
     def __init__(self, load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None) -> None:
         """Start the processes.
 
         Args:
-            load: builds the translator in each process; must be picklable (a function of a module, with arguments bound
-                by functools.partial).
+            load: builds the translator; must be picklable (a function of a module, with arguments bound by
+                functools.partial) for processes that are not copies.
             num_workers: number of processes.
             flush_every: see TranslationOptions.
+
+        Raises:
+            MtkitError: `load` failed. Where the processes are not copies, `translate` raises the error.
         """
         self.options = _chunk_options(flush_every)
-        context = multiprocessing.get_context("spawn")
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
+        translator = _load_with_one_thread(load) if FORKS else None
+        self.compute_type = None if translator is None else translator.compute_type
         for _ in range(num_workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, load), daemon=True)
-            with blocked_in_workers():
-                process.start()
-            theirs.close()
-            self._processes.append(process)
-            self._pipes.append(ours)
+            self._start(load, translator if translator is not None and translator.can_fork else None)
+
+    def _start(self, load: Callable[[], Translator], translator: Translator | None) -> None:
+        """Start a worker: a copy of this process, with the translator; without one a new process, which loads it."""
+        ours, theirs = multiprocessing.Pipe()
+        process: BaseProcess
+        if translator is None:
+            process = multiprocessing.get_context("spawn").Process(target=_work, args=(theirs, load), daemon=True)
+        else:
+            args = (theirs, translator, [*self._pipes, ours])
+            process = multiprocessing.get_context("fork").Process(target=_work_as_copy, args=args, daemon=True)
+        with blocked_in_workers():
+            process.start()
+        theirs.close()
+        self._processes.append(process)
+        self._pipes.append(ours)
 
     def __enter__(self) -> Self:
         return self
@@ -184,18 +207,45 @@ def translator_pool(
         yield pool.translate
 
 
+def _load_with_one_thread(load: Callable[[], Translator]) -> Translator:
+    """The translator, loaded without starting threads, which copies of the process would lack."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        translator = load()
+    finally:
+        torch.set_num_threads(threads)
+    _freeze_gc()  # a collection in a copy would touch, and so copy, the memory of all objects
+    return translator
+
+
+def _work_as_copy(pipe: Connection, translator: Translator, of_parent: Sequence[Connection]) -> None:
+    """Main function of a worker that is a copy of its parent, with the parent's ends of all pipes until now."""
+    for each in of_parent:
+        each.close()  # otherwise the pipes of these workers stay open when the parent ends
+    torch.set_num_threads(1)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
+        _translate_chunks(pipe, translator)
+
+
 def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
-    """Main function of a worker: translate chunks until the pipe closes."""
+    """Main function of a worker that is a new process."""
     torch.set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
         translators, load_error = _collect_until_error(load() for _ in range(1))
         _freeze_gc()
+        if translators:
+            _translate_chunks(pipe, translators[0])
         while True:
-            window, first = pipe.recv()
-            if translators:
-                pipe.send(WorkerResult(*_collect_until_error(translators[0].translate(window, first=first))))
-            else:
-                pipe.send(WorkerResult([], load_error))
+            pipe.recv()
+            pipe.send(WorkerResult([], load_error))
+
+
+def _translate_chunks(pipe: Connection, translator: Translator) -> NoReturn:
+    """Translate chunks until the pipe closes, which raises."""
+    while True:
+        window, first = pipe.recv()
+        pipe.send(WorkerResult(*_collect_until_error(translator.translate(window, first=first))))
 
 
 def _freeze_gc() -> None:

@@ -82,7 +82,7 @@ def test_a_row_for_each_setting(toy_model: Make, text: Path, capsys) -> None:
         assert row["sentences_per_second"] == pytest.approx(12 / row["seconds"])
         assert row["tokens_per_second"] > 0
         assert 0 < row["latency_p50"] <= row["latency_p95"]
-        assert row["peak_memory"] > 10
+        assert row["memory"] > 10
         assert 0 <= row["bleu"] <= 100
     assert rows[0]["bleu"] == rows[1]["bleu"]
     assert "the model has no lexicon" in rows[2]["error"]

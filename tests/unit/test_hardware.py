@@ -36,6 +36,17 @@ def test_unknown_free_memory_is_half_of_the_ram(monkeypatch, tmp_path):
     assert 0 < hardware.free_memory(CPU) < sys.maxsize
 
 
+def test_shared_memory_of_processes_counts_once(monkeypatch, tmp_path):
+    for pid, private in ((7, 100), (8, 50)):
+        (tmp_path / str(pid)).mkdir()
+        values = {"Rss": 300, "Pss": 200, "Private_Clean": 20, "Private_Dirty": private - 20}
+        lines = ["00400000-7ffe ---p 00000000 00:00 0 [rollup]", *(f"{k}:   {v:>8} kB" for k, v in values.items())]
+        (tmp_path / str(pid) / "smaps_rollup").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(hardware, "PROCESSES", tmp_path)
+    assert hardware.memory_of([7]) == 300 * 1024
+    assert hardware.memory_of([7, 8]) == (100 + 50 + 250) * 1024
+
+
 def test_peak_memory_never_decreases():
     before = hardware.peak_memory(CPU)
     block = torch.ones(20_000_000)  # 80 MB

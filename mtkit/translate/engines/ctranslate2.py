@@ -47,6 +47,8 @@ class CTranslate2Engine:
         device: of requests, the CPU.
     """
 
+    can_fork = False  # it has threads
+
     def __init__(
         self, folder: Path, tokenizers: TokenizerPair, *, compute_type: ComputeType = "auto", threads: Threads
     ) -> None:

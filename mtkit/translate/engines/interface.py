@@ -37,6 +37,10 @@ class Engine(Protocol):
     def device(self) -> torch.device:
         """The device of the requests."""
 
+    @property
+    def can_fork(self) -> bool:
+        """True if the engine works in a copy of its process, which has no threads and no GPU."""
+
     def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
         """The search that a configuration describes.
 
@@ -119,6 +123,11 @@ class TorchEngine:
                 prepare(language_model.model),
                 lambda count: collate_source([[]] * count, vocab).to(self.device),
             )
+
+    @property
+    def can_fork(self) -> bool:
+        """See Engine."""
+        return self.device.type == "cpu"
 
     def make_search(self, search: SearchConfig, special_ids: SpecialIds, *, with_scores: bool) -> SearchFn:
         """See Engine."""

@@ -104,6 +104,8 @@ class OnnxStepper:
 class OnnxEngine:
     """An exported model; see Engine."""
 
+    can_fork = False  # onnxruntime has threads
+
     def __init__(self, folder: Path, *, compute_type: ComputeType = "auto", threads: int = 0) -> None:
         """Load the model; with `threads` 0 onnxruntime chooses their number.
 

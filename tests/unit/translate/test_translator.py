@@ -173,7 +173,7 @@ def test_invalid_settings_are_refused(tokenizers):
 class LoopingEngine:
     """An engine that repeats one token until no_repeat_ngram forbids it."""
 
-    name, compute_type = "toy", "float32"
+    name, compute_type, can_fork = "toy", "float32", False
     device = torch.device("cpu")
 
     def make_search(self, search, special_ids, *, with_scores):
@@ -193,7 +193,7 @@ def test_line_with_a_loop_is_translated_again_if_retry_loops(tokenizers, retry) 
 class RecordingEngine:
     """An engine that records the number of sentences of each request."""
 
-    name, compute_type = "toy", "float32"
+    name, compute_type, can_fork = "toy", "float32", False
     device = torch.device("cpu")
 
     def __init__(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.translate import workers
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translation import Translation
@@ -44,6 +47,13 @@ def run_out_of_memory(folder: Path) -> Translator:
     raise AssertionError
 
 
+@pytest.fixture(params=[True, False], ids=["copies", "new processes"])
+def start_method(request, monkeypatch) -> None:
+    if request.param and sys.platform != "linux":
+        pytest.skip("workers are copies on Linux only")
+    monkeypatch.setattr(workers, "FORKS", request.param)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer")
@@ -52,6 +62,7 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("start_method")
 def test_workers_give_the_translations_of_one_translator(folder):
     lines = [*LINES, "", " ", *LINES[::-1]]
     with WorkerPool(functools.partial(load, folder), 2, flush_every=3) as pool:
@@ -77,11 +88,13 @@ def test_workers_give_the_translations_of_one_translator(folder):
     )
 
 
-def test_error_of_a_worker_is_raised(folder):
-    with WorkerPool(functools.partial(fail, folder), 1) as pool, pytest.raises(DataError, match="damaged"):
+@pytest.mark.usefixtures("start_method")
+def test_an_error_of_loading_is_raised(folder):
+    with pytest.raises(DataError, match="damaged"), WorkerPool(functools.partial(fail, folder), 1) as pool:
         list(pool.translate(LINES))
 
 
+@pytest.mark.usefixtures("start_method")
 def test_translations_before_an_error_are_returned(folder):
     lines = [*LINES, ConstrainedLine(text="a", include=("red dog",), exclude=("dog",)), "a"]
     with WorkerPool(functools.partial(load, folder), 2, flush_every=5) as pool:
@@ -93,6 +106,8 @@ def test_translations_before_an_error_are_returned(folder):
 
 class ScriptedTranslator:
     """Fails at the line "bad", for which the line "slow" waits; other lines are translated without delay."""
+
+    compute_type, can_fork = "float32", True
 
     def __init__(self, folder: Path) -> None:
         self.failed = folder / "failed"
@@ -119,7 +134,8 @@ def test_no_line_is_read_after_an_error(tmp_path):
     assert read == ["slow", "bad"]
 
 
-def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder):
+def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder, monkeypatch):
+    monkeypatch.setattr(workers, "FORKS", False)
     with pytest.raises(RuntimeError) as here:
         run_out_of_memory(folder)
     with WorkerPool(functools.partial(run_out_of_memory, folder), 1) as pool, pytest.raises(RuntimeError) as there:
@@ -127,6 +143,35 @@ def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder):
     assert str(there.value) == str(here.value)
     assert is_oom(there.value)
     assert "in run_out_of_memory" in there.value.__notes__[0]
+
+
+def test_workers_end_with_their_parent(folder):
+    program = f"""if True:
+        import functools, time
+        from pathlib import Path
+        from tests.unit.translate.test_workers import WorkerPool, load
+        if __name__ == "__main__":
+            with WorkerPool(functools.partial(load, Path({str(folder)!r})), 3) as pool:
+                print(*(process.pid for process in pool._processes), flush=True)
+                time.sleep(60)
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(pids) == 3
+    deadline = time.monotonic() + 30
+    while any(is_running(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_running(pid) for pid in pids)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.is_file() or state.read_text().rpartition(")")[2].split()[0] != "Z"  # ended, nobody has waited
 
 
 @pytest.mark.parametrize(("size", "cores", "expected"), [(2.9, 8, 2), (0.5, 8, 1), (100, 8, 8), (100, 1, 1)])
