@@ -15,6 +15,7 @@ from mtkit.layers.attention.masks import causal
 from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
 from mtkit.layers.feed_forward.dense import FeedForward
+from mtkit.layers.heads import Heads
 from mtkit.layers.norms.norm import RMSNorm
 from mtkit.layers.norms.residual import PostNorm, PreNorm
 from mtkit.layers.positions.base import Position
@@ -35,7 +36,6 @@ def can_be_fused(model: TranslationModel) -> bool:
         type(model) is Transformer
         and type(model.tgt_embedding) is Embedding
         and all(_is_known(layer) for layer in model.decoder)
-        and _share_heads(list(model.decoder))
         and _share_rotations(list(model.decoder))
         and _agree(model, FusedTransformer(model))
     )
@@ -49,7 +49,8 @@ def _is_known(layer: Any) -> bool:
         and type(layer.cross_attention.dot_product) is DotProductAttention
         and type(layer.cross_attention.query_norm) is nn.Identity
         and type(layer.cross_attention.dot_product.position) is Position
-        and layer.cross_attention.heads == layer.attention.heads
+        and _has_known_heads(layer.attention.heads)
+        and _has_known_heads(layer.cross_attention.heads)
         and type(layer.feed_forward) is FeedForward
         and all(
             type(each) in (PreNorm, PostNorm) and type(each.norm) in (nn.LayerNorm, RMSNorm, nn.Identity)
@@ -67,13 +68,12 @@ def _has_known_self_attention(attention: Any) -> bool:
         and type(attention.kernel.dot_product.position) in (Position, RoPE)
         and type(attention.position) in (Position, RoPE)
         and not attention.has_norms
-        and attention.heads.num_heads == attention.heads.num_kv_heads
     )
 
 
-def _share_heads(layers: list[Any]) -> bool:
-    """Return whether all layers have equal heads, whose keys and values are in one buffer."""
-    return all(layer.attention.heads == layers[0].attention.heads for layer in layers)
+def _has_known_heads(heads: Heads) -> bool:
+    """Return whether every query head has keys and values of its own, all of one width; their number may differ."""
+    return heads.num_heads == heads.num_kv_heads and heads.value_dim == heads.head_dim
 
 
 def _share_rotations(layers: list[Any]) -> bool:

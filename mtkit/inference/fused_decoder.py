@@ -1,8 +1,8 @@
 """A step of a Transformer's decoder in few operations, for the layers of the paper.
 
 One token of one sentence needs little arithmetic, and most of its time is the overhead of operations. Here a step calls
-a quarter of the operations of the layers as they are written: keys and values of all layers are in one buffer with one
-mask (see StackedCache), and rotations, the source's mask and the position are computed once for all layers.
+a quarter of the operations of the layers as they are written: keys and values of all layers have one mask (see
+StackedCache), and rotations, the source's mask and the position are computed once for all layers.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ class FusedTransformer(Transformer):
         real = self._first_memory(state).real
         if real is not None and real.dtype == torch.bool:  # a sentence without tokens: the layers as they are written
             return state
-        heads = self.layers[0].heads
-        table = self.tgt_embedding.table.weight
-        empty = StackedCache.empty(len(self.decoder.order), state.num_rows, heads.num_heads, heads.head_dim, table)
-        return replace(state, cache=empty)
+        heads = [self.layers[index].heads.num_heads for index in self.decoder.order]
+        head_dim, table = self.layers[0].heads.head_dim, self.tgt_embedding.table.weight
+        return replace(state, cache=StackedCache.empty(heads, state.num_rows, head_dim, table))
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
@@ -82,7 +81,7 @@ class FusedLayer:
     def __init__(self, of: Any) -> None:
         """Take the parts of a DecoderLayer for which `can_be_fused` holds."""
         own, source, inner = of.attention, of.cross_attention, of.feed_forward
-        self.heads, self.position = own.heads, own.position
+        self.heads, self.source_heads, self.position = own.heads, source.heads, own.position
         self.scale = own.kernel.dot_product.position.scale(own.heads.head_dim)
         self.qkv, self.out = function_of(own.query_key_value), function_of(own.out)
         self.query, self.source_out = function_of(source.query), function_of(source.out)
@@ -121,7 +120,7 @@ class FusedLayer:
 
     def attend_to_source(self, x: Tensor, memory: KVCache, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Cross-attention; also returns the weights [rows, H, S or more]."""
-        heads = self.heads.num_heads
+        heads = self.source_heads.num_heads
         q = self.query(self.source_residual.pre(x))  # [rows, D]
         if self.absorbed is not None:
             y, weights = self._attend_absorbed(q, memory, mask)

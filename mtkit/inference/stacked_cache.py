@@ -1,7 +1,8 @@
-"""Keys and values of all layers of a decoder in one buffer, for the fused decoder step."""
+"""Keys and values of all layers of a decoder with one mask, for the fused decoder step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,15 +14,28 @@ from mtkit.layers.cache.state import BatchedState, row_indices
 
 
 class StackedBuffer:
-    """Keys and values [L, 2, N, H, capacity, K] of L layers; slots that were never written are zero.
+    """Keys and values [2, N, H, capacity, K] of each layer; slots that were never written are zero.
+
+    Layers may differ in H. One tensor of all layers would save copies when sentences move, but none of its orders of
+    axes would let a batched product read a layer without copying it, once layers differ and sentences have left.
 
     Attributes:
         used: slots that some cache has already written.
     """
 
-    def __init__(self, data: Tensor, used: int) -> None:
-        self.data = data
+    def __init__(self, layers: Iterable[Tensor], used: int) -> None:
+        self.layers = tuple(layers)
         self.used = used
+
+    @property
+    def num_sentences(self) -> int:
+        """N."""
+        return self.layers[0].size(1)
+
+    @property
+    def capacity(self) -> int:
+        """Slots of each head."""
+        return self.layers[0].size(3)
 
 
 @dataclass(frozen=True)
@@ -41,14 +55,14 @@ class StackedCache(BatchedState):
     mask: Tensor | None = None
 
     @classmethod
-    def empty(cls, layers: int, sentences: int, heads: int, width: int, like: Tensor) -> StackedCache:
-        """A cache without tokens, of the type and device of `like`; K = width."""
-        return cls(StackedBuffer(like.new_zeros(layers, 2, sentences, heads, 0, width), 0), 0, 0)
+    def empty(cls, heads: Sequence[int], sentences: int, width: int, like: Tensor) -> StackedCache:
+        """A cache without tokens, of the type and device of `like`; `heads` of each layer, K = width."""
+        return cls(StackedBuffer((like.new_zeros(2, sentences, count, 0, width) for count in heads), 0), 0, 0)
 
     @property
     def num_sentences(self) -> int:
         """N."""
-        return self.buffer.data.size(2)
+        return self.buffer.num_sentences
 
     @property
     def beam_size(self) -> int:
@@ -63,13 +77,13 @@ class StackedCache(BatchedState):
     def index_select(self, rows: Tensor) -> StackedCache:
         """See SharedPrefixCache: the mask alone changes; without tokens each row becomes a sentence of its own."""
         if not self.length:
-            layers, _, _, heads, _, width = self.buffer.data.shape
-            return StackedCache.empty(layers, rows.numel(), heads, width, self.buffer.data)
+            layers, sentences = self.buffer.layers, rows.numel()
+            return StackedCache.empty([each.size(2) for each in layers], sentences, layers[0].size(4), layers[0])
         if self.mask is None and rows.numel() == self.num_sentences:
             return self
         mask = self.mask
         if mask is None:
-            mask = self.buffer.data.new_zeros(self.num_sentences, self.length)
+            mask = self.buffer.layers[0].new_zeros(self.num_sentences, self.length)
         selected = mask.reshape(-1, self.length).index_select(0, rows)  # [N·W', M]
         return replace(self, mask=selected.view(self.num_sentences, -1, self.length))
 
@@ -77,12 +91,13 @@ class StackedCache(BatchedState):
         """See BatchedState; only sentences that change their index are copied, over those that are dropped."""
         kept = row_indices(sentences, num_sentences, self.num_sentences)  # [N']
         moved = (kept != torch.arange(kept.numel(), device=kept.device)).nonzero().squeeze(1)
-        data = self.buffer.data
         if moved.numel():
-            in_use = data[..., : self.length, :]
-            in_use.index_copy_(2, moved, in_use.index_select(2, kept[moved]))
+            for layer in self.buffer.layers:
+                in_use = layer[..., : self.length, :]
+                in_use.index_copy_(1, moved, in_use.index_select(1, kept[moved]))
         mask = None if self.mask is None else self.mask.index_select(0, kept)
-        return replace(self, buffer=StackedBuffer(data.narrow(2, 0, kept.numel()), self.buffer.used), mask=mask)
+        narrowed = (layer.narrow(1, 0, kept.numel()) for layer in self.buffer.layers)
+        return replace(self, buffer=StackedBuffer(narrowed, self.buffer.used), mask=mask)
 
     def extended(self) -> StackedCache:
         """The cache with a slot for one more token of each hypothesis, to be written by `append` in each layer.
@@ -91,7 +106,7 @@ class StackedCache(BatchedState):
         changes while it is in use.
         """
         cache = self
-        if self.buffer.used != self.length or self.buffer.data.size(4) < self.length + self.beam_size:
+        if self.buffer.used != self.length or self.buffer.capacity < self.length + self.beam_size:
             cache = self._drop_dead()._copied()
         total = cache.length + cache.beam_size
         cache.buffer.used = total
@@ -104,7 +119,7 @@ class StackedCache(BatchedState):
             All keys and all values of the layer, [N·H, padded length, K].
         """
         width = self.beam_size
-        stored = self.buffer.data[layer]  # [2, N, H, capacity, K]
+        stored = self.buffer.layers[layer]  # [2, N, H, capacity, K]
         stored.narrow(3, self.length - width, width).copy_(new.permute(2, 0, 3, 1, 4))
         keys, vals = stored.narrow(3, 0, self.padded_length).flatten(1, 2).unbind()
         return keys, vals
@@ -116,7 +131,7 @@ class StackedCache(BatchedState):
         if mask is None:
             if not missing:
                 return None
-            mask = self.buffer.data.new_zeros(1, 1, self.length)
+            mask = self.buffer.layers[0].new_zeros(1, 1, self.length)
         return F.pad(mask, (0, missing), value=torch.finfo(mask.dtype).min).unsqueeze(1)
 
     def _next_mask(self) -> Tensor | None:
@@ -131,10 +146,13 @@ class StackedCache(BatchedState):
         """The cache in a buffer of its own, with spare capacity."""
         total = self.length + self.beam_size
         capacity = max(MIN_KEYS, total + max(MIN_SPARE, int(GROWTH * total)))
-        *shape, _, width = self.buffer.data.shape
-        data = self.buffer.data.new_zeros(*shape, capacity, width)
-        data[..., : self.length, :] = self.buffer.data[..., : self.length, :]
-        return replace(self, buffer=StackedBuffer(data, self.length))
+        layers = []
+        for old in self.buffer.layers:
+            *shape, _, width = old.shape
+            new = old.new_zeros(*shape, capacity, width)
+            new[..., : self.length, :] = old[..., : self.length, :]
+            layers.append(new)
+        return replace(self, buffer=StackedBuffer(layers, self.length))
 
     def _drop_dead(self) -> StackedCache:
         """The cache without the tokens of dropped hypotheses, or as it is while at least half are in use."""
@@ -147,8 +165,6 @@ class StackedCache(BatchedState):
         # Stable sort: used slots first, in their old order. Shorter sentences fill up with dead slots, still masked.
         index = used.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, max_used]
         mask = self.mask.gather(2, index.unsqueeze(1).expand(-1, self.beam_size, -1))  # [N, W, max_used]
-        layers, kinds, _, heads, _, width = self.buffer.data.shape
-        slots = index[None, None, :, None, :, None].expand(layers, kinds, -1, heads, -1, width)
-        return replace(
-            self, buffer=StackedBuffer(self.buffer.data.gather(4, slots), max_used), length=max_used, mask=mask
-        )
+        slots = index[None, :, None, :, None]  # [1, N, 1, max_used, 1]
+        layers = [each.gather(3, slots.expand(2, -1, each.size(2), -1, each.size(4))) for each in self.buffer.layers]
+        return replace(self, buffer=StackedBuffer(layers, max_used), length=max_used, mask=mask)

@@ -34,13 +34,14 @@ FUSABLE = {
     "none": replace(SMALL, decoder_positions=NoPositionConfig()),
     "post_norm": replace(SMALL, residual=PostNormConfig(norm=RMSNormConfig())),
     "rms": replace(SMALL, residual=PreNormConfig(norm=RMSNormConfig()), bias=False),
+    "pruned_heads": replace(SMALL, decoder_heads=[3, 1, 2], cross_heads=[4, 3, 1]),
 }
 OTHERS = {
     "alibi": replace(SMALL, decoder_positions=ALiBiConfig()),
     "ssru": replace(SMALL, decoder_attention=SSRUConfig()),
     "grouped": replace(SMALL, num_kv_heads=2),
     "qk_norm": replace(SMALL, qk_norm="rms"),
-    "pruned_heads": replace(SMALL, decoder_heads=[3, 2, 3], cross_heads=[3, 2, 3]),
+    "value_width": replace(SMALL, value_head_dim=6),
 }
 
 
