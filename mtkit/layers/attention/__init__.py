@@ -11,6 +11,7 @@ linformer       learned projections of the keys
 performer       random features of the softmax kernel
 ssru            a recurrent replacement of decoder self-attention
 average         an averaging replacement of decoder self-attention
+gmlp            a gated matrix product along the sentence, which replaces encoder self-attention
 
 `AttentionConfig` lists the kinds that a recipe can name.
 """
@@ -22,6 +23,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.layers.attention.average import AverageAttentionConfig
+from mtkit.layers.attention.gmlp import GatedMLPConfig
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
@@ -41,6 +43,7 @@ AttentionConfig = Annotated[
     | LinformerConfig
     | PerformerConfig
     | SSRUConfig
-    | AverageAttentionConfig,
+    | AverageAttentionConfig
+    | GatedMLPConfig,
     Field(discriminator="kind"),
 ]

@@ -8,6 +8,7 @@ import torch
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import AttentionConfig
 from mtkit.layers.attention.average import AverageAttentionConfig
+from mtkit.layers.attention.gmlp import GatedMLPConfig
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
@@ -68,6 +69,8 @@ EVERY = [
     *({"encoder_attention": a, "encoder_positions": RoPEConfig(), "decoder_positions": RoPEConfig()} for a in ENCODER),
     *({"decoder_attention": a, "decoder_positions": RoPEConfig()} for a in DECODER),
     {"encoder_positions": RelativeIndexConfig()},
+    {"encoder_attention": GatedMLPConfig(max_length=20)},
+    {"encoder_attention": GatedMLPConfig(max_length=20, toeplitz=True)},
     {"encoder_attention": FullAttentionConfig(), "decoder_attention": SSRUConfig()},
     {"decoder_attention": AverageAttentionConfig()},
     {"encoder_attention": WindowAttentionConfig(width=2), "encoder_positions": ShawConfig(max_distance=2)},
@@ -202,6 +205,9 @@ def test_linear_attention_refuses_score_biases(attention, positions):
      r"^encoder_positions.kind: without positions, window .* use sinusoidal, learned, rope, alibi"),
     ({"decoder_attention": StridedAttentionConfig(), "decoder_positions": NoPositionConfig()},
      r"^decoder_positions.kind: without positions, strided"),
+    ({"decoder_attention": GatedMLPConfig()}, r"^decoder_attention.kind: gmlp .* encoder only; use full, window"),
+    ({"encoder_attention": GatedMLPConfig(), "encoder_positions": RoPEConfig()},
+     r"^encoder_positions.kind: rope acts on queries and keys, and gmlp has none"),
     ({"encoder_attention": SSRUConfig()}, r"^encoder_attention.kind: ssru .* decoder only; use full"),
     ({"decoder_attention": SSRUConfig(), "decoder_positions": RoPEConfig()},
      r"^decoder_positions.kind: rope acts on queries and keys, .* use sinusoidal or learned, or"),
