@@ -49,8 +49,8 @@ def _is_known(layer: Any) -> bool:
         and type(layer.cross_attention.dot_product) is DotProductAttention
         and type(layer.cross_attention.query_norm) is nn.Identity
         and type(layer.cross_attention.dot_product.position) is Position
-        and _has_known_heads(layer.attention.heads)
-        and _has_known_heads(layer.cross_attention.heads)
+        and _has_known_heads(layer.attention)
+        and _has_known_heads(layer.cross_attention)
         and type(layer.feed_forward) is FeedForward
         and all(
             type(each) in (PreNorm, PostNorm) and type(each.norm) in (nn.LayerNorm, RMSNorm, nn.Identity)
@@ -71,8 +71,9 @@ def _has_known_self_attention(attention: Any) -> bool:
     )
 
 
-def _has_known_heads(heads: Heads) -> bool:
+def _has_known_heads(attention: Any) -> bool:
     """Return whether every query head has keys and values of its own, all of one width; their number may differ."""
+    heads: Heads = attention.heads
     return heads.num_heads == heads.num_kv_heads and heads.value_dim == heads.head_dim
 
 
