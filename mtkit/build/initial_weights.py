@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import RecipeError
-from mtkit.model_folder.folder import LoadedModel, read_model
+from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
+from mtkit.models import ModelConfig
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
@@ -29,6 +33,44 @@ _VOCAB_TENSORS = {
     "output.weight": "tgt",
     "output.bias": "tgt",
 }
+
+
+def with_pruned_heads(recipe: Recipe) -> Recipe:
+    """A recipe with the head counts of the pruned model that all its weights come from, unless it states them.
+
+    A pruned model is then trained further by the recipe of the whole one and `training.init_from`.
+
+    Raises:
+        RecipeError: the counts do not fit the recipe's model.
+        MissingInputError, DataError: the pruned model cannot be read.
+    """
+    for config in recipe.training.init_from_list:
+        if config.parts is None and _can_take_heads(recipe.model):
+            pruned = read_metadata(find_model(config.model)).model
+            try:
+                recipe = replace(recipe, model=with_heads_of(pruned, recipe.model))
+            except ValueError as error:
+                raise RecipeError(f"training.init_from: {config.model}: heads were pruned: model.{error}") from error
+    return recipe
+
+
+def with_heads_of(pruned: ModelConfigBase, model: ModelConfig) -> ModelConfig:
+    """A model's configuration with the head counts of another, unless it states its own or is of another family.
+
+    Raises:
+        ValueError: the counts do not fit the model.
+    """
+    if not isinstance(pruned, TransformerConfig) or not isinstance(model, TransformerConfig):
+        return model
+    if not _can_take_heads(model) or _can_take_heads(pruned):
+        return model
+    counts = {key: each.counts for key, each in pruned.head_counts().items()}
+    return replace(model, **counts)  # type: ignore[arg-type]
+
+
+def _can_take_heads(model: ModelConfigBase) -> bool:
+    """Return whether a model is a Transformer without head counts of its own."""
+    return isinstance(model, TransformerConfig) and all(each.counts is None for each in model.head_counts().values())
 
 
 def initialise(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPair, notify: Notify) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mtkit.build.initial_weights import with_heads_of, with_pruned_heads
 from mtkit.build.training import resolve_auto_precision
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
@@ -71,16 +72,17 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
     """Check that a recipe can be used in a run folder, with a training that may have been started there.
 
     Returns:
-        The recipe with `auto` precision and, if training was started, `auto` batch size resolved; and the harmless
-        changes since training was started.
+        The recipe with `auto` precision and, if training was started, `auto` batch size resolved, and with the head
+        counts of a pruned model that it continues; and the harmless changes since training was started.
 
     Raises:
-        RecipeError: training was started with another recipe.
+        RecipeError: training was started with another recipe, or the heads of a pruned model do not fit.
+        MissingInputError, DataError: a model to start from cannot be read.
         DamagedError: its recipe is missing or damaged, and so is the copy.
         FormatError: training was started by another version of mtkit in a format that this one does not read.
     """
     if not folder.has_training():
-        return resolve_auto_precision(recipe), []
+        return with_pruned_heads(resolve_auto_precision(recipe)), []
     folder.check_format()
     before = folder.load_recipe()
     training = recipe.training  # a training keeps the precision and the batch size that it was started with
@@ -88,7 +90,8 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
         training = replace(training, precision=before.training.precision)
     if training.batch_tokens == "auto":
         training = replace(training, batch_tokens=before.training.batch_tokens)
-    recipe = replace(recipe, training=training)
+    model = with_heads_of(before.model, recipe.model) if recipe.training.init_from_list else recipe.model
+    recipe = replace(recipe, training=training, model=model)
     changes = compare_recipes(before, recipe)
     if changes.fatal:
         listed = "\n".join(f"  {change}" for change in changes.fatal[:MAX_LISTED])

@@ -61,8 +61,8 @@ class GatedMLP(TokenMixer):
         length = int(pos.max()) + 1 if pos.numel() else 0  # S'
         if length > self.max_length:
             raise DataError(
-                f"a sentence of {length} tokens is longer than the {self.max_length} positions of gMLP; raise max_length "
-                "of encoder_attention, or use another kind"
+                f"a sentence of {length} tokens is longer than the {self.max_length} positions of gMLP; raise "
+                "max_length of encoder_attention, or use another kind"
             )
         z1, z2 = F.gelu(self.inner(x)).chunk(2, dim=-1)  # [B, S, E/2]
         z2 = self.norm(z2).to(x.dtype)
