@@ -160,11 +160,13 @@ def _corpus_state(
     except DamagedError as error:
         run.notify("damaged", f"{error.what}; it is made again")
         return "lost"
+    # a key of cleaning that the manifest lacks, since an older version wrote it, had its default then
+    known_limits = None if manifest.cleaning is None else {**asdict(CleaningConfig()), **manifest.cleaning}
     known_inputs = (
         manifest.src.sha256,
         manifest.tgt.sha256,
         manifest.tokenizer,
-        manifest.cleaning,
+        known_limits,
         list(manifest.prefix),
         manifest.limit,
     )

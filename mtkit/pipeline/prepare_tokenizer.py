@@ -18,12 +18,22 @@ from mtkit.model_folder.config_file import verify_model
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.source_prefix import merge_tags
 from mtkit.text.subword.import_tokenizer import import_pair, model_paths
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
 
 FINGERPRINT = "fingerprint.json"  # hashes of the inputs of the tokenizer and of its files
+_SOURCES = {"config", "model", "init_from"}  # fields of fingerprint.json; it has one of them
+_FIELD_NAMES = {  # of other fields, for messages
+    "model": "the model of tokenizer.model",
+    "init_from": "the tokenizer of training.init_from",
+    "normalisation": "tokenizer.normalisation",
+    "pad_to_multiple_of": "tokenizer.pad_to_multiple_of",
+    "tags": "a tag of corpus.train",
+    "limits": "a limit of corpus.train",
+}
 
 
 def prepare_tokenizer(run: Run) -> TokenizerPair:
@@ -39,11 +49,12 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
     inputs = _tokenizer_inputs(run, known_inputs)
     known_files: dict[str, str] = known_inputs.pop("files", {})
     damaged = changed_files(folder, known_files)
-    if known_inputs == inputs and not damaged:
+    changed = _changed_inputs(known_inputs, inputs, run.recipe) if known_inputs else []
+    if known_inputs and not changed and not damaged:
         run.mark_unchanged("tokenizer")
         return load_tokenizers(run)
-    if known_inputs and known_inputs != inputs:
-        run.forbid_overwrite("the training text or the tokenizer")
+    if changed:
+        run.forbid_overwrite(", ".join(changed))
     if damaged:
         run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
     with atomic_folder(folder) as temporary:
@@ -86,7 +97,9 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
         paths = model_paths(recipe.tokenizer)
         is_lost = run.folder.has_training() and not all(path.is_file() for path in paths)
         hashes = known_inputs["model"] if is_lost and "model" in known_inputs else [hash_file(path) for path in paths]
-        return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **tags}
+        multiple = recipe.tokenizer.pad_to_multiple_of
+        padding = {"pad_to_multiple_of": multiple} if multiple > 1 else {}
+        return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **padding, **tags}
     return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
 
 
@@ -101,6 +114,25 @@ def _training_keys(config: object) -> Json:
     keys: Json = to_plain(config)
     del keys["subword_regularization"], keys["model"]
     return keys
+
+
+def _changed_inputs(known: Json, inputs: Json, recipe: Recipe) -> list[str]:
+    """Name the inputs of the tokenizer that differ from those in fingerprint.json.
+
+    A key of the recipe that fingerprint.json lacks, since an older version wrote it, had its default then.
+    """
+    files = [path for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
+    if len(known["text"]) != len(files):
+        changed = ["the number of training files"]
+    else:
+        changed = [str(path) for path, old, new in zip(files, known["text"], inputs["text"], strict=True) if old != new]
+    if _SOURCES & known.keys() != _SOURCES & inputs.keys():
+        return [*changed, "the source of the tokenizer (tokenizer.model, training.init_from)"]
+    if "config" in inputs:
+        old = {**_training_keys(TokenizerConfig()), **known["config"]}
+        changed += [f"tokenizer.{key}" for key in old if old[key] != inputs["config"].get(key)]
+    changed += [name for field, name in _FIELD_NAMES.items() if known.get(field) != inputs.get(field)]
+    return list(dict.fromkeys(changed))  # a monolingual file is both source and target
 
 
 def _train_tokenizer(recipe: Recipe, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Reconciling a recipe with the training in its run folder: changes that training can continue with, and others.
 
-Values of the validation metric are compared only if their fingerprints are equal.
+A finished training is kept, and values of the validation metric are compared, only if their fingerprints are equal.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mtkit.build.training import resolve_auto_precision
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.key_paths import default_of
 from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.training.config import resumable_keys
@@ -49,7 +50,7 @@ class Changes:
 def compare_recipes(before: Recipe, after: Recipe) -> Changes:
     """Return the differences between two recipes, except the paths of training text.
 
-    A key of `training` is harmless if `training.config.harmless_keys` names it for both recipes.
+    A key of `training` is harmless if `training.config.resumable_keys` names it for both recipes.
     """
     harmless = resumable_keys(before.training) & resumable_keys(after.training)
     harmless_paths = _ALWAYS_HARMLESS | {f"training.{key}" for key in harmless}
@@ -144,6 +145,25 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield from _flat(item, f"{path}.{key}" if path else str(key))
+
+
+def training_fingerprint(recipe: Recipe) -> str:
+    """Return a hash that changes if a finished training must continue, or its final weights must be chosen again.
+
+    Keys with their default are left out, so that a key that a later version adds does not change it.
+    """
+    text = json.dumps([_without_defaults(recipe.model), _without_defaults(recipe.training)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_defaults(value: Any) -> Any:
+    """Return the kind of a configuration and the values that differ from their defaults, as YAML has them."""
+    if isinstance(value, list | tuple):
+        return [_without_defaults(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return to_plain(value)
+    values = {field.name: (getattr(value, field.name), default_of(field)) for field in dataclasses.fields(value)}
+    return {key: _without_defaults(each) for key, (each, default) in values.items() if key == "kind" or each != default}
 
 
 def validation_fingerprint(recipe: Recipe, valid: Sequence[Store]) -> str:

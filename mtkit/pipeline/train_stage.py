@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,9 +31,9 @@ from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
-from mtkit.pipeline.reconcile import validation_fingerprint
+from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprint
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.recipe import Recipe, save_recipe, to_plain
+from mtkit.recipe.recipe import Recipe, save_recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.compile import compile_model
@@ -100,7 +98,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         ComputeError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
     """
     recipe, folder = run.recipe, run.folder
-    fingerprint = _training_fingerprint(recipe)
+    fingerprint = training_fingerprint(recipe)
     summary = _finished_training(run, fingerprint, ranks)
     if summary is not None:
         run.mark_unchanged("training")
@@ -263,12 +261,6 @@ def _is_intact(run: Run, ranks: ProcessGroup) -> bool:
         raise DamagedError(problem, "restore it from a copy; there is no checkpoint to make it again from")
     run.notify("damaged", f"{problem}; it is made again from the checkpoints")
     return False
-
-
-def _training_fingerprint(recipe: Recipe) -> str:
-    """Return a hash that changes if a finished training must continue, or its final weights must be chosen again."""
-    text = json.dumps([to_plain(recipe.model), to_plain(recipe.training)])
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _summary(result: TrainingResult, recipe: Recipe, learner: Learner) -> Json:

@@ -44,7 +44,7 @@ class TrainingResult:
 
     Attributes:
         finished: False if `max_hours` ended it; the same call resumes it.
-        reason: max_updates, early_stopping, budget_hours or max_hours.
+        reason: max_updates, max_epochs, early_stopping, budget_hours or max_hours.
         update: number of updates applied.
         best: the best validation; None if there was none.
         seconds: time of all updates, without validation and saving.

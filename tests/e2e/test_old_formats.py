@@ -9,7 +9,7 @@ import pytest
 
 from mtkit import __version__
 from mtkit.cli import entry
-from mtkit.io.records import read_record
+from mtkit.io.records import read_record, write_record
 from tests.toy.runs import MODELS, RECIPE, run, write_all
 
 
@@ -69,6 +69,23 @@ def test_every_command_refuses_an_old_run_folder_and_fresh_starts_over(
     assert not (old_run / "checkpoints" / "update-00000005").exists()
     assert entry.execute(["train", recipe, "--run-dir", str(old_run)]) == 0
     assert "already finished" in capsys.readouterr().out
+
+
+def test_a_training_continues_if_only_keys_with_their_default_were_added_since(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    run(tmp_path)
+    tokenizer = tmp_path / "run/tokenizer/fingerprint.json"
+    fields = read_record(tokenizer, remedy="")
+    del fields["config"]["min_frequency"], fields["config"]["pad_to_multiple_of"]
+    write_record(tokenizer, fields)
+    corpus = tmp_path / "run/corpus/train.0/manifest.json"
+    fields = read_record(corpus, remedy="")
+    del fields["cleaning"]["min_length_for_ratio"]
+    write_record(corpus, fields)
+    report, display = run(tmp_path, "training.max_updates=6")
+    assert "resume" in display.names
+    assert display.results["tokenizer"] == display.results["train.0"] == "unchanged, kept"
+    assert report.content["train"]["updates"] == 6
 
 
 def test_an_old_corpus_without_training_is_made_again(tmp_path: Path) -> None:

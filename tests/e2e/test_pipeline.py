@@ -133,9 +133,8 @@ def test_changed_text_is_used_until_training_is_started(folder: Path) -> None:
     assert report.lines[0].startswith(f"{folder / 'run' / 'corpus' / 'train.0'}: 50 pairs, ")
     stages.train(recipe, run_dir=folder / "run")
     write_pair(folder, "train", sentences(40, 5))
-    with pytest.raises(
-        RecipeError, match=r"the training text or the tokenizer changed since this training was started; .* --fresh"
-    ):
+    texts = f"{folder / 'train.en'}, {folder / 'train.de'}"
+    with pytest.raises(RecipeError, match=rf"run: {texts} changed since this training was started; .* --fresh"):
         stages.train(recipe, run_dir=folder / "run")
     assert stages.train(recipe, run_dir=folder / "run", fresh=True).content["train"]["updates"] == 4
 

@@ -11,9 +11,10 @@ import sentencepiece
 from mtkit.cli import entry
 from mtkit.errors import RecipeError
 from mtkit.model_folder.folder import read_metadata
+from mtkit.pipeline import stages
 from mtkit.text.subword.import_tokenizer import import_tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from tests.toy.runs import run, write_all
+from tests.toy.runs import run, toy, write_all
 
 
 def mtkit(*words: object) -> int:
@@ -61,8 +62,16 @@ def test_models_of_others_on_each_side(folder) -> None:
     lines = (folder / "train.de").read_text().split("\n")
     assert pair.tgt.decode(pair.tgt.encode(lines)) == lines  # characters that no merge names are in the vocabulary
     foreign(folder, "en.model", split_digits=True, character_coverage=0.98, hard_vocab_limit=False)
-    with pytest.raises(RecipeError, match="the training text or the tokenizer"):
+    with pytest.raises(RecipeError, match=r"run: the model of tokenizer\.model changed since"):
         run(folder, f"tokenizer={{model: {models}, shared: false}}", "model.tied_embeddings=target")
+
+
+def test_padding_of_an_existing_model_is_applied_again_when_it_changes(folder) -> None:
+    recipe = [f"tokenizer.model={folder / 'codes'}"]
+    (folder / "codes").write_text("#version: 0.2\nd e\nde r</w>\ni n\n")
+    for multiple in (1, 8, 16):
+        stages.preprocess(toy(folder, *recipe, f"tokenizer.pad_to_multiple_of={multiple}"), run_dir=folder / "run")
+        assert TokenizerPair.load(folder / "run/tokenizer").src.vocab.size % multiple == 0
 
 
 def test_two_sources_of_a_tokenizer_are_refused(folder) -> None:

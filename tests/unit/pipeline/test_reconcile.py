@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from mtkit.pipeline.reconcile import Changes, compare_recipes
+from mtkit.pipeline.reconcile import Changes, compare_recipes, training_fingerprint
 from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.training.config import TrainingConfig
 
 
 @pytest.fixture
@@ -104,3 +106,26 @@ def test_harmless_changes_are_listed_too(path: Path) -> None:
     assert changes == Changes(
         ["training.seed: 1, now 2"], ["training.patience: null, now 3", "search.beam_size: 5, now 1"]
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaterTrainingConfig(TrainingConfig):
+    """A configuration with a key that a later version adds."""
+
+    later_key: int = 7
+
+
+def test_a_key_that_a_later_version_adds_does_not_change_the_fingerprint_of_a_training(path: Path) -> None:
+    recipe = load_recipe(str(path), ["training.seed=2"])
+    values = {field.name: getattr(recipe.training, field.name) for field in dataclasses.fields(recipe.training)}
+    later = dataclasses.replace(recipe, training=LaterTrainingConfig(**values))
+    stated = dataclasses.replace(recipe, training=LaterTrainingConfig(**values, later_key=8))
+    assert training_fingerprint(later) == training_fingerprint(recipe)
+    assert training_fingerprint(stated) != training_fingerprint(recipe)
+
+
+@pytest.mark.parametrize(
+    "override", ["training.seed=2", "model.d_model=64", "training.optimiser={kind: adamw}", "training.ema=null"]
+)
+def test_keys_of_model_and_training_change_the_fingerprint_of_a_training(path: Path, override: str) -> None:
+    assert training_fingerprint(load_recipe(str(path), [override])) != training_fingerprint(load_recipe(str(path)))
