@@ -26,7 +26,7 @@ from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
 from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.overrides import apply_overrides, merge
 from mtkit.recipe.paths import base_path, escape_path, expand_path
-from mtkit.recipe.rules import broken_rules
+from mtkit.recipe.rules import broken_rules, ignored_tokenizer_keys
 from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
@@ -100,7 +100,10 @@ def load_recipe(
     if "name" not in tree.value:
         tree = with_values(tree, {"name": path.stem})
     tree = apply_overrides(tree, overrides, Path.cwd(), errors)
-    return _with_choices(tree, build_recipe(tree, errors), limits, decided)
+    recipe = build_recipe(tree, errors)
+    if not is_text_record(path) and (ignored := list(ignored_tokenizer_keys(tree, recipe))):
+        raise RecipeError("\n".join(ignored))  # the recipe that a run folder has saved states every key
+    return _with_choices(tree, recipe, limits, decided)
 
 
 def _with_choices(tree: LocatedValue, fixed: Recipe, limits: Limits, decided: Recipe | None) -> Recipe:

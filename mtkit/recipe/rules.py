@@ -10,10 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mtkit.corpus.config import MonolingualFile
+from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue
 
 if TYPE_CHECKING:
     from mtkit.recipe.recipe import Recipe
 
+# keys of `tokenizer` that only the training of a tokenizer reads
+TOKENIZER_TRAINING = (
+    "model_type",
+    "vocab_size",
+    "byte_fallback",
+    "character_coverage",
+    "split_digits",
+    "max_lines",
+    "min_frequency",
+)
 NEEDS_VALID = "needs a validation set; set corpus.valid, or change this key"
 
 
@@ -143,6 +154,38 @@ def broken_rules(recipe: Recipe) -> Iterator[str]:
         if rule.is_broken(recipe):
             yield f"{rule.key}: {rule.message.format(**vars(recipe))}"
     yield from _max_lengths_too_short(recipe)
+
+
+def ignored_tokenizer_keys(tree: LocatedValue, recipe: Recipe) -> Iterator[str]:
+    """Find keys of the tokenizer's training that are stated beside or above the key that names an existing tokenizer.
+
+    Keys of a base recipe below that key are no mistake. Yields "location: key: message" for each.
+
+    Args:
+        tree: values that are stated, with their origins.
+        recipe: built from them.
+    """
+    source = "tokenizer.model" if recipe.tokenizer.model is not None else "training.init_from"
+    if recipe.tokenizer.model is None and recipe.training.tokenizer_from is None:
+        return
+    section, name = source.split(".")
+    existing = _layer(tree.value[section].value[name], tree)
+    tokenizer = tree.value["tokenizer"].value if "tokenizer" in tree.value else {}
+    for key in TOKENIZER_TRAINING:
+        layer = _layer(tokenizer[key], tree) if key in tokenizer else None
+        if layer is not None and (layer == existing or layer[0] < existing[0]):
+            yield (
+                f"{tokenizer[key].origin.location}: tokenizer.{key}: has no effect, since {source} names an existing "
+                "tokenizer; remove one of them"
+            )
+
+
+def _layer(value: LocatedValue, tree: LocatedValue) -> tuple[int, str]:
+    """Return the layer of a value, 0 for the command line, 1 for the recipe and 2 for a base of it, and its file."""
+    if value.origin.location == COMMAND_LINE:
+        return 0, ""
+    file, own = (each.origin.location.rpartition(":")[0] for each in (value, tree))
+    return (1, file) if file == own else (2, file)
 
 
 def _max_lengths_too_short(recipe: Recipe) -> Iterator[str]:

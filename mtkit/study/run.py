@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
 from mtkit.study.report import write_results
 from mtkit.study.results import StudyResults, compare_runs
-from mtkit.study.runs import runs_of
+from mtkit.study.runs import RunState, runs_of
 from mtkit.training.monitoring.log import Display
 
 
@@ -47,8 +48,15 @@ def report_study(study: Study, folder: Path) -> StudyReport:
     """Compare the runs that are finished so far, and write the report.
 
     Raises:
-        DataError, MissingInputError: a file of a run is corrupted or missing.
+        MissingInputError: no run has finished or failed, or a file of a run is missing.
+        DataError: a file of a run is corrupted.
         ReadWriteError: the report cannot be written.
     """
-    results = compare_runs(study, runs_of(study, folder))
+    runs = runs_of(study, folder)
+    results = compare_runs(study, runs)
+    if all(row.count(RunState.unfinished) == len(row.results) for row in results.rows):
+        raise MissingInputError(
+            f"{folder}: none of the {len(runs)} runs of this study has finished with these settings; omit "
+            "--report-only to train them, or name their folder with --run-dir"
+        )
     return StudyReport(results, write_results(results, folder))

@@ -172,7 +172,7 @@ def test_a_changed_text_is_noticed_without_fingerprint(folder: Path, unfinished:
     first, *others = (texts / "train.en").read_text().splitlines(keepends=True)
     (texts / "train.en").write_text("".join([*others, first]))
     flip(unfinished / "tokenizer" / "fingerprint.json")
-    with pytest.raises(RecipeError, match="run: [^,]*train.en changed since"):
+    with pytest.raises(RecipeError, match=r"run: [^,]*train\.en changed since"):
         run(texts, unfinished)
     assert "resume" in run(folder, unfinished).names
 

@@ -24,9 +24,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["study", "study.yaml", "seeds=[1]", "training.max_updates=2", "--parallel", "2"]
-    assert entry.execute([*command, "--report-only"]) == 0
-    assert "0, 1 unfinished" in capsys.readouterr().out
-
     assert entry.execute([*command, "exposure_bias=true"]) == 0
     captured = capsys.readouterr()
     assert "post, seed 1: done" in captured.err
@@ -45,6 +42,14 @@ def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.Capture
     assert entry.execute(command) == 0
     assert "started" not in capsys.readouterr().err
     assert "| post |" in (folder / "runs" / "norms" / "results.md").read_text()
+
+
+def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.execute(["study", "study.yaml", "--report-only", "--run-dir", "nothing"]) == 66
+    captured = capsys.readouterr()
+    assert f"{folder / 'nothing'}: none of the 4 runs of this study has finished with these settings" in captured.err
+    assert captured.out == ""
+    assert not (folder / "nothing").exists()
 
 
 def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Rules across the sections of a recipe: monolingual text and noise, capabilities of models and objectives."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,52 @@ def test_messages_about_capabilities(tmp_path, overrides, message):
     load_recipe(str(path))
     with pytest.raises(RecipeError, match=message):
         load_recipe(str(path), overrides)
+
+
+PARALLEL = """\
+name: parallel
+corpus: {src_lang: en, tgt_lang: de, train: [{src: a, tgt: b}]}
+"""
+IGNORED = "tokenizer.vocab_size: has no effect, since tokenizer.model names an existing tokenizer; remove one of them"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides", "message"),
+    [
+        ("tokenizer: {model: x, vocab_size: 900}\n", [], f"top.yaml:3: {IGNORED}"),
+        ("tokenizer: {model: x}\n", ["tokenizer.vocab_size=900"], f"command line: {IGNORED}"),
+        ("", ["tokenizer={model: x, vocab_size: 900}"], f"command line: {IGNORED}"),
+        (
+            "model: {tied_embeddings: none}\ntokenizer: {model: {src: x, tgt: y}, shared: false, vocab_size: 900}\n",
+            [],
+            f"top.yaml:4: {IGNORED}",
+        ),
+        (
+            "tokenizer: {model_type: bpe}\ntraining: {init_from: x}\n",
+            [],
+            "top.yaml:3: tokenizer.model_type: has no effect, since training.init_from names an existing tokenizer",
+        ),
+    ],
+)
+def test_keys_of_a_training_of_the_tokenizer_beside_an_existing_one(tmp_path, recipe, overrides, message):
+    (tmp_path / "top.yaml").write_text(PARALLEL + recipe)
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        load_recipe(str(tmp_path / "top.yaml"), overrides)
+
+
+def test_such_keys_above_that_of_a_base(tmp_path):
+    (tmp_path / "base.yaml").write_text(f"{PARALLEL}tokenizer: {{model: x}}\n")
+    (tmp_path / "top.yaml").write_text("base: base.yaml\ntokenizer: {vocab_size: 900}\n")
+    with pytest.raises(RecipeError, match=re.escape(f"top.yaml:2: {IGNORED}")):
+        load_recipe(str(tmp_path / "top.yaml"))
+
+
+def test_such_keys_of_a_base_or_a_saved_recipe_are_no_mistake(tmp_path):
+    (tmp_path / "base.yaml").write_text(f"{PARALLEL}tokenizer: {{vocab_size: 900}}\n")
+    (tmp_path / "top.yaml").write_text("base: base.yaml\ntokenizer: {model: x}\n")
+    assert load_recipe(str(tmp_path / "base.yaml"), ["tokenizer.model=x"]).tokenizer.model is not None
+    recipe = load_recipe(str(tmp_path / "top.yaml"))
+    save_recipe(recipe, tmp_path / "recipe.yaml")
+    assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe
+    own_tokenizer = ["tokenizer.vocab_size=800", "training.init_from={model: x, tokenizer: false}"]
+    assert load_recipe(str(tmp_path / "base.yaml"), own_tokenizer).tokenizer.vocab_size == 800

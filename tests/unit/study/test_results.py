@@ -137,11 +137,16 @@ def test_the_plot_by_length_has_the_values_of_the_table(
     assert not report.plot_bleu_by_length(nothing, tmp_path)
 
 
-def test_a_study_without_runs_has_a_table(tmp_path: Path) -> None:
+def test_a_study_of_failed_runs_has_a_table(tmp_path: Path) -> None:
     toy_corpus(tmp_path)
-    made = report_study(toy_study(tmp_path), tmp_path / "runs")
+    study = toy_study(tmp_path)
+    for run in runs_of(study, tmp_path / "runs"):
+        run.folder.path.mkdir(parents=True)
+        run.note_failure("out of memory")
+    made = report_study(study, tmp_path / "runs")
     assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json"]
     assert made.results.signature == ""
+    assert len(made.results.failures()) == 4
 
 
 def test_the_mean_curve_has_the_updates_that_all_runs_have() -> None:
