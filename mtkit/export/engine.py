@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from mtkit.build.translator import search_config
 from mtkit.errors import BusyError, DamagedError, DataError, FormatError, MissingExtraError, ReadWriteError, UsageError
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.io.files import translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, verify_model
 from mtkit.model_folder.exported import is_exported, model_hash
@@ -23,6 +26,7 @@ from mtkit.translate.engines.ctranslate2 import search_options
 EngineName = Literal["torch", "ctranslate2", "auto"]
 NOT_SERVED = (UsageError, MissingExtraError, DataError, BusyError, ReadWriteError)  # auto goes on with torch
 HASH_DIGITS = 16  # of a model's hash, in the name of its export
+_HASH = f"[0-9a-f]{{{HASH_DIGITS}}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +74,14 @@ def serving_models(engine: EngineName, request: TranslationRequest) -> tuple[lis
 def cached_export(model: Path) -> tuple[Path, bool]:
     """Return the export of a model for CTranslate2, and whether it had to be made; exports of former models go.
 
-    The folder is `.NAME.ctranslate2-HASH` beside the model folder, or in the user's cache if that place is read-only.
+    The folder is `.NAME.ctranslate2-HASH` beside the model folder, or in a folder for this model in the user's cache if
+    that place is read-only.
 
     Raises:
         UsageError, DataError, MissingExtraError, BusyError, MissingInputError, ReadWriteError: as `export_ctranslate2`.
     """
     source = find_model(model).resolve()
-    parent = source.parent if os.access(source.parent, os.W_OK) else _user_cache()
+    parent = source.parent if os.access(source.parent, os.W_OK) else _user_cache(source)
     prefix = f".{source.name}.ctranslate2-"
     folder = parent / f"{prefix}{model_hash(source)[:HASH_DIGITS]}"
     if _is_intact(folder):
@@ -85,9 +90,10 @@ def cached_export(model: Path) -> tuple[Path, bool]:
         with OutputLock(folder):
             shutil.rmtree(folder)
     export_ctranslate2(model, folder)
-    for former in parent.glob(f"{prefix}*"):
-        if former != folder and is_exported(former):
-            shutil.rmtree(former, ignore_errors=True)
+    for each in parent.iterdir():  # the hash tells exports of this model from those of one named NAME.ctranslate2-...
+        is_own = each.name.startswith(prefix) and re.fullmatch(_HASH, each.name.removeprefix(prefix)) is not None
+        if is_own and each != folder and is_exported(each):
+            shutil.rmtree(each, ignore_errors=True)
     return folder, True
 
 
@@ -122,7 +128,10 @@ def _is_intact(folder: Path) -> bool:
     return True
 
 
-def _user_cache() -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mtkit"
-    folder.mkdir(parents=True, exist_ok=True)
+def _user_cache(model: Path) -> Path:
+    """Return a folder in the user's cache for the exports of this model alone, since many models have the same name."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "mtkit" / hashlib.sha256(os.fsencode(model)).hexdigest()[:HASH_DIGITS]
+    with translate_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,8 +118,38 @@ def test_without_the_extra(toy_model, translate, monkeypatch) -> None:
 def test_a_read_only_place_uses_the_users_cache(toy_model, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = toy_model(CONFIG)
-    monkeypatch.setattr(engine.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(engine.os, "access", lambda path, mode: mode != os.W_OK)
     folder, is_new = engine.cached_export(model)
     assert is_new
-    assert folder.parent == tmp_path / "cache" / "mtkit"
+    assert folder.parent.parent == tmp_path / "cache" / "mtkit"
     assert exports(model) == []
+
+
+def test_models_with_one_name_keep_their_exports_in_the_users_cache(toy_model, tmp_path: Path, monkeypatch) -> None:
+    """The model of every run is in a folder `model`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine.os, "access", lambda path, mode: mode != os.W_OK)
+    for name, layers in (("a", 1), ("b", 2)):
+        model = toy_model(TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=layers, decoder_layers=1))
+        (tmp_path / name).mkdir()
+        model.rename(tmp_path / name / "model")
+    folders = [engine.cached_export(tmp_path / name / "model") for name in ("a", "b", "a", "b")]
+    assert [is_new for _, is_new in folders] == [True, True, False, False]
+
+
+def test_a_model_whose_name_begins_as_that_of_an_export_keeps_its_own(toy_model, tmp_path: Path) -> None:
+    model = toy_model(CONFIG)
+    other = tmp_path / f"{model.name}.ctranslate2-old"
+    shutil.copytree(model, other)
+    kept, _ = engine.cached_export(other)
+    engine.cached_export(model)
+    assert kept.is_dir()
+
+
+def test_a_cache_that_cannot_be_written(toy_model, translate, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine.os, "access", lambda path, mode: mode != os.W_OK)
+    model = toy_model(CONFIG)
+    assert "engine: torch, since CTranslate2 cannot serve this" in translate(model, "--engine", "auto")[1]
+    assert str(tmp_path / "cache") in translate(model, "--engine", "ctranslate2", exit_code=74)[1]
