@@ -19,7 +19,6 @@ from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
-from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 from mtkit.translate.engines.interface import Engine, TorchEngine
 from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
@@ -193,16 +192,16 @@ def load_scorer(
     compute_type: ComputeType = "auto",
     device: str | None = None,
     threads: int | None = None,
-    batch_tokens: int | None = None,
-    source_prefix: SourcePrefix = NO_PREFIX,
-    rewrite: bool = True,
+    options: TranslationOptions | None = None,
     with_source: bool = True,
 ) -> Callable[[Iterable[tuple[str, GivenTranslation]]], Iterator[ForcedScore]]:
     """Load a function that scores given translations with a model or an ensemble.
 
-    Arguments and errors as `load_translator`. The function takes pairs of a source line and a given translation, and
-    yields their forced-decoding scores in order. `with_source`: False for a language model, whose sources are blank.
+    Arguments and errors as `load_translator`; of `options` those of search have no effect. The function takes pairs of
+    a source line and a given translation, and yields their forced-decoding scores in order. `with_source`: False for a
+    language model, whose sources are blank.
     """
+    options = options or TranslationOptions()
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = _load(models)
@@ -212,20 +211,21 @@ def load_scorer(
         [one.model for one in loaded],
         compute_type=compute_type,
         device=device or str(default_device()),
-        rewrite=rewrite,
+        rewrite=options.rewrite,
     )
     max_length = min(one.metadata.max_source_length for one in loaded)
     tokenizers = loaded[0].tokenizers
-    source_prefix.check_tag(tokenizers, requires_tag=loaded[0].metadata.requires_tag)
-    score_pairs = partial(
+    options.source_prefix.check_tag(tokenizers, requires_tag=loaded[0].metadata.requires_tag)
+    return partial(
         score_lines,
         engine.models,
         tokenizers,
         max_source_length=max_length,
-        prefix_ids=source_prefix.ids(tokenizers, max_source_length=max_length),
+        batch_tokens=options.batch_tokens,
+        prefix_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
         name=_names(loaded),
+        report_oom=options.report_oom,
     )
-    return score_pairs if batch_tokens is None else partial(score_pairs, batch_tokens=batch_tokens)
 
 
 def _names(loaded: Sequence[LoadedModel]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +23,10 @@ from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import LineRequest
+from mtkit.translate.engines.batch_budget import BatchBudget
 from mtkit.translate.segment import split_lines
 
+BATCH_TOKENS = 8192  # sentences × longest side of a batch
 WINDOW = 4096  # pairs that are read ahead and sorted by length
 CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
 MAX_NATS = 700.0  # for each token; exp of more is infinite, which JSON does not have
@@ -73,8 +75,8 @@ class _Pair(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of tokens of the longer side."""
-        return max(len(self.src), len(self.tgt))
+        """Number of tokens of the longer side, end of sentence included."""
+        return max(len(self.src), len(self.tgt)) + 1
 
 
 def score_lines(
@@ -83,9 +85,10 @@ def score_lines(
     pairs: Iterable[tuple[str, GivenTranslation]],
     *,
     max_source_length: int | None = None,
-    batch_tokens: int = 8192,
+    batch_tokens: int | None = None,
     prefix_ids: Sequence[int] = (),
     name: str = "the model",
+    report_oom: Callable[[int], None] | None = None,
 ) -> Iterator[ForcedScore]:
     """Score translations: one score for each pair (source, translation), in order.
 
@@ -94,14 +97,16 @@ def score_lines(
     scored as they are, since search may have chosen another segmentation of the same text. An end of sentence among the
     tokens shows that the line was split in translation. It is split again, as are sources of more than
     `max_source_length` tokens, and the log-probabilities of its parts are summed. Every source is read after
-    `prefix_ids`, see SourcePrefix.
+    `prefix_ids`, see SourcePrefix. Where memory runs out, batches are halved, and `report_oom` is called once.
 
     Raises:
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
+        DataError: a line is too long for the models; raised after the scores of all lines before.
         NonFiniteError: the models, which the message calls `name`, compute NaN or infinity; raised after the scores of
             all lines before.
     """
     stream = enumerate(pairs, start=1)
+    budget = BatchBudget(batch_tokens or BATCH_TOKENS, report_oom)
     if max_source_length is not None:
         max_source_length -= len(prefix_ids)
     while window := list(itertools.islice(stream, WINDOW)):
@@ -114,10 +119,16 @@ def score_lines(
             for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
         of_line: dict[int, list[TokenScore]] = {}
+        errors: dict[int, DataError] = {}
         with_prefix = [part._replace(src=[*prefix_ids, *part.src]) for part in parts]
-        for part, values in zip(parts, _score(models, tokenizers, with_prefix, batch_tokens), strict=True):
-            of_line.setdefault(part.line_index, []).extend(values)
+        for part, values in zip(parts, _score(models, tokenizers, with_prefix, budget), strict=True):
+            if isinstance(values, DataError):
+                errors.setdefault(part.line_index, values)
+            else:
+                of_line.setdefault(part.line_index, []).extend(values)
         for i, (line, _) in enumerate(window):
+            if i in errors:
+                raise DataError(f"line {line}: {errors[i]}")
             log_probs, confidences, is_correct = zip(*of_line[i], strict=True) if i in of_line else ((), (), ())
             if not math.isfinite(sum(log_probs)):
                 raise NonFiniteError(name, line)
@@ -133,17 +144,21 @@ def score_lines(
 
 
 def _score(
-    models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], batch_tokens: int
-) -> list[list[TokenScore]]:
-    """Scores of the tokens of each pair, computed in batches of similar length, the longest first."""
-    scores: dict[int, list[TokenScore]] = {}
-    waiting = sorted(range(len(pairs)), key=lambda k: -pairs[k].length)
-    while waiting:
-        count = max(1, batch_tokens // (pairs[waiting[0]].length + 1))
-        chosen, waiting = waiting[:count], waiting[count:]
+    models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], budget: BatchBudget
+) -> list[list[TokenScore] | DataError]:
+    """Scores of the tokens of each pair, or the error of one that is too long for the models."""
+    scores: dict[int, list[TokenScore] | DataError] = {}
+
+    def cost(k: int) -> int:
+        return pairs[k].length
+
+    def run(chosen: Sequence[int]) -> list[list[TokenScore]]:
         sources, targets = [pairs[k].src for k in chosen], [pairs[k].tgt for k in chosen]
         batch = collate(sources, targets, chosen, tokenizers.src.vocab, tokenizers.tgt.vocab)
-        scores.update(zip(chosen, score_tokens(models, batch), strict=True))
+        return score_tokens(models, batch)
+
+    for chosen in budget.batches(range(len(pairs)), cost):
+        scores.update(zip(chosen, budget.compute(chosen, cost, run), strict=True))
     return [scores[k] for k in range(len(pairs))]
 
 

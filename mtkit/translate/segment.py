@@ -1,9 +1,9 @@
-"""Segments: lines, or parts of long lines, that are translated as one; splitting, batching, merging the results."""
+"""Segments: lines, or parts of long lines, that are translated as one; splitting lines and merging the results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -213,44 +213,3 @@ class _Alignment:
 def collapse_newlines(text: str) -> str:
     """The text with every line break, of any script, as a space."""
     return _LINE_BREAK.sub(" ", text)
-
-
-class BatchBudget:
-    """Largest batches of segments; they shrink when memory runs out.
-
-    Attributes:
-        tokens: (sentences + hypotheses) × longest source of a batch, at most, unless it has one sentence.
-    """
-
-    def __init__(self, tokens: int, prefix_length: int, report_oom: Callable[[int], None] | None) -> None:
-        """Take the size.
-
-        Args:
-            tokens: see the attribute.
-            prefix_length: tokens before each source.
-            report_oom: called with the size once it had to be reduced for the first time.
-        """
-        self.tokens = tokens
-        self._prefix_length = prefix_length
-        self._report_oom = report_oom
-
-    def batches(self, segments: Iterable[Segment], num_hypotheses: int) -> Iterator[list[Segment]]:
-        """Yield batches of similar length, the longest first."""
-        waiting = sorted((s for s in segments if s.ids), key=lambda s: -len(s.ids))
-        start = 0
-        while start < len(waiting):
-            count = max(1, int(self.tokens / (1 + num_hypotheses) / self._length(waiting[start])))
-            yield waiting[start : start + count]
-            start += count
-
-    def halve(self, batch: Sequence[Segment], num_hypotheses: int) -> None:
-        """Reduce the size to half of a batch that did not fit into memory."""
-        self.tokens = min(self.tokens, len(batch) // 2 * (1 + num_hypotheses) * self._length(batch[0]))
-        if self._report_oom is not None:
-            self._report_oom(self.tokens)
-            self._report_oom = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # the failed attempt has fragmented the memory
-
-    def _length(self, longest: Segment) -> int:
-        return self._prefix_length + len(longest.ids) + 1

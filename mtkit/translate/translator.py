@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.errors import MtkitError, NonFiniteError, is_oom
+from mtkit.errors import DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
-from mtkit.translate.engines.interface import Engine, SearchFn
+from mtkit.translate.engines.batch_budget import BatchBudget
+from mtkit.translate.engines.interface import Engine
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank
-from mtkit.translate.segment import BatchBudget, LineMerger, Segment, collapse_newlines, split_lines
+from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation, TranslationOptions
 
@@ -82,8 +83,8 @@ class Translator:
         self.shortlist = shortlist
         self.requires_tag = requires_tag
         self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
-        size = self.options.batch_tokens or BATCH_TOKENS
-        self.budget = BatchBudget(size, len(self.prefix_ids), self.options.report_oom)
+        # a sentence takes the tokens of its source, and as many for each hypothesis
+        self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
         self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
         self.token_bytes = TokenBytes(tokenizers.tgt.token_bytes())
 
@@ -129,6 +130,7 @@ class Translator:
             MtkitError: reading `lines` failed; raised after the translations of all lines before.
             DataError: constraints contradict each other; raised after the translations of all lines before.
             NonFiniteError: the model computes NaN or infinity; raised after the translations of all lines before.
+            DataError: a line is too long for the model; raised after the translations of all lines before.
             UsageError: the model needs a tag.
         """
         self.options.source_prefix.check_tag(self.tokenizers, requires_tag=self.requires_tag)
@@ -152,70 +154,55 @@ class Translator:
         segments = split_lines(lines, first, self.tokenizers, max_length, split=split)
         penalty = self.search.penalty()
         merger = LineMerger(first, self.tokenizers)
-        end = first + len(lines)
-        while end == first + len(lines) and (group := list(itertools.islice(segments, MAX_SEGMENTS))):
-            end = self._translate_segments(group, end)
-            for segment in [segment for segment in group if segment.line < end]:
+        end = _End(first + len(lines))
+        while end.error is None and (group := list(itertools.islice(segments, MAX_SEGMENTS))):
+            self._translate_segments(group, end)
+            for segment in [segment for segment in group if segment.line < end.line]:
                 while merger.line < segment.line:
                     yield merger.translation(penalty)
                     merger = LineMerger(merger.line + 1, self.tokenizers)
                 merger.add(segment)
             if self.options.report_progress is not None and len(lines[merger.line - first].text) > MAX_CHUNK:
                 self.options.report_progress(merger.line, segment.end, len(lines[merger.line - first].text))
-        while merger.line < end:
+        while merger.line < end.line:
             yield merger.translation(penalty)
             merger = LineMerger(merger.line + 1, self.tokenizers)
-        if end < first + len(lines):
-            raise NonFiniteError(self.engine.name, end)
+        if end.error is not None:
+            raise end.error
 
-    def _translate_segments(self, segments: Sequence[Segment], end: int) -> int:
-        """Search the segments of lines before `end`, once more without repeated n-grams where a translation loops.
-
-        Returns:
-            See `_search`.
-        """
-        end = self._search(segments, self.search, end)
-        looping = [s for s in segments if s.line < end and s.hypotheses and has_loop(s.hypotheses[0].tokens, s.ids)]
+    def _translate_segments(self, segments: Sequence[Segment], end: _End) -> None:
+        """Search the segments of lines before `end`, once more without repeated n-grams where a translation loops."""
+        self._search(segments, self.search, end)
+        done = [s for s in segments if s.line < end.line and s.hypotheses]
+        looping = [s for s in done if has_loop(s.hypotheses[0].tokens, s.ids)]
         if self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
-            end = self._search(looping, no_loops, end)
-        segments = [s for s in segments if s.line < end]
+            self._search(looping, no_loops, end)
+        segments = [s for s in segments if s.line < end.line]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
         self._detokenize(segments)
-        return end
 
-    def _search(self, segments: Sequence[Segment], config: SearchConfig, end: int) -> int:
-        """Search the hypotheses of the segments that have tokens, of lines before `end`.
-
-        Returns:
-            `end`, or the first line for which the model computes NaN or infinity; lines after it are not searched.
-        """
+    def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
+        """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
         if self.rerank is not None:
             config = replace(config, n_best=num_hypotheses)
         search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
-        for planned in self.budget.batches(segments, num_hypotheses):
-            batch = [segment for segment in planned if segment.line < end]
-            for segment, hypotheses in zip(batch, self._search_batch(batch, search, config), strict=True):
-                if any(h.failed for h in hypotheses):
-                    end = min(end, segment.line)
+
+        def cost(segment: Segment) -> int:
+            return (1 + num_hypotheses) * (len(self.prefix_ids) + len(segment.ids) + 1)
+
+        for planned in self.budget.batches((s for s in segments if s.ids), cost):
+            batch = [segment for segment in planned if segment.line < end.line]
+            results = self.budget.compute(batch, cost, lambda part: search(self._request(part, config)))
+            for segment, hypotheses in zip(batch, results, strict=True):
+                if isinstance(hypotheses, DataError):
+                    end.move(segment.line, DataError(f"line {segment.line}: {hypotheses}"))
+                elif any(h.failed for h in hypotheses):
+                    end.move(segment.line, NonFiniteError(self.engine.name, segment.line))
                 else:
                     segment.accept([self._without_prefix(h) for h in hypotheses], self.token_bytes)
-        return end
-
-    def _search_batch(self, batch: Sequence[Segment], search: SearchFn, config: SearchConfig) -> list[list[Hypothesis]]:
-        """Search the hypotheses of a batch; if memory runs out, again in halves."""
-        if not batch:
-            return []
-        try:
-            return search(self._request(batch, config))
-        except (RuntimeError, MemoryError) as error:
-            if len(batch) == 1 or not is_oom(error):
-                raise
-        self.budget.halve(batch, config.num_hypotheses)  # outside of `except`, where the exception keeps tensors alive
-        halves = batch[: len(batch) // 2], batch[len(batch) // 2 :]
-        return [hypotheses for half in halves for hypotheses in self._search_batch(half, search, config)]
 
     def _without_prefix(self, hypothesis: Hypothesis) -> Hypothesis:
         """The hypothesis with its attention over the text alone."""
@@ -250,6 +237,19 @@ class Translator:
         for segment, candidates in zip(segments, lists, strict=True):
             best = candidates[: self.search.n_best]
             segment.hypotheses, segment.texts = [c.hypothesis for c in best], [c.text for c in best]
+
+
+@dataclass
+class _End:
+    """The first line that is not translated: the line after a window, or one that failed, with its error."""
+
+    line: int
+    error: MtkitError | None = None
+
+    def move(self, line: int, error: MtkitError) -> None:
+        """End at a line that failed, unless one before it did."""
+        if line < self.line:
+            self.line, self.error = line, error
 
 
 def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:

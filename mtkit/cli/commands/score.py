@@ -57,11 +57,12 @@ def score(
     """
     from mtkit.build.translator import load_scorer
     from mtkit.cli.input import forbid_stdout_over_input
-    from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.cli.printing import print_lines, print_notes, print_oom_note
     from mtkit.errors import UsageError
     from mtkit.io.files import write_json
     from mtkit.pipeline.score_summary import ScoreSummary
     from mtkit.translate.score import read_pairs
+    from mtkit.translate.translation import TranslationOptions
 
     if (ref is None) == (hyps is None):
         raise UsageError("score: give either --ref FILE or --hyps FILE")
@@ -74,9 +75,12 @@ def score(
         compute_type=compute_type.value,
         device=device,
         threads=threads,
-        batch_tokens=batch_tokens,
-        source_prefix=parse_prefix(tag, prefix),
-        rewrite=not no_rewrite,
+        options=TranslationOptions(
+            batch_tokens=batch_tokens,
+            report_oom=print_oom_note,
+            source_prefix=parse_prefix(tag, prefix),
+            rewrite=not no_rewrite,
+        ),
         with_source=src is not None,
     )
     summary = ScoreSummary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -9,6 +10,9 @@ import torch
 
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.translate import score as score_module
 from mtkit.translate.score import score_lines, score_tokens
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
 
@@ -52,6 +56,52 @@ def test_scores_are_in_order_and_independent_of_the_batch(tokenizers):
     assert [s.line for s in together] == list(range(1, 22))
     assert [s.log_prob for s in together] == pytest.approx([s.log_prob for s in alone], abs=1e-4)
     assert (together[-1].log_prob, together[-1].perplexity) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."), MemoryError()])
+def test_scores_are_the_same_when_memory_runs_out(tokenizers, monkeypatch, error):
+    model, lines = transformer(tokenizers), sentences(40, 8)
+    pairs = [*zip(lines, lines[::-1], strict=True)]
+    expected = list(score_lines([model], tokenizers, pairs))
+    sizes, reported = [], []
+
+    def limited(models, batch):
+        sizes.append(batch.target.ids.numel())
+        if sizes[-1] > 60:
+            raise error
+        return score_tokens(models, batch)
+
+    monkeypatch.setattr(score_module, "score_tokens", limited)
+    scores = list(score_lines([model], tokenizers, pairs, report_oom=reported.append))
+    assert [s.log_prob for s in scores] == pytest.approx([s.log_prob for s in expected], abs=1e-4)
+    assert [s.line for s in scores] == list(range(1, 41))
+    assert sizes[0] > 60
+    assert len(reported) == 1
+
+
+def test_other_errors_are_not_tried_again(tokenizers, monkeypatch):
+    calls = []
+
+    def broken(models, batch):
+        calls.append(batch)
+        raise RuntimeError("index out of range")
+
+    monkeypatch.setattr(score_module, "score_tokens", broken)
+    with pytest.raises(RuntimeError, match="index out of range"):
+        list(score_lines([transformer(tokenizers)], tokenizers, [("the dog", "the cat")] * 9))
+    assert len(calls) == 1
+
+
+def test_a_translation_that_is_too_long_is_named_after_the_scores_of_all_lines_before(tokenizers):
+    positions = LearnedConfig(max_length=9)
+    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, decoder_layers=1, decoder_positions=positions)
+    pairs = [("the dog", "the dog")] * 12
+    for line in (8, 11):
+        pairs[line - 1] = ("the dog", "the dog " * 20)
+    scores = score_lines([build_model(config, tokenizers)], tokenizers, pairs)
+    assert [score.line for score in itertools.islice(scores, 7)] == list(range(1, 8))
+    with pytest.raises(DataError, match=r"line 8: a sentence of \d+ tokens is longer than the 9 learned positions"):
+        next(scores)
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)], ids=["one model", "ensemble"])

@@ -7,11 +7,16 @@ import itertools
 import pytest
 
 from mtkit.errors import DataError
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.translate import long_lines
 from mtkit.translate import translator as module
+from mtkit.translate.constraints import ConstrainedLine
+from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
-from mtkit.translate.translator import TranslationOptions, read_windows
-from tests.unit.translate.toy_translator import translator
+from mtkit.translate.translator import TranslationOptions, Translator, read_windows
+from tests.unit.translate.toy_translator import build_model, translator
 
 
 @pytest.fixture
@@ -124,3 +129,19 @@ def test_lines_before_a_very_long_one_are_yielded_before_it_is_translated(tokeni
     translations = engine.translate(["a dog", "the man", "dog " * MAX_CHUNK])
     assert [each.line for each in itertools.islice(translations, 2)] == [1, 2]
     assert split == []
+
+
+@pytest.mark.parametrize("field", ["text", "prefix"])
+def test_a_line_beyond_the_positions_of_the_model_is_named_after_those_before(tokenizers, field):
+    positions = LearnedConfig(max_length=40)
+    config = TransformerConfig(
+        d_model=8, d_ff=8, num_heads=2, decoder_layers=1, encoder_positions=positions, decoder_positions=positions
+    )
+    engine = TorchEngine([build_model(config, tokenizers)], compute_type="float32")
+    search = SearchConfig(beam_size=2, max_length=MaxLength(factor=1.0, offset=5), split_long_lines=False)
+    long = ConstrainedLine(**{"text": "the dog", field: "the cat " * 30})
+    lines = ["a dog", "the cat", long, "a", long]
+    translations = Translator(engine, tokenizers, search.limited_to(40)).translate(lines)
+    assert [t.line for t in itertools.islice(translations, 2)] == [1, 2]
+    with pytest.raises(DataError, match=r"line 3: a sentence of \d+ tokens is longer than the 40 learned positions"):
+        next(translations)

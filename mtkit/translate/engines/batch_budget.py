@@ -1,0 +1,83 @@
+"""Batches of similar length within a budget of tokens, and halves of them where a batch cannot be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+
+from mtkit.errors import DataError, is_oom
+
+T = TypeVar("T")
+R = TypeVar("R")
+Cost = Callable[[T], int]  # tokens that an item takes in a batch of items no longer than itself
+
+
+class BatchBudget:
+    """Largest batches; they shrink when memory runs out.
+
+    Attributes:
+        tokens: items × cost of the longest item of a batch, at most, unless it has one item.
+    """
+
+    def __init__(self, tokens: int, report_oom: Callable[[int], None] | None = None) -> None:
+        """Take the size.
+
+        Args:
+            tokens: see the attribute.
+            report_oom: called with the size once it had to be reduced for the first time.
+        """
+        self.tokens = tokens
+        self._report_oom = report_oom
+
+    def batches(self, items: Iterable[T], cost: Cost[T]) -> Iterator[list[T]]:
+        """Yield batches of similar length, the longest first."""
+        waiting = sorted(items, key=lambda item: -cost(item))
+        start = 0
+        while start < len(waiting):
+            count = max(1, self.tokens // cost(waiting[start]))
+            yield waiting[start : start + count]
+            start += count
+
+    def compute(
+        self, batch: Sequence[T], cost: Cost[T], run: Callable[[Sequence[T]], Sequence[R]]
+    ) -> list[R | DataError]:
+        """Run a function on a batch; again on halves if memory runs out or the model refuses an item.
+
+        Args:
+            batch: items, the longest first.
+            cost: as for `batches`.
+            run: returns a result for each item. It raises DataError if an item is too long for the model.
+
+        Returns:
+            The result of each item, or the error of an item that the model refuses.
+
+        Raises:
+            RuntimeError, MemoryError: memory runs out for a single item, or another error of `run`.
+        """
+        if not batch:
+            return []
+        is_out_of_memory = False
+        try:
+            return [*run(batch)]
+        except DataError as error:
+            if len(batch) == 1:
+                return [error]
+        except (RuntimeError, MemoryError) as error:
+            if len(batch) == 1 or not is_oom(error):
+                raise
+            is_out_of_memory = True
+        middle = len(batch) // 2
+        if is_out_of_memory:  # outside of `except`, where the exception keeps tensors alive
+            self._shrink(middle * cost(batch[0]))
+        halves = batch[:middle], batch[middle:]
+        return [result for half in halves for result in self.compute(half, cost, run)]
+
+    def _shrink(self, tokens: int) -> None:
+        self.tokens = min(self.tokens, tokens)
+        if self._report_oom is not None:
+            self._report_oom(self.tokens)
+            self._report_oom = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # the failed attempt has fragmented the memory
