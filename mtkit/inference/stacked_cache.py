@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.cache.kv_cache import GROWTH, MIN_KEYS, MIN_SPARE
+from mtkit.layers.cache.shared_prefix import live_slots, select_hypotheses
 from mtkit.layers.cache.state import BatchedState, row_indices
 
 
@@ -83,9 +84,8 @@ class StackedCache(BatchedState):
             return self
         mask = self.mask
         if mask is None:
-            mask = self.buffer.layers[0].new_zeros(self.num_sentences, self.length)
-        selected = mask.reshape(-1, self.length).index_select(0, rows)  # [N·W', M]
-        return replace(self, mask=selected.view(self.num_sentences, -1, self.length))
+            mask = self.buffer.layers[0].new_zeros(self.num_sentences, 1, self.length)
+        return replace(self, mask=select_hypotheses(mask, rows))
 
     def compact_(self, sentences: Tensor, num_sentences: int) -> StackedCache:
         """See BatchedState; only sentences that change their index are copied, over those that are dropped."""
@@ -155,16 +155,11 @@ class StackedCache(BatchedState):
         return replace(self, buffer=StackedBuffer(layers, self.length))
 
     def _drop_dead(self) -> StackedCache:
-        """The cache without the tokens of dropped hypotheses, or as it is while at least half are in use."""
-        if self.mask is None or not self.length:
+        """The cache without the tokens of dropped hypotheses, see `live_slots`."""
+        live = live_slots(self.mask) if self.mask is not None and self.length else None
+        if live is None:
             return self
-        used = (self.mask == 0).any(1)  # [N, M]
-        max_used = int(used.sum(1).max())
-        if 2 * max_used > self.length:
-            return self
-        # Stable sort: used slots first, in their old order. Shorter sentences fill up with dead slots, still masked.
-        index = used.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, max_used]
-        mask = self.mask.gather(2, index.unsqueeze(1).expand(-1, self.beam_size, -1))  # [N, W, max_used]
-        slots = index[None, :, None, :, None]  # [1, N, 1, max_used, 1]
+        length = live.index.size(1)  # M'
+        slots = live.index[None, :, None, :, None]  # [1, N, 1, M', 1]
         layers = [each.gather(3, slots.expand(2, -1, each.size(2), -1, each.size(4))) for each in self.buffer.layers]
-        return replace(self, buffer=StackedBuffer(layers, max_used), length=max_used, mask=mask)
+        return replace(self, buffer=StackedBuffer(layers, length), length=length, mask=live.mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,9 +52,8 @@ class SharedPrefixCache(AttentionCache):
             return self
         mask = self.mask
         if mask is None:
-            mask = self.kv.k.new_zeros(self.kv.pos.shape)  # [N, M]
-        selected = mask.view(-1, self.kv.length).index_select(0, rows)  # [N·W', M]
-        return SharedPrefixCache(self.kv, selected.view(self.num_sentences, -1, self.kv.length))
+            mask = self.kv.k.new_zeros(self.num_sentences, 1, self.kv.length)
+        return SharedPrefixCache(self.kv, select_hypotheses(mask, rows))
 
     def group_by_sentence(self, x: Tensor) -> Tensor:
         """Tensor of T new tokens per hypothesis [N·W, T, ...] -> [N, W·T, ...]."""
@@ -87,21 +87,46 @@ class SharedPrefixCache(AttentionCache):
         return self.mask.repeat_interleave(num_queries // self.beam_size, dim=1)
 
     def _drop_dead(self) -> tuple[KVCache, Tensor]:
-        """Keys and mask without the tokens of dropped hypotheses, or as they are while at least half are in use.
-
-        All sentences keep as many slots as the one that needs most, because they share one tensor.
-        """
+        """Keys and mask without the tokens of dropped hypotheses, see `live_slots`."""
         if self.mask is None:
             raise ValueError("a cache of one hypothesis per sentence has no dead tokens")
-        used = (self.mask == 0).any(1)  # [N, M], some hypothesis descends from the token
-        max_used = int(used.sum(1).max()) if used.numel() else 0
-        if 2 * max_used > self.kv.length:
-            return self.kv, self.mask
-        # Stable sort: used slots first, in their old order. Shorter sentences fill up with dead slots, masked as
-        # before.
-        index = used.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, max_used]
-        mask = self.mask.gather(2, index.unsqueeze(1).expand(-1, self.beam_size, -1))  # [N, W, max_used]
-        return self.kv.gather(index), mask
+        live = live_slots(self.mask)
+        return (self.kv, self.mask) if live is None else (self.kv.gather(live.index), live.mask)
+
+
+def select_hypotheses(mask: Tensor, rows: Tensor) -> Tensor:
+    """The ancestry mask [N, W', M] of the hypotheses [N·W'], from that of N·W hypotheses, [N, W, M]."""
+    num_sentences, _, length = mask.shape
+    return mask.reshape(-1, length).index_select(0, rows).view(num_sentences, -1, length)
+
+
+class LiveSlots(NamedTuple):
+    """Slots that hypotheses still need, and the ancestry mask of them.
+
+    Attributes:
+        index: [N, M'], ascending among those in use; sentences that need fewer fill up with dead slots.
+        mask: [N, W, M'], which hides the dead ones as before.
+    """
+
+    index: Tensor
+    mask: Tensor
+
+
+def live_slots(mask: Tensor) -> LiveSlots | None:
+    """The slots of an ancestry mask [N, W, M] that remain when those of dropped hypotheses go.
+
+    All sentences keep as many slots as the one that needs most, because they share one tensor.
+
+    Returns:
+        The slots; None if a sentence needs more than half of the M slots, so that a copy would save little.
+    """
+    in_use = (mask == 0).any(1)  # [N, M], some hypothesis descends from the token
+    max_used = int(in_use.sum(1).max()) if in_use.numel() else 0
+    if 2 * max_used > mask.size(2):
+        return None
+    # Stable sort: slots in use first, in their old order.
+    index = in_use.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, M']
+    return LiveSlots(index, mask.gather(2, index.unsqueeze(1).expand(-1, mask.size(1), -1)))
 
 
 def to_sentences(x: Tensor, num_sentences: int) -> Tensor:
