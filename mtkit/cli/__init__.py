@@ -1,18 +1,17 @@
 """The command line; it contains no logic of translation or training.
 
-commands/     one module per command, which reads options, calls one library function and prints the result
-translation/  options of `mtkit translate`
-app           all commands by section, as `mtkit --help` lists them
-entry         running of a command line, which ends with an exit code
-options       arguments and options that commands share
-input         lines from a file, a pipe or a terminal
-streams       stdin, stdout and stderr
-exit_codes    exceptions into exit codes
-usage         wrong usage in one sentence, with a suggestion
-memory        running out of memory in one sentence
-display       live progress of a training
-download      live progress of a download
-printing      lines and tables on stdout
+commands/   one module per command, by section, which reads options, calls one library function and prints the result
+app         all commands by section, as `mtkit --help` lists them
+entry       running of a command line, which ends with an exit code
+options     arguments and options that commands share
+input       lines from a file, a pipe or a terminal
+streams     stdin, stdout and stderr
+exit_codes  exceptions into exit codes
+usage       wrong usage in one sentence, with a suggestion
+memory      running out of memory in one sentence
+display     live progress of a training
+download    live progress of a download
+printing    lines and tables on stdout
 """
 
 from mtkit import signals

@@ -159,7 +159,8 @@ class StackedCache(BatchedState):
         live = live_slots(self.mask) if self.mask is not None and self.length else None
         if live is None:
             return self
-        length = live.index.size(1)  # M'
-        slots = live.index[None, :, None, :, None]  # [1, N, 1, M', 1]
+        index, mask = live
+        length = index.size(1)  # M'
+        slots = index[None, :, None, :, None]  # [1, N, 1, M', 1]
         layers = [each.gather(3, slots.expand(2, -1, each.size(2), -1, each.size(4))) for each in self.buffer.layers]
-        return replace(self, buffer=StackedBuffer(layers, length), length=length, mask=live.mask)
+        return replace(self, buffer=StackedBuffer(layers, length), length=length, mask=mask)

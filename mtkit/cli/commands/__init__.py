@@ -1,4 +1,13 @@
 """Commands of `mtkit`, one module each: read the options, call one library function, print its result.
 
-Modules are imported inside the functions, so that `--help` does not load torch.
+Folders are the sections of `mtkit --help`. Modules of the library are imported inside the functions, so that `--help`
+does not load torch.
+
+pipeline/     the whole pipeline
+text/         preparation of text
+training/     training
+translation/  translation
+evaluation/   evaluation
+inspection/   inspection of models, recipes and this machine
+deployment/   deployment
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -91,7 +90,10 @@ class SharedPrefixCache(AttentionCache):
         if self.mask is None:
             raise ValueError("a cache of one hypothesis per sentence has no dead tokens")
         live = live_slots(self.mask)
-        return (self.kv, self.mask) if live is None else (self.kv.gather(live.index), live.mask)
+        if live is None:
+            return self.kv, self.mask
+        index, mask = live
+        return self.kv.gather(index), mask
 
 
 def select_hypotheses(mask: Tensor, rows: Tensor) -> Tensor:
@@ -100,25 +102,15 @@ def select_hypotheses(mask: Tensor, rows: Tensor) -> Tensor:
     return mask.reshape(-1, length).index_select(0, rows).view(num_sentences, -1, length)
 
 
-class LiveSlots(NamedTuple):
-    """Slots that hypotheses still need, and the ancestry mask of them.
-
-    Attributes:
-        index: [N, M'], ascending among those in use; sentences that need fewer fill up with dead slots.
-        mask: [N, W, M'], which hides the dead ones as before.
-    """
-
-    index: Tensor
-    mask: Tensor
-
-
-def live_slots(mask: Tensor) -> LiveSlots | None:
+def live_slots(mask: Tensor) -> tuple[Tensor, Tensor] | None:
     """The slots of an ancestry mask [N, W, M] that remain when those of dropped hypotheses go.
 
     All sentences keep as many slots as the one that needs most, because they share one tensor.
 
     Returns:
-        The slots; None if a sentence needs more than half of the M slots, so that a copy would save little.
+        Their indices [N, M'], in their old order, and their ancestry mask [N, W, M']; a sentence that needs fewer fills
+        up with dead slots, masked as before. None if a sentence needs more than half of the M slots: a copy would save
+        little.
     """
     in_use = (mask == 0).any(1)  # [N, M], some hypothesis descends from the token
     max_used = int(in_use.sum(1).max()) if in_use.numel() else 0
@@ -126,7 +118,7 @@ def live_slots(mask: Tensor) -> LiveSlots | None:
         return None
     # Stable sort: slots in use first, in their old order.
     index = in_use.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, M']
-    return LiveSlots(index, mask.gather(2, index.unsqueeze(1).expand(-1, mask.size(1), -1)))
+    return index, mask.gather(2, index.unsqueeze(1).expand(-1, mask.size(1), -1))
 
 
 def to_sentences(x: Tensor, num_sentences: int) -> Tensor:

@@ -7,6 +7,40 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.commands.translation.options.language_model import (
+    LanguageModel,
+    LanguageModelModeOption,
+    LanguageModelWeight,
+    language_model_options,
+)
+from mtkit.cli.commands.translation.options.output import (
+    Alignments,
+    Flags,
+    FlushEvery,
+    Jsonl,
+    OutputFile,
+    OutputOptions,
+    Quiet,
+    Resume,
+)
+from mtkit.cli.commands.translation.options.search import (
+    BeamSize,
+    HelpSearch,
+    LengthPenalty,
+    MaxLength,
+    NBest,
+    Sample,
+    SearchOptions,
+    Seed,
+    Settings,
+)
+from mtkit.cli.commands.translation.options.source import (
+    Constraints,
+    JsonlInput,
+    SourceFile,
+    SourceOptions,
+    TargetPrefix,
+)
 from mtkit.cli.options import (
     BatchTokens,
     ComputeType,
@@ -22,25 +56,6 @@ from mtkit.cli.options import (
     Workers,
     parse_prefix,
 )
-from mtkit.cli.translation.language_model import (
-    LanguageModel,
-    LanguageModelModeOption,
-    LanguageModelWeight,
-    language_model_options,
-)
-from mtkit.cli.translation.output import Alignments, Flags, FlushEvery, Jsonl, OutputFile, OutputOptions, Quiet, Resume
-from mtkit.cli.translation.search import (
-    BeamSize,
-    HelpSearch,
-    LengthPenalty,
-    MaxLength,
-    NBest,
-    Sample,
-    SearchOptions,
-    Seed,
-    Settings,
-)
-from mtkit.cli.translation.source import Constraints, JsonlInput, SourceFile, SourceOptions, TargetPrefix
 
 
 def translate(

@@ -1,0 +1,5 @@
+"""Commands: deployment.
+
+compress  smaller copies of a model
+export    models for other inference engines
+"""

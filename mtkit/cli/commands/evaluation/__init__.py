@@ -1,0 +1,6 @@
+"""Commands: evaluation.
+
+evaluate   scores of translations
+bench      speed of translation
+reproduce  claims of the literature
+"""

@@ -1,0 +1,6 @@
+"""Commands: translation.
+
+translate  translations of text
+score      log-probabilities of given translations
+options/   options of `mtkit translate`
+"""
