@@ -17,9 +17,8 @@ _OOM_MESSAGE = re.compile(
 
 def is_oom(error: BaseException) -> bool:
     """Return whether torch, numpy or Python reports with this error that CPU or GPU memory ran out."""
-    is_torch_class = any(
-        cls.__name__ == "OutOfMemoryError" for cls in type(error).__mro__
-    )  # torch is not imported here
+    # by name, since torch is not imported here
+    is_torch_class = any(cls.__name__ == "OutOfMemoryError" for cls in type(error).__mro__)
     may_be = isinstance(error, RuntimeError | ImportError | OSError)
     return isinstance(error, MemoryError) or is_torch_class or (may_be and bool(_OOM_MESSAGE.search(str(error))))
 
@@ -81,12 +80,13 @@ class NonFiniteError(DataError):
 
     Args:
         model: the model or models.
-        line: number of the line, from 1.
+        line: number of the line, from 1; None: of no certain line.
     """
 
-    def __init__(self, model: str, line: int) -> None:
+    def __init__(self, model: str, line: int | None = None) -> None:
+        place = "" if line is None else f" for line {line}"
         super().__init__(
-            f"{model}: computes NaN or infinity for line {line}; its weights are unusable, train the model again or "
+            f"{model}: computes NaN or infinity{place}; its weights are unusable, train the model again or "
             "choose another one"
         )
 

@@ -1,9 +1,9 @@
-"""Attention heads of a trained model, where they look and what they contribute; word vectors.
+"""Analysis of trained models and of text: attention heads, word alignments, word vectors.
 
-head_importance  sensitivity of the loss to each head
-head_statistics  entropy, confidence and relative position of each head
-word_alignment   files of reference alignments, alignments of a lexicon, and the alignment error rate
-attention        the program: a model and a parallel text to a table of all heads
+attention           the program: a model and a parallel text to a table of all heads
+head_importance     sensitivity of the loss to each head
+head_statistics     entropy, confidence and relative position of each head
+word_alignment      files of reference alignments, alignments of a lexicon, and the alignment error rate
 train_word_vectors  skip-gram and CBOW vectors of a text
-nearest_words    nearest words and analogies among vectors
+nearest_words       nearest words and analogies among vectors
 """

@@ -119,11 +119,9 @@ def _reference(
 
     @cache
     def align(index: int) -> ReferenceAlignment:
-        src, tgt = (
-            loaded.tokenizers.src.encode([text.src[index]])[0],
-            loaded.tokenizers.tgt.encode([text.ref[index]])[0],
-        )
-        tokens = loaded.tokenizers.src.ids_to_tokens(src), loaded.tokenizers.tgt.ids_to_tokens(tgt)
+        tokenizers = loaded.tokenizers
+        src, tgt = tokenizers.src.encode([text.src[index]])[0], tokenizers.tgt.encode([text.ref[index]])[0]
+        tokens = tokenizers.src.ids_to_tokens(src), tokenizers.tgt.ids_to_tokens(tgt)
         links = set(word_pairs(lexicon.links(src, tgt), *tokens))
         return ReferenceAlignment(links, links)
 

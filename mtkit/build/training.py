@@ -21,6 +21,7 @@ from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import Recipe
+from mtkit.text.lines import COMPRESSION_SUFFIXES
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
@@ -276,5 +277,6 @@ def build_validator(
 
 def _set_name(number: int, files: CorpusFiles) -> str:
     """Name of a validation set in the log: its number and its file names, such as 0 val.en val.de."""
-    names = dict.fromkeys(path.name.removesuffix(".gz") for path in (files.src, files.tgt))
+    paths = (path.with_suffix("") if path.suffix in COMPRESSION_SUFFIXES else path for path in (files.src, files.tgt))
+    names = dict.fromkeys(path.name for path in paths)
     return " ".join([str(number), *names])

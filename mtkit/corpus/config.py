@@ -24,7 +24,7 @@ Limit = Annotated[int, Field(gt=0)]
 class ParallelFiles(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
-    src: Path  # text file, one sentence per line, plain or gz / zst / xz
+    src: Path  # text file, one sentence per line, plain or compressed (gz, bz2, xz, zst)
     tgt: Path  # its translation, line by line
     tgt_lang: Annotated[str, Field(min_length=1)] | None = None  # if not corpus.tgt_lang; selects BLEU's tokenizer
 
@@ -33,7 +33,7 @@ class ParallelFiles(SourcePrefix):
 class TrainParallelFiles(SourcePrefix):
     """One parallel training corpus."""
 
-    src: Path  # text file, one sentence per line, plain or gz / zst / xz
+    src: Path  # text file, one sentence per line, plain or compressed (gz, bz2, xz, zst)
     tgt: Path  # its translation, line by line
     weight: Weight | None = None  # share of the samples, relative to the other corpora; None: each sample once an epoch
     # number of lines to use, evenly spaced over the file, before cleaning; twice the limit contains them; None: all

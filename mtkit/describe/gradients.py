@@ -21,14 +21,14 @@ from mtkit.recipe.recipe import load_recipe
 from mtkit.training.seeding import seed_everything
 
 NUM_SENTENCES = 16  # random sentences over which norms are averaged
-MAX_DISTANCE = 64  # tokens between the loss and an embedding
+MAX_LENGTH = 64  # tokens of the random targets
 TINY = 1e-30  # of a gradient that is 0 everywhere
 RECIPE_VOCAB = 1000  # tokens of an untrained model; embeddings of rare tokens do not matter here
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """A model, the name of its curve, and the numbers of tokens that random sentences are drawn from."""
+class _NamedModel:
+    """A model, the name of its curve, the sizes of its vocabularies, and its longest target; None: any length."""
 
     name: str
     model: TranslationModel
@@ -46,25 +46,27 @@ def plot_gradients(names_or_paths: Sequence[str], output: Path) -> None:
     """
     curves = []
     for each in names_or_paths:
-        measured = _read(each)
-        length = min(MAX_DISTANCE, (measured.max_length or MAX_DISTANCE) - 1) + 1
+        named = _read(each)
         norms = gradient_by_distance(
-            measured.model, src_vocab=measured.src_vocab, tgt_vocab=measured.tgt_vocab, length=length
+            named.model,
+            src_vocab=named.src_vocab,
+            tgt_vocab=named.tgt_vocab,
+            length=min(MAX_LENGTH, named.max_length or MAX_LENGTH),
         )
-        curves.append(GradientCurve(measured.name, norms / max(float(norms.max()), TINY)))
+        curves.append(GradientCurve(named.name, norms / max(float(norms.max()), TINY)))
     draw_gradients(curves, output)
 
 
-def _read(name_or_path: str) -> _Measured:
+def _read(name_or_path: str) -> _NamedModel:
     path = Path(name_or_path)
     if path.is_dir():
         loaded = read_model(path)
         sizes = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
-        return _Measured(path.resolve().name, loaded.model, *sizes, loaded.metadata.model.max_target_length())
+        return _NamedModel(path.resolve().name, loaded.model, *sizes, loaded.metadata.model.max_target_length())
     recipe = load_recipe(name_or_path)
     seed_everything(recipe.training.seed)
     model = recipe.model.build(RECIPE_VOCAB, RECIPE_VOCAB).eval()
-    return _Measured(recipe.name, model, RECIPE_VOCAB, RECIPE_VOCAB, recipe.model.max_target_length())
+    return _NamedModel(recipe.name, model, RECIPE_VOCAB, RECIPE_VOCAB, recipe.model.max_target_length())
 
 
 def gradient_by_distance(

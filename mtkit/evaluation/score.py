@@ -108,7 +108,12 @@ def score(
         >>> score(["the cat sat"], [["the cat sat down"]], ["bleu"]).bleu.value
     """
     check_counts(len(hyps), [len(ref) for ref in refs])
-    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
+    return _compute(choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize), hyps, refs, src)
+
+
+def _compute(
+    choice: MetricChoice, hyps: Sequence[str], refs: Sequence[Sequence[str]], src: Sequence[str] | None = None
+) -> Scores:
     values = {}
     for name, metric in choice.build().items():
         (statistics,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
@@ -138,12 +143,13 @@ def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, 
     Raises:
         DataError, MissingExtraError: as `score`.
     """
+    check_counts(len(hyps), [len(ref)])
     metrics = [*config.metrics]
     is_unspaced = choose_tokenizer(ref, tgt_lang, config.tokenize).is_unspaced
     if moses.is_installed() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
         metrics.append("moses")
-    scores = score(hyps, [ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
     choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    scores = _compute(choice, hyps, [ref])
     return replace(scores, notes=(*scores.notes, *sampled_warnings(hyps, [ref], choice)))
 
 

@@ -64,9 +64,9 @@ class ModelMetadata:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
-        storage: number format of the large matrices in the file of weights, see quantised_weights.py.
-        is_language_model: the model was trained without sources, and generates or scores text.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
+        is_language_model: the model was trained without sources, and generates or scores text.
+        storage: number format of the large matrices in the file of weights, see quantised_weights.py.
     """
 
     src_lang: str

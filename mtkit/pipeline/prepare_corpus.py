@@ -98,7 +98,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
-    has_notes = False
+    is_checked = False  # the text, for mistakes; once, before the first corpus is written
     for pair, folder, cleaning in jobs:
         name, prefix = folder.name, pair.ids(tokenizers)
         state = _corpus_state(run, folder, pair, tokenizers, cleaning)
@@ -109,10 +109,10 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
-        if not has_notes:
+        if not is_checked:
             for note in likely_mistakes(corpus):
                 run.notify("text", note)
-            has_notes = True
+            is_checked = True
         report = binarise(*_text(pair), folder, tokenizers, cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])

@@ -124,7 +124,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
         parameters = sum(p.numel() for p in learner.model.parameters())
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
-        lexicon = corpora.lexicon  # the next call marks the training as finished
+        lexicon = corpora.lexicon
+        # the model folder with its fingerprint marks the training as finished
         write_model(
             folder.model, result.weights, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint
         )

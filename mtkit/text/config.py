@@ -25,8 +25,8 @@ class TokenizerFiles:
 class TokenizerConfig:
     """Training and use of the subword models."""
 
-    # existing model: sentencepiece, also of other programs, or BPE codes of subword-nmt; the keys of training, such as
-    # vocab_size, then have no effect. Null: train one
+    # existing model: sentencepiece, also of other programs, or BPE codes of subword-nmt; keys of training, such as
+    # vocab_size, cannot be stated beside it. Null: train one
     model: Path | TokenizerFiles | None = None
     # unigram scores alike; byte_bpe: BPE on the bytes of UTF-8, so that no text has unknown tokens; wordpiece: longest
     # pieces first; word and char are for comparison
@@ -41,9 +41,8 @@ class TokenizerConfig:
     # training lines, taken evenly from longer text, and at most 96 MiB of it: more lines change few tokens, and the
     # memory of sentencepiece's trainer grows with them
     max_lines: Annotated[int, Field(gt=0)] = 2_000_000
-    min_frequency: Annotated[int, Field(ge=1)] = (
-        1  # of words or characters in a word or char vocabulary; rarer: unknown
-    )
+    # of words or characters in a word or char vocabulary; rarer ones are unknown
+    min_frequency: Annotated[int, Field(ge=1)] = 1
     # unused tokens are added until the vocabulary size is a multiple; GPUs are fastest with multiples of 8 or 64
     pad_to_multiple_of: Annotated[int, Field(ge=1, le=1024)] = 1
 

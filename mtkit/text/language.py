@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mtkit.text.lines import COMPRESSION_SUFFIXES
+
 CLASSIFIED_LINES = 1000
 CLASSIFIED_CHARACTERS = 20_000
 MIN_PROBABILITY = 0.9
-COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".txt"}
 TWO_LETTERS = frozenset(
     re.findall(
         "..",
@@ -118,7 +119,7 @@ def language_of_name(path: Path) -> str | None:
 
 def _parts(path: Path) -> list[str]:
     name = path.name
-    while Path(name).suffix.lower() in COMPRESSED:
+    while Path(name).suffix.lower() in (*COMPRESSION_SUFFIXES, ".txt"):
         name = Path(name).stem
     return name.split(".") if "." in name else re.split(r"[-_](?=[a-z]+$)", name)
 

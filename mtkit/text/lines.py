@@ -23,6 +23,7 @@ from typing import IO, Any, BinaryIO, cast
 from mtkit.errors import DataError, MissingExtraError
 from mtkit.io.files import require_regular_file, translate_read_errors
 
+COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")  # of file names; what is read depends on the content alone
 _CHUNK = 1 << 20  # bytes read at a time
 MAX_LINE_BYTES = 1 << 26  # longer ones are no text, and a device may never end its first line
 _BOM = b"\xef\xbb\xbf"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from mtkit.errors import DataError, NonFiniteError
 from mtkit.models.interface import TranslationModel
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
@@ -78,6 +79,7 @@ class LanguageModelReranking:
 
         Raises:
             NonFiniteError: the language model computes NaN or infinity.
+            DataError: a translation is too long for the language model.
         """
         candidates = [candidate for each in lists for candidate in each]
         if not candidates:
@@ -89,8 +91,13 @@ class LanguageModelReranking:
     def scores(self, candidates: Sequence[Candidate]) -> list[float]:
         """New scores of hypotheses; errors as `__call__`."""
         pairs = [("", candidate.text) for candidate in candidates]
-        forced = score_lines([self.model], self.tokenizers, pairs, name=self.name)
-        language = torch.tensor([one.log_prob for one in forced], dtype=torch.float64)  # [N]
+        try:
+            forced = [one.log_prob for one in score_lines([self.model], self.tokenizers, pairs)]
+        except NonFiniteError as error:  # its number, as that of any error here, is of a hypothesis and not of a line
+            raise NonFiniteError(self.name) from error
+        except DataError as error:
+            raise DataError(f"{self.name}: a translation is too long for the positions of this model") from error
+        language = torch.tensor(forced, dtype=torch.float64)  # [N]
         hypotheses = [candidate.hypothesis for candidate in candidates]
         translation = torch.tensor([h.log_prob for h in hypotheses], dtype=torch.float64)  # [N]
         length = torch.tensor([len(h.tokens) + 1 for h in hypotheses])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_a_command_that_cannot_work_stops_before_the_first_update(folder: Path) 
         ("true", "'true' printed '' and not a number as its last line"),
         ("echo nan", "'echo nan' printed nan, which is not finite"),
         ("no-such-program-here", "ended with exit code 127"),
-        ("sleep 60", "timed out after"),
+        ("sleep 60", "'sleep 60' took longer than 1 seconds"),
     ],
 )
 def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +112,18 @@ def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -
     heard: list[str] = []
     assert ValidationCommand(command, notify=heard.append)([], [], []) is None
     assert len(heard) == 1
+
+
+def test_what_a_command_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.training.monitoring.validation_command.TIMEOUT", 2)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    command = f"sleep 1000 > {tmp_path}/pipe & wait"
+    with pytest.raises(ValueError, match="took longer than 2 seconds"):
+        run_command(command, {"HYP": ["a"]})
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b""  # which waits for the end of the last process that has the pipe open
+    os.close(reader)
 
 
 def test_the_first_rank_alone_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

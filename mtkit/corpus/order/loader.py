@@ -149,7 +149,8 @@ class Loader:
     def count_updates(self, epochs: float) -> int:
         """Return the number of updates of a number of epochs, at least 1.
 
-        It is exact up to _MAX_COUNTED windows; of more, that many are planned and the rest is assumed to be alike.
+        It is exact for whole windows, at most _MAX_COUNTED. The updates of a part of a window, or of more windows, are
+        in proportion to those that were planned.
         """
         num_windows = epochs * self.order.windows_per_epoch
         planned = min(math.ceil(num_windows), _MAX_COUNTED)

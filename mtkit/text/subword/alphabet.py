@@ -1,8 +1,8 @@
-"""The characters that sentencepiece sees for those of a text.
+"""Alphabets of sentencepiece models: the characters that represent a text inside a model.
 
-Models of other programs see the text itself. Those that mtkit trains see private-use characters for the few that
-sentencepiece cannot learn, or in byte-level models one character for each byte of the text in UTF-8: then 256 tokens
-cover every text, and none is unknown (Wang et al. 2020, https://arxiv.org/abs/1909.03341).
+Models of other programs represent a text by itself. Models that mtkit trains represent the few characters that
+sentencepiece cannot learn by private-use ones. Byte-level models represent each byte of the text in UTF-8 by one
+character: 256 tokens then cover every text, and none is unknown (Wang et al. 2020, https://arxiv.org/abs/1909.03341).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _PRINTABLE = re.compile("[ -~]*")
 
 
 class Alphabet:
-    """The alphabet of models of other programs: characters of the text."""
+    """The alphabet of models of other programs: a text represents itself."""
 
     def escape(self, text: str) -> str:
-        """The characters that sentencepiece sees for a text."""
+        """A text as the model represents it."""
         return text
 
     def unescape(self, text: str) -> str:
-        """The text of decoded characters."""
+        """The text that the output of the model represents."""
         return text
 
     def escape_token(self, token: str) -> str:
-        """sentencepiece's name of a token as it is shown to users."""
+        """The name in the model of a token that has this name for users."""
         return token
 
     def unescape_token(self, piece: str) -> str:
-        """The name of a token for users."""
+        """The name for users of a token that has this name in the model."""
         return piece
 
     def piece_bytes(self, piece: str) -> bytes:
@@ -67,11 +67,11 @@ class PrivateUse(Alphabet):
         return _exchange(text)
 
     def escape_token(self, token: str) -> str:
-        """sentencepiece's name of a token."""
+        """The name in the model of a token that has this name for users."""
         return _exchange(token)
 
     def unescape_token(self, piece: str) -> str:
-        """The name of a token for users."""
+        """The name for users of a token that has this name in the model."""
         return _exchange(piece)
 
 
@@ -82,8 +82,8 @@ def _exchange(text: str) -> str:
 class ByteLevel(Alphabet):
     """The alphabet of byte-level models.
 
-    Tokens are shown as sentencepiece sees them, since one may be half a character. The bytes
-    0x80 to 0xFF are shown as U+0100 to U+017F, control characters as U+0180 to U+01A0.
+    Users see the names that tokens have in the model, since a token may be half a character: the bytes 0x80 to 0xFF are
+    U+0100 to U+017F, control characters U+0180 to U+01A0.
     """
 
     def escape(self, text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mtkit.text.lines import count_lines, read_lines
+from mtkit.text.lines import COMPRESSION_SUFFIXES, count_lines, read_lines
 from mtkit.text.tokenizer import Tokenizer
 
 MAX_LINES = 20_000  # of a file, taken evenly: enough for three digits of every number
@@ -81,7 +81,7 @@ def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUs
 
 def language_of(file: Path) -> str:
     """The ending of a file name without that of compression, such as de of train.de.gz; the name if it has none."""
-    suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in (".gz", ".bz2", ".xz", ".zst")]
+    suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in COMPRESSION_SUFFIXES]
     return suffixes[-1] if suffixes and suffixes[-1] != "txt" else file.name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,20 +71,11 @@ def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
             paths = {name: Path(folder) / name.lower() for name in texts}
             for name, lines in texts.items():
                 paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-            result = subprocess.run(
-                command,
-                shell=True,
-                env={**os.environ, **{name: str(path) for name, path in paths.items()}},
-                capture_output=True,
-                timeout=TIMEOUT,
-                start_new_session=True,
-                check=False,
-            )
-    except (subprocess.TimeoutExpired, OSError) as error:
+            exit_code, output, errors = _run_shell(command, {name: str(path) for name, path in paths.items()})
+    except OSError as error:
         raise ValueError(f"{command!r}: {error}") from error
-    output, errors = (_last_line(stream) for stream in (result.stdout, result.stderr))
-    if result.returncode:
-        raise ValueError(f"{command!r} ended with exit code {result.returncode}" + (f": {errors}" if errors else ""))
+    if exit_code:
+        raise ValueError(f"{command!r} ended with exit code {exit_code}" + (f": {errors}" if errors else ""))
     try:
         number = float(output)
     except ValueError as error:
@@ -91,6 +83,29 @@ def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{command!r} printed {output}, which is not finite")
     return number
+
+
+def _run_shell(command: str, variables: Mapping[str, str]) -> tuple[int, str, str]:
+    """Run a shell command; return its exit code and the last lines of its output and its errors.
+
+    Raises:
+        ValueError: it takes longer than TIMEOUT.
+        OSError: it cannot be started.
+    """
+    with subprocess.Popen(
+        command,
+        shell=True,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(process.pid, signal.SIGKILL)  # with what the shell has started
+            raise ValueError(f"{command!r} took longer than {TIMEOUT:,} seconds") from error
+    return process.returncode, _last_line(output), _last_line(errors)
 
 
 def _last_line(stream: bytes) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import random
 
-from mtkit.translate.reranking import MinimumBayesRisk
+import pytest
+import torch
+
+from mtkit.errors import DataError, NonFiniteError
+from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.interface import Hypothesis
+from mtkit.search.length_penalty import Average
+from mtkit.translate.reranking import Candidate, LanguageModelReranking, MinimumBayesRisk
+from tests.unit.translate.toy_translator import build_model, transformer
 
 
 def test_ranking_by_expected_utility():
@@ -18,3 +27,22 @@ def test_ranking_by_expected_utility():
     expected = [sum(utility(h, ref) for ref in texts) / len(texts) for h in texts]
     assert sorted(order) == list(range(20))
     assert [expected[i] for i in order] == sorted(expected, reverse=True)
+
+
+def reranking(model, tokenizers):
+    return LanguageModelReranking(model, tokenizers, weight=0.5, penalty=Average(), name="lm")
+
+
+def candidates(*texts: str) -> list[list[Candidate]]:
+    return [[Candidate(Hypothesis([5], -1.0, -1.0, [-0.5, -0.5]), text) for text in texts]]
+
+
+def test_errors_of_a_language_model_name_no_line_since_it_scores_hypotheses(tokenizers):
+    broken = transformer(tokenizers)
+    with torch.no_grad():
+        broken.output.weight.fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match=r"^lm: computes NaN or infinity; its weights are unusable"):
+        reranking(broken, tokenizers)(candidates("the dog", "a cat"))
+    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, decoder_positions=LearnedConfig(max_length=9))
+    with pytest.raises(DataError, match=r"^lm: a translation is too long for the positions of this model"):
+        reranking(build_model(config, tokenizers), tokenizers)(candidates("the dog", "the dog " * 20))
