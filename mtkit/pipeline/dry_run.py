@@ -20,7 +20,7 @@ from mtkit.corpus.config import has_training_text, training_text
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.errors import ComputeError
-from mtkit.hardware import default_device, free_memory
+from mtkit.hardware import default_device, free_memory, has_bf16
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.defaults.schedule import updates_of_epochs
@@ -32,6 +32,7 @@ from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.objectives.interface import RewardName
+from mtkit.training.precision import PrecisionName
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
 
 SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
@@ -101,6 +102,21 @@ def seconds_per_update(recipe: Recipe) -> float:
     forward_backward(learner, _dummy_batch(1, _vocab(recipe)))  # one-time costs
     seconds = min(_seconds_per_sentence(learner, batch) for _ in range(REPEATS)) * sentences
     return seconds * recipe.training.micro_batches
+
+
+def training_rates(recipe: Recipe) -> dict[PrecisionName, float]:
+    """Measure the source and target tokens per second of a training in each precision that this machine is fast in.
+
+    Forward and backward pass of sentences with SENTENCE_TOKENS tokens. Errors as `dry_run`.
+    """
+    precisions: list[PrecisionName] = ["float32", "bf16"] if has_bf16(default_device()) else ["float32"]
+    rates: dict[PrecisionName, float] = {}
+    for precision in precisions:
+        training = replace(_resolve_auto_keys(recipe).training, precision=precision)
+        sentences = max(1, training.resolved_batch_tokens // SENTENCE_TOKENS) * training.micro_batches
+        seconds = seconds_per_update(replace(recipe, training=training))
+        rates[precision] = 2 * SENTENCE_TOKENS * sentences / seconds
+    return rates
 
 
 def _resolve_auto_keys(recipe: Recipe) -> Recipe:

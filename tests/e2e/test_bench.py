@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from mtkit.bench import measure
+from mtkit.bench import measure, suite
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
+from mtkit.bench.machine import inspect_machine
 from mtkit.bench.table import bench_table, unsupported_settings
 from mtkit.build.translator import load_translator
 from mtkit.cli import entry
@@ -88,6 +89,49 @@ def test_a_row_for_each_setting(toy_model: Make, text: Path, capsys) -> None:
     assert "the model has no lexicon" in rows[2]["error"]
     assert "the model has no lexicon" in captured.out
     assert "lines/s" in captured.out
+
+
+def test_the_report_of_the_suite() -> None:
+    def row(engine, beam_size, compute_type, rate, error=None):
+        setting = BenchSetting(engine=engine, beam_size=beam_size, compute_type=compute_type, threads=1)
+        figures = {"sentences_per_second": rate, "latency_p50": 10 / max(rate, 1.0), "memory": 2 * rate, "error": error}
+        return BenchResult(setting=setting, actual_compute_type=compute_type, **figures)
+
+    results = [
+        row("mtkit", 1, "float32", 30.0),
+        row("ctranslate2", 1, "float32", 20.0),
+        row("mtkit", 1, "int8", 36.0),
+        row("ctranslate2", 1, "int8", 40.0),
+        row("mtkit", 1, "bf16", 50.0),
+        row("ctranslate2", 1, "bf16", 0.0, error="no bf16"),
+    ]
+    machine = inspect_machine(measure=False)
+    lines = "\n".join(suite.suite_report(machine, results, {"float32": 1234.5})).split("\n")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| greedy")]
+    assert [(cells[1], cells[3], cells[8]) for cells in rows] == [
+        ("float32", "mtkit", "1.50"),
+        ("float32", "ctranslate2", ""),
+        ("int8", "mtkit", "0.90"),
+        ("int8", "ctranslate2", ""),
+        ("bf16", "mtkit", ""),
+        ("best: bf16", "mtkit", "1.25"),  # 50 beside the peer's 40 in int8
+    ]
+    assert rows[0][4:] == ["30", "0.3", "60", "", "1.50", "0.67", "1.50"]
+    assert lines[-1] == "| float32 | 1,234 |"
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_the_suite_of_a_model_folder(toy_model: Make, text: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)  # without a peer
+    monkeypatch.setattr(suite, "has_bf16", lambda device: False)
+    model = toy_model(SMALL)
+    assert entry.execute(["bench", str(model), str(text), "--suite", "--lines", "2"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Machine: ")
+    assert out.count("| greedy | float32 |") == out.count("| beam 5 | int8 |") == min(2, inspect_machine().cores)
+    assert "tokens/s |" not in out  # training: only of a run
+    assert entry.execute(["bench", str(model), str(text), "--suite", "--workers", "2"]) == 2
+    assert "--suite decides --workers" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("in_this_process")

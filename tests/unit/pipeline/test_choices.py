@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import UsageError
-from mtkit.pipeline import stages
+from mtkit.pipeline import dry_run, stages
 from mtkit.pipeline.dry_run import seconds_per_update
 from mtkit.pipeline.setup import choices
 from mtkit.recipe.defaults.facts import Limits
@@ -126,3 +126,12 @@ def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -
     assert report.content["train"]["best_update"] == report.content["train"]["updates"] == 1  # it was validated
     assert (folder / "model" / "model.safetensors").is_file()
     assert "already finished" in stages.train(load_recipe(str(path), words), run_dir=folder).lines[0]
+
+
+def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = load_recipe(str(path), ["training.batch_tokens=120"])  # 4 sentences of 30 tokens
+    monkeypatch.setattr(dry_run, "has_bf16", lambda device: True)
+    monkeypatch.setattr(
+        dry_run, "seconds_per_update", lambda recipe: {"float32": 2.0, "bf16": 0.5}[recipe.training.precision]
+    )
+    assert dry_run.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}

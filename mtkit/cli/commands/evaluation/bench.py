@@ -42,24 +42,50 @@ def bench(
     peer: Annotated[Peer | None, typer.Option("--peer", help="Also measure this engine with the same model.")] = None,
     lines: Annotated[int, typer.Option("--lines", min=1, help="Translate at most this many lines.")] = 1000,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Number of repetitions; the fastest one counts.")] = 1,
+    suite: Annotated[
+        bool,
+        typer.Option(
+            "--suite",
+            help="Measure all compute types, greedy and beam 5, one thread and all cores, beside CTranslate2 if it is "
+            "installed, and the training of a run; print Markdown.",
+        ),
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Measure translation speed, memory and BLEU.
 
-    Every combination of the given settings is measured, each in a process of its own.
+    Every combination of the given settings is measured, each in a process of its own. --suite measures all that a
+    comparison needs in one run.
     """
     import sys
+    from dataclasses import replace
 
     from mtkit.bench.grid import BenchGrid
+    from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
+    from mtkit.bench.suite import suite_grids, suite_report
     from mtkit.bench.table import bench_table, unsupported_settings
     from mtkit.cli.printing import print_lines, print_table
+    from mtkit.errors import UsageError
     from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.io.files import write_json
+    from mtkit.pipeline.dry_run import training_rates
+    from mtkit.recipe.recipe import load_recipe
 
     forbid_overwriting_input("bench", json_file, [file, ref])
     src, refs = read_input(file, ref, lines)
+    given = {
+        "--compute-type": compute_types,
+        "--beam-size": beam_sizes,
+        "--batch-tokens": batch_tokens,
+        "--workers": workers,
+        "--threads": threads,
+        "--shortlist": shortlist,
+        "--peer": peer,
+    }
+    if suite and (names := [name for name, value in given.items() if value]):
+        raise UsageError(f"bench: --suite decides {' and '.join(names)}; omit one or the other")
     grid = BenchGrid(
         compute_types=[each.value for each in compute_types or [ComputeType.auto]],
         beam_sizes=beam_sizes or [1, 5],
@@ -70,11 +96,20 @@ def bench(
         threads=threads,
         rewrite=not no_rewrite,
     )
+    machine = inspect_machine(measure=False)
+    grids = [replace(each, rewrite=not no_rewrite) for each in suite_grids(machine.cores)] if suite else [grid]
+    num_settings = sum(len(list(each.settings())) for each in grids)
     results = []
-    for result in measure(model, src, grid, export=export_ctranslate2, ref=refs, repeat=repeat):
-        results.append(result)
-        sys.stderr.write(f"measured {len(results)} of {len(list(grid.settings()))} settings\n")
-    print_table(bench_table(results))
+    for each in grids:
+        for result in measure(model, src, each, export=export_ctranslate2, ref=refs, repeat=repeat):
+            results.append(result)
+            sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
+    if suite:
+        recipe = model / "recipe.yaml"  # of a run
+        rates = training_rates(load_recipe(str(recipe))) if recipe.is_file() else None
+        print_lines(suite_report(machine, results, rates))
+    else:
+        print_table(bench_table(results))
     print_lines(unsupported_settings(results))
     if json_file is not None:
         write_json(json_file, [result.as_dict() for result in results])
