@@ -62,10 +62,12 @@ class TrainingEstimate:
 
     Attributes:
         parameters: number of weights.
+        updates: to the end of the training, see `planned_updates`.
         seconds: of all updates, without validation.
     """
 
     parameters: int
+    updates: int
     seconds: float
 
 
@@ -87,7 +89,8 @@ def estimate_training(recipe: Recipe) -> TrainingEstimate:
     """Return the estimate of `dry_run` as numbers. Errors as there."""
     recipe = _resolve_auto_keys(recipe)
     learner, cost = _probe(recipe)
-    return TrainingEstimate(_num_parameters(learner), _seconds(recipe, cost))
+    updates = planned_updates(recipe)
+    return TrainingEstimate(_num_parameters(learner), updates, updates * recipe.training.micro_batches * cost.seconds)
 
 
 def seconds_per_update(recipe: Recipe) -> float:
@@ -160,14 +163,14 @@ def _num_parameters(learner: Learner) -> int:
     return sum(p.numel() for p in learner.model.parameters())
 
 
-def _seconds(recipe: Recipe, cost: MicroBatchCost) -> float:
-    return cost.seconds * recipe.training.micro_batches * planned_updates(recipe)
-
-
 def planned_updates(recipe: Recipe) -> int:
     """Return the updates of a training to its end: `max_updates`, or those of `max_epochs` if they are fewer.
 
-    The latter are estimated from the characters of the training text; without text, `max_updates` is all that is known.
+    The latter are estimated from the characters of the training text, which is read; without text, `max_updates` is all
+    that is known.
+
+    Raises:
+        ValueError: `batch_tokens` is auto, and epochs are counted.
     """
     training = recipe.training
     if training.max_epochs is None or not has_training_text(recipe.corpus):
@@ -238,20 +241,22 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     listed = ", ".join(f"{name} {_format_bytes(size)}" for name, size in memory.items() if size)
     threads = torch.get_num_threads()
     device = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
-    duration = format_duration(_seconds(recipe, cost))
+    updates = planned_updates(recipe)
+    duration = format_duration(updates * training.micro_batches * cost.seconds)
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",
         f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
-        f"time of training: about {duration} on {device} in {training.precision}: {_describe_length(recipe)} of "
-        f"{training.micro_batches} × {training.resolved_batch_tokens:,} tokens, plus validation",
+        f"time of training: about {duration} on {device} in {training.precision}: "
+        f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens, "
+        "plus validation",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
 
 
-def _describe_length(recipe: Recipe) -> str:
+def _describe_length(recipe: Recipe, updates: int) -> str:
     """Number of updates, and the epochs if these end the training."""
-    epochs, updates = recipe.training.max_epochs, planned_updates(recipe)
+    epochs = recipe.training.max_epochs
     if epochs is None or updates == recipe.training.max_updates:
         return f"{updates:,} updates"
     return f"about {updates:,} updates ({epochs:g} epochs)"

@@ -94,15 +94,16 @@ def open_run(
     Raises:
         BusyError: another process has the lock.
         RecipeError: a training was started with another recipe; names the keys.
-        MissingInputError: a record in the run folder is a link, a pipe, a device or a folder.
+        MissingInputError: a record or the log in the run folder is a link, a pipe, a device or a folder.
         FormatError: a training was started by another version of mtkit in a format that this one does not read.
         ReadWriteError: the folder cannot be written.
         UsageError: its path is not UTF-8.
     """
     folder = RunFolder(run_folder_path(recipe, run_dir))
     require_utf8_name(folder.path.resolve())
-    for record in (folder.recipe, backup_path(folder.recipe), folder.version, folder.report, folder.fingerprints):
-        _require_own_file(record)
+    records = (folder.recipe, folder.version, folder.report, folder.fingerprints)
+    for each in (*records, backup_path(folder.recipe), folder.log):
+        _require_own_file(each)
     with RunLock(folder.path):
         for each in folder.folders_with_temporaries():
             clean_up_folder(each)

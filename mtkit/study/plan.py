@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from mtkit.pipeline.dry_run import estimate_training, format_duration, planned_updates
+from mtkit.pipeline.dry_run import estimate_training, format_duration
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
 
@@ -35,7 +35,7 @@ def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Tab
         table.add_row(
             variant,
             f"{estimate.parameters:,}",
-            f"{planned_updates(recipe):,}",
+            f"{estimate.updates:,}",
             format_duration(estimate.seconds),
             ", ".join(
                 f"{run.seed} ({RunState.finished})" if run.is_finished() else str(run.seed) for run in of_variant

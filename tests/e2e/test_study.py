@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.pipeline import dry_run
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +51,15 @@ def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixt
     assert f"{folder / 'nothing'}: none of the 4 runs of this study has finished with these settings" in captured.err
     assert captured.out == ""
     assert not (folder / "nothing").exists()
+
+
+def test_a_dry_run_counts_epochs_where_the_batch_size_is_chosen(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_run, "find_max_batch_tokens", lambda *_: 64)
+    overrides = ["training.max_epochs=1", "training.batch_tokens=auto"]
+    assert entry.execute(["study", "study.yaml", *overrides, "--dry-run"]) == 0
+    assert "4 runs, about " in capsys.readouterr().out
 
 
 def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
