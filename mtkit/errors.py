@@ -80,7 +80,7 @@ class NonFiniteError(DataError):
 
     Args:
         model: the model or models.
-        line: number of the line, from 1; None: of no certain line.
+        line: number of the line, from 1; None: the line is unknown.
     """
 
     def __init__(self, model: str, line: int | None = None) -> None:

@@ -247,7 +247,7 @@ def require_utf8_name(folder: Path) -> None:
     """Refuse a folder of weights whose path is not UTF-8: safetensors cannot open files in it.
 
     Raises:
-        UsageError: the path has such a byte.
+        UsageError: the path has a byte that is not UTF-8.
     """
     if any(0xD800 <= ord(char) <= 0xDFFF for char in str(folder)):
         raise UsageError(f"{folder}: the name of this folder is not UTF-8; rename it, or choose another")

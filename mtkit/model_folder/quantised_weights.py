@@ -5,7 +5,7 @@ https://arxiv.org/abs/1609.08144). int4: one scale for each group of GROUP_SIZE 
 byte; of several scales the one with the least squared error is chosen. Tables of tokens keep 8 bits in int4 as well:
 an error there shifts all scores of a token. Vectors and small matrices stay in float32.
 
-sparse: the weights that are not 0, and one bit for each weight that tells which they are.
+sparse: the weights that are not 0, and one bit for each weight: whether it is one of them.
 
 The values of tensor X are in X, an int8 or uint8 tensor, and its scales in X.scale; those of a sparse X are a vector,
 and X.mask has a bit for each weight. Quantising a matrix that was read from int8 gives the same integers again, so that

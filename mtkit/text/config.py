@@ -55,7 +55,7 @@ class TokenizerConfig:
                 "model_type to word or char"
             )
         if self.byte_fallback and self.model_type in ("byte_bpe", "wordpiece"):
-            reason = "has all bytes anyway" if self.model_type == "byte_bpe" else "has no tokens for bytes"
+            reason = "has tokens for all bytes" if self.model_type == "byte_bpe" else "has no tokens for bytes"
             raise ValueError(f"byte_fallback: a {self.model_type} model {reason}; set it to false")
         if self.subword_regularization and self.model_type in ("word", "char"):
             raise ValueError(

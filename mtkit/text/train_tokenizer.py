@@ -153,7 +153,7 @@ def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig) -> int:
     """The size of a vocabulary of all words or characters that occur `min_frequency` times, at most `vocab_size`.
 
     Raises:
-        DataError: there are none.
+        DataError: no word or character is that frequent.
     """
     counts: Counter[str] = Counter()
     report = TokenizerReport(files=[str(file) for file in files])

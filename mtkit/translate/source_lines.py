@@ -82,7 +82,8 @@ def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
     """Parse a JSON object of which only texts are used; its numbers are None, since Python cannot read all of them.
 
     Raises:
-        DataError: it is none, or one of KEYS or "text" has half of a surrogate pair, which JSON can escape.
+        DataError: it is not a JSON object, or one of KEYS or "text" has half of a surrogate pair, which JSON can
+            escape.
     """
     try:
         value = json.loads(line, parse_int=_no_number, parse_float=_no_number, parse_constant=_reject_constant)

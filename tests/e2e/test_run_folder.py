@@ -99,10 +99,12 @@ def test_run_and_the_commands_that_use_its_folder(
 
     checkpoints = [str(path) for path in sorted((toy / "checkpoints").iterdir())]
     assert run("average", *checkpoints, "-o", "averaged") == (0, "averaged\n", "")
-    assert run("average", "averaged", "runs/toy", "-o", "averaged")[0] == 0
+    assert run("average", "averaged", "runs/toy", "-o", "averaged")[0] == 2  # one of the models
+    assert run("average", "averaged", "runs/toy", "-o", "mean")[0] == 0
+    assert run("average", *checkpoints, "-o", "mean")[0] == 0  # replaces it
     assert run("average", "averaged", "-o", ".")[0] == 2
     assert (folder / "toy.yaml").is_file()
-    code, out, _ = run("translate", "averaged", "valid.en")
+    code, out, _ = run("translate", "mean", "valid.en")
     assert (code, out.count("\n")) == (0, 5)
 
     pytest.importorskip("matplotlib")

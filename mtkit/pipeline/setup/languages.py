@@ -42,7 +42,8 @@ def guess_languages(
         tgt_lang: as src_lang.
 
     Raises:
-        UsageError: a stated code is none, or a language can be neither read from the name nor guessed from the text.
+        UsageError: a stated code is not a language code, or a language can be neither read from the name nor guessed
+            from the text.
         DataError: a file is empty, the files have the same content, seem to be swapped, or are in the same language.
     """
     for option, code in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):

@@ -1,6 +1,6 @@
 """Subword models beside sentencepiece's own, and the use of a model on text.
 
-alphabet           characters or bytes of a text as sentencepiece sees them
+alphabet           representation of characters or bytes inside a sentencepiece model
 import_tokenizer   models from files: those of mtkit, sentencepiece models of other programs, BPE codes of subword-nmt
 usage_report       fertility, unknown tokens and used vocabulary of each language
 bpe_codes          byte-pair encoding by a file of merges, as subword-nmt applies it

@@ -14,7 +14,7 @@ from mtkit.text.normalise import SPACE_MARK
 BYTE_LEVEL = "<byte_level>"  # control token of byte-level models, by which they are recognised
 
 # sentencepiece's trainer rejects NUL and tab and skips every line with U+2585. These characters are exchanged with
-# private-use characters before sentencepiece sees the text. The exchange is its own inverse, so nothing is lost.
+# private-use characters before sentencepiece reads the text. The exchange is its own inverse, so nothing is lost.
 _PRIVATE_USE = {"\0": "\U0010fff0", "\t": "\U0010fff1", "\u2585": "\U0010fff2"}
 _ESCAPES = str.maketrans(_PRIVATE_USE | {private: char for char, private in _PRIVATE_USE.items()})
 _ESCAPED = re.compile("[" + "".join(map(chr, _ESCAPES)) + "]")
@@ -109,5 +109,5 @@ class ByteLevel(Alphabet):
 
     @staticmethod
     def characters() -> str:
-        """The characters of all bytes except the space, which sentencepiece has anyway."""
+        """The characters of all bytes except the space, which every sentencepiece model has."""
         return "".join(_BYTE_TO_CHARACTER.get(byte, chr(byte)) for byte in range(256) if byte != ord(" "))

@@ -24,7 +24,7 @@ class WordPiece(ListedVocabulary):
     """A vocabulary of WordPiece, with those methods of SentencePieceProcessor that Tokenizer calls."""
 
     def __init__(self, content: bytes) -> None:
-        """Parse a vocabulary file; RuntimeError if it is none."""
+        """Parse a vocabulary file; RuntimeError for any other content."""
         try:
             head, *lines = content.decode().split("\n")
         except UnicodeDecodeError as error:

@@ -45,7 +45,7 @@ def read_cpu_times() -> CpuTimes | None:
 
 
 class BusyMachine:
-    """Compares the free cores with the threads of this training, and says once that these are too many.
+    """Compares the free cores with the threads of this training, and warns once if there are too few cores.
 
     Args:
         threads: of this process.

@@ -21,7 +21,7 @@ class ValidationCommand:
     """A shell command that scores translations.
 
     It reads the files that the environment variables SRC, HYP and REF name, one sentence a line, and prints a number as
-    the last line of its output. It runs in a session of its own: Ctrl-C does not end it, but waits for it.
+    the last line of its output. It runs in its own session, so that Ctrl-C does not end it: the training ends after it.
 
     Args:
         command: for the shell.

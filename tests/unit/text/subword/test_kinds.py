@@ -191,7 +191,7 @@ def test_padding_in_training(tmp_path) -> None:
     ("settings", "message"),
     [
         ({"model_type": "bpe", "min_frequency": 2}, "min_frequency: a bpe vocabulary is limited by vocab_size alone"),
-        ({"model_type": "byte_bpe", "byte_fallback": True}, "byte_fallback: a byte_bpe model has all bytes anyway"),
+        ({"model_type": "byte_bpe", "byte_fallback": True}, "byte_fallback: a byte_bpe model has tokens for all bytes"),
         ({"model_type": "wordpiece", "byte_fallback": True}, "byte_fallback: a wordpiece model has no tokens for"),
     ],
 )
