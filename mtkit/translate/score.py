@@ -111,7 +111,7 @@ def score_lines(
         max_source_length -= len(prefix_ids)
     while window := list(itertools.islice(stream, WINDOW)):
         src = tokenizers.src.encode([src_line for _, (src_line, _) in window])
-        tgt = _target_ids([given for _, (_, given) in window], tokenizers.tgt)
+        tgt = _target_ids([(line, given) for line, (_, given) in window], tokenizers.tgt)
         parts = [
             _Pair(i, *part)
             for i, (line, (src_line, given)) in enumerate(window)
@@ -197,14 +197,19 @@ def _tokens_of(path: Path) -> Iterator[tuple[str, ...]]:
         yield tuple(tokens)
 
 
-def _target_ids(translations: Sequence[GivenTranslation], tokenizer: Tokenizer) -> list[list[int]]:
-    texts = iter(tokenizer.encode([each for each in translations if isinstance(each, str)]))
-    try:
-        return [next(texts) if isinstance(each, str) else tokenizer.tokens_to_ids(each) for each in translations]
-    except KeyError as error:
-        raise DataError(
-            f"{error} is no token of this model's vocabulary; was the translation made by another model?"
-        ) from error
+def _target_ids(translations: Sequence[tuple[int, GivenTranslation]], tokenizer: Tokenizer) -> list[list[int]]:
+    """The ids of translations, each with the number of its line."""
+    texts = iter(tokenizer.encode([given for _, given in translations if isinstance(given, str)]))
+    ids = []
+    for line, given in translations:
+        try:
+            ids.append(next(texts) if isinstance(given, str) else tokenizer.tokens_to_ids(given))
+        except KeyError as error:
+            raise DataError(
+                f"line {line}: {error} is no token of this model's vocabulary; was the translation made by another "
+                "model?"
+            ) from error
+    return ids
 
 
 def _split_pair(

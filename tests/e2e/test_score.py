@@ -58,7 +58,7 @@ def test_scores_of_translations_are_those_of_translate(config, beam_size, toy_mo
         ('{"hyp": "x"}\n' * 12, 65, "hyps:1: not output of mtkit translate --jsonl: expected an object with a list of"),
         ("x\n" * 12, 65, "hyps:1: not output of mtkit translate --jsonl"),
         ('{"tokens": [1]}\n' * 12, 65, "hyps:1: not output of mtkit translate --jsonl"),
-        ('{"tokens": ["nowhere"]}\n' * 12, 65, "'nowhere' is no token of this model's vocabulary"),
+        ('{"tokens": []}\n' + '{"tokens": ["nowhere"]}\n' * 11, 65, "line 2: 'nowhere' is no token of this model's"),
     ],
 )
 def test_errors_in_the_translations(content, code, message, toy_model, text, capsys) -> None:
