@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import median
 
 import torch
 
@@ -90,7 +91,7 @@ def estimate_training(recipe: Recipe) -> TrainingEstimate:
     recipe = _resolve_auto_keys(recipe)
     learner, cost = _probe(recipe)
     updates = planned_updates(recipe)
-    return TrainingEstimate(_num_parameters(learner), updates, updates * recipe.training.micro_batches * cost.seconds)
+    return TrainingEstimate(_num_parameters(learner), updates, _seconds(recipe, updates, cost))
 
 
 def seconds_per_update(recipe: Recipe) -> float:
@@ -103,7 +104,7 @@ def seconds_per_update(recipe: Recipe) -> float:
     batch = _dummy_batch(max(1, recipe.training.resolved_batch_tokens // SENTENCE_TOKENS), _vocab(recipe))
     sentences = len(batch.sample_ids)
     forward_backward(learner, _dummy_batch(1, _vocab(recipe)))  # one-time costs
-    seconds = min(_seconds_per_sentence(learner, batch) for _ in range(REPEATS)) * sentences
+    seconds = median(_seconds_per_sentence(learner, batch) for _ in range(REPEATS)) * sentences
     return seconds * recipe.training.micro_batches
 
 
@@ -161,6 +162,11 @@ def _vocab(recipe: Recipe) -> Vocab:
 
 def _num_parameters(learner: Learner) -> int:
     return sum(p.numel() for p in learner.model.parameters())
+
+
+def _seconds(recipe: Recipe, updates: int, cost: MicroBatchCost) -> float:
+    seconds, budget = updates * recipe.training.micro_batches * cost.seconds, recipe.training.budget_hours
+    return seconds if budget is None else min(seconds, 3600 * budget)
 
 
 def planned_updates(recipe: Recipe) -> int:
@@ -242,7 +248,7 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     threads = torch.get_num_threads()
     device = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
     updates = planned_updates(recipe)
-    duration = format_duration(updates * training.micro_batches * cost.seconds)
+    duration = format_duration(_seconds(recipe, updates, cost))
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,13 +58,13 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("model.num_heads", model_size.num_heads, _is_transformer),
     DefaultRule("model.encoder_layers", model_size.layers, _is_transformer),
     DefaultRule("model.decoder_layers", model_size.layers, _is_transformer),
-    DefaultRule("model.dropout", model_size.dropout, _is_transformer),
-    DefaultRule("model.attention_dropout", model_size.inner_dropout, _is_transformer),
-    DefaultRule("model.activation_dropout", model_size.inner_dropout, _is_transformer),
     DefaultRule("model.encoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("model.decoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("training.batch_tokens", schedule.batch_tokens),
     DefaultRule("training.max_updates", schedule.max_updates),
+    DefaultRule("model.dropout", model_size.dropout, _is_transformer),
+    DefaultRule("model.attention_dropout", model_size.inner_dropout, _is_transformer),
+    DefaultRule("model.activation_dropout", model_size.inner_dropout, _is_transformer),
     DefaultRule("training.budget_hours", schedule.budget_hours),
     DefaultRule("training.validate_every", schedule.validate_every),
     DefaultRule("training.checkpoint_every", schedule.validate_every),
@@ -154,11 +155,25 @@ def value_at(plain: Any, key: str) -> Any:
 
 
 def describe(reasons: Mapping[str, str], plain: Mapping[str, Any]) -> list[str]:
-    """Return a line for each key: "tokenizer.vocab_size 4,000: 4,600 pairs"."""
+    """Return the values and their reasons: "tokenizer.vocab_size 4,000: 4,600 pairs".
+
+    Neighbouring keys of a section with one reason share a line: "model.d_model 128, d_ff 256: tiny: 127,241 tokens".
+    Keys whose value is null, such as a budget that nobody stated, are left out.
+    """
+    sections = list(dict.fromkeys(key.partition(".")[0] for key in reasons))
+    present = [key for key in reasons if value_at(plain, key) is not None]
+    present.sort(key=lambda key: sections.index(key.partition(".")[0]))
     lines = []
-    for key, reason in reasons.items():
-        value = value_at(plain, key)
-        value = value["kind"] if isinstance(value, dict) else value
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        lines.append(f"{key} {f'{value:,}' if is_number else value}: {reason}")
+    for (section, reason), keys in itertools.groupby(present, lambda key: (key.partition(".")[0], reasons[key])):
+        values = [f"{key.partition('.')[2]} {_short(value_at(plain, key))}" for key in keys]
+        lines.append(f"{section}.{', '.join(values)}: {reason}")
     return lines
+
+
+def _short(value: Any) -> str:
+    """Return a value for a reader: a section by its kind, numbers with commas, true and false as in YAML."""
+    if isinstance(value, dict):
+        value = value["kind"]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -16,12 +16,14 @@ class Limits:
     Attributes:
         size: largest model size, an index of `model_size.SIZES`.
         updates: most updates that fit.
-        seconds: of the budget, for the reasons.
+        batch_tokens: largest batch with which enough updates fit.
+        hours: of the budget.
         words: the budget as the user wrote it.
     """
 
     size: int | None = None
     updates: int | None = None
+    batch_tokens: int | None = None
     hours: float | None = None
     words: str = ""
 

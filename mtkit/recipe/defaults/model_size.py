@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mtkit.recipe.defaults.facts import Choice, Facts, Values
+from mtkit.recipe.defaults.schedule import expected_epochs
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ SIZES = (
     Size("big", 500_000_000, 1024, 4096, 16, 6, 0.1, 0.0),  # the same
 )
 LARGEST_ON_CPU = 1  # without a GPU larger models take days
+FEW_EPOCHS = 10  # in fewer passes a model does not learn its corpus by heart
+FEW_EPOCHS_DROPOUT = 0.1
 
 
 def size_of(facts: Facts) -> tuple[Size, str]:
@@ -96,19 +99,24 @@ def tied_embeddings(facts: Facts, values: Values) -> Choice:
 
 
 def dropout(facts: Facts, values: Values) -> Choice:
-    """More dropout for smaller corpora."""
-    size = _by_tokens(facts)
-    return Choice(size.dropout, f"{facts.corpus.tokens:,} tokens")
+    """More dropout for smaller corpora, and less for a training that reads its corpus a few times only."""
+    return _less_in_few_epochs(_by_tokens(facts).dropout, FEW_EPOCHS_DROPOUT, facts, values)
 
 
 def inner_dropout(facts: Facts, values: Values) -> Choice:
-    """Dropout of attention weights and feed-forward layers, for small corpora only."""
-    size = _by_tokens(facts)
-    return Choice(size.inner_dropout, f"{facts.corpus.tokens:,} tokens")
+    """Dropout of attention weights and feed-forward layers, for small corpora that are read many times only."""
+    return _less_in_few_epochs(_by_tokens(facts).inner_dropout, 0.0, facts, values)
+
+
+def _less_in_few_epochs(usual: float, less: float, facts: Facts, values: Values) -> Choice:
+    epochs = expected_epochs(facts, values)
+    if epochs < FEW_EPOCHS and less < usual:
+        return Choice(less, f"{epochs:,.1f} epochs of training")
+    return Choice(usual, f"{facts.corpus.tokens:,} tokens")
 
 
 def _by_tokens(facts: Facts) -> Size:
-    """Return the size that the corpus alone suggests: dropout depends on the data, not on the time."""
+    """Return the size that the corpus alone suggests, on whatever machine and in whatever time."""
     return max((size for size in SIZES if facts.corpus.tokens >= size.from_tokens), key=lambda size: size.from_tokens)
 
 

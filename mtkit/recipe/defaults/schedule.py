@@ -27,11 +27,15 @@ EMA_SHARE = 1 / 13  # of the updates is the horizon of the average: 500 of 6,500
 def batch_tokens(facts: Facts, values: Values) -> Choice:
     """Small batches for small corpora: more updates (Sennrich and Zhang 2019, sec. 4.1), large ones for GPUs."""
     tokens = facts.corpus.tokens
+    choice = Choice(CPU_BATCH, f"{tokens:,} tokens")
     if tokens < TINY_CORPUS:
-        return Choice(TINY_BATCH, f"{tokens:,} tokens")
-    if facts.has_gpu and not is_small(facts):
-        return Choice(GPU_BATCH, f"a GPU and {tokens:,} tokens")
-    return Choice(CPU_BATCH, f"{tokens:,} tokens")
+        choice = Choice(TINY_BATCH, f"{tokens:,} tokens")
+    elif facts.has_gpu and not is_small(facts):
+        choice = Choice(GPU_BATCH, f"a GPU and {tokens:,} tokens")
+    limit = facts.limits.batch_tokens
+    if limit is not None and limit < choice.value:
+        return Choice(limit, f"more updates within {facts.limits.words}")
+    return choice
 
 
 def epochs_of(tokens: int) -> float:
@@ -62,6 +66,11 @@ def _expected_updates(facts: Facts, values: Values) -> int:
     if epochs is None:
         return updates
     return min(updates, updates_of_epochs(epochs, facts.corpus.tokens, _update_tokens(values)))
+
+
+def expected_epochs(facts: Facts, values: Values) -> float:
+    """Return the passes over the corpus until the end of the training."""
+    return _expected_updates(facts, values) * FILL * _update_tokens(values) / max(facts.corpus.tokens, 1)
 
 
 def max_updates(facts: Facts, values: Values) -> Choice:

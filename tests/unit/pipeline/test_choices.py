@@ -8,10 +8,10 @@ import pytest
 
 from mtkit.errors import UsageError
 from mtkit.pipeline import dry_run, stages
-from mtkit.pipeline.dry_run import seconds_per_update
+from mtkit.pipeline.dry_run import estimate_training, seconds_per_update
 from mtkit.pipeline.setup import choices
 from mtkit.recipe.defaults.facts import Limits
-from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.recipe import describe_choices, load_recipe
 from tests.toy.runs import RecordingDisplay, sentences, write_pair
 
 TINY = "model: {d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}\n"
@@ -45,9 +45,12 @@ def test_other_budgets_are_refused(text: str) -> None:
 
 
 def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let an update of width 256 take `seconds`, and one of width 128 half of them."""
+    """Let an update of width 256 and 4,096 tokens take `seconds`, and a smaller one in proportion less."""
 
-    monkeypatch.setattr(choices, "seconds_per_update", lambda recipe: seconds * recipe.model.d_model / 256)
+    def measured(recipe):  # type: ignore[no-untyped-def]
+        return seconds * recipe.model.d_model / 256 * recipe.training.batch_tokens / 4096
+
+    monkeypatch.setattr(choices, "seconds_per_update", measured)
     monkeypatch.setattr("mtkit.recipe.recipe.corpus_statistics", lambda src, tgt: large())
 
 
@@ -74,13 +77,38 @@ def test_a_budget_limits_updates_and_then_the_size(
     assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
     training = recipe.training
     assert (training.max_updates == unlimited.training.max_updates) == fits
-    assert training.max_updates * seconds * width / 256 <= 0.8 * 3600
+    limit = 0.8 * 3600 / choices.UPDATE_OVERHEAD
+    assert training.max_updates * seconds * width / 256 <= limit
+    assert training.batch_tokens == unlimited.training.batch_tokens
     if not fits:
-        assert training.max_updates * seconds * width / 256 == pytest.approx(0.8 * 3600, rel=0.01)
+        assert training.max_updates * seconds * width / 256 == pytest.approx(limit, rel=0.01)
         assert training.schedule.warmup == round(training.max_updates / 10)  # type: ignore[union-attr]
         assert recipe.chosen["training.max_updates"] == "1h of training"
     assert training.budget_hours == pytest.approx(0.9)
     assert unlimited.training.budget_hours is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "batch_tokens", "updates"),
+    [
+        (4.0, 2048, 2400),  # 1,200 updates of 4,096 tokens
+        (40.0, 1024, 480),  # the smallest batch, although more updates would be better
+    ],
+)
+def test_a_short_budget_has_smaller_batches(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, batch_tokens: int, updates: int
+) -> None:
+    rate(monkeypatch, seconds)
+    training = choices.load_run_recipe(str(path), budget="1h").training
+    assert (training.batch_tokens, training.max_updates) == (batch_tokens, updates)
+    stated = choices.load_run_recipe(str(path), ["training.batch_tokens=8192"], budget="1h")
+    assert (stated.training.batch_tokens, stated.chosen.get("training.batch_tokens")) == (8192, None)
+
+
+def test_the_estimated_time_is_within_the_budget(path: Path) -> None:
+    path.write_text(path.read_text() + TINY)
+    seconds = estimate_training(load_recipe(str(path), ["training.budget_hours=1e-6"])).seconds
+    assert seconds == pytest.approx(3600e-6)
 
 
 def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
@@ -106,7 +134,7 @@ def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.Mo
     recipe = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder, display=display)
-    assert display.names.count("chosen") == len(recipe.chosen)
+    assert display.names.count("chosen") == len(describe_choices(recipe))
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.RATE_TIMES_WIDTH", 0.1)  # another version, another machine
     other = load_recipe(str(path), ["training.validate_every=100"])
     assert other.training.optimiser != recipe.training.optimiser

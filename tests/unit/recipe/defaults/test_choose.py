@@ -10,7 +10,7 @@ import pytest
 
 from mtkit.recipe.builtin import builtin_files
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
-from mtkit.recipe.defaults.choose import RULES
+from mtkit.recipe.defaults.choose import RULES, describe
 from mtkit.recipe.defaults.facts import Facts, Limits
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
 from mtkit.recipe.key_paths import has_path
@@ -19,6 +19,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 ROOT = Path(__file__).parents[4]
+BATCH = "training.batch_tokens=512"
 
 
 def facts(pairs: int, *, words: float = 12, gpu: bool = False, distinct: int = 10**6, **limits) -> Facts:
@@ -122,7 +123,21 @@ def test_size_grows_with_text_and_machine_and_shrinks_with_the_budget():
     assert (widths[0], widths[-1]) == (128, 1024)
     assert model_size.d_model(facts(10**6), {}).value == 256  # on a CPU
     assert model_size.d_model(facts(10**6, gpu=True, size=0), {}).value == 128
-    assert model_size.dropout(facts(10**6, gpu=True, size=0), {}).value == 0.3  # by the data, not by the size
+    values = {"training.max_updates": 10**6, "training.max_epochs": None, "training.batch_tokens": 4096}
+    values["training.micro_batches"] = 1
+    assert model_size.dropout(facts(10**6, gpu=True, size=0), values).value == 0.3  # by the data, not by the size
+
+
+@pytest.mark.parametrize(("updates", "dropout", "inner"), [(500, 0.1, 0.0), (20_000, 0.3, 0.1)])
+def test_few_epochs_need_little_dropout(tmp_path, corpus, updates, dropout, inner):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus)), [f"training.max_updates={updates}", BATCH])
+    model = recipe.model
+    assert (model.dropout, model.attention_dropout, model.activation_dropout) == (dropout, inner, inner)
+    lines = describe_choices(recipe)
+    assert lines == sorted(lines, key=lambda line: ["tokenizer", "model", "training"].index(line.partition(".")[0]))
+    assert any(line.endswith("epochs of training") for line in lines) == (updates == 500)
+    stated = load_recipe(str(recipe_file(tmp_path, *corpus)), [f"training.max_updates={updates}", "model.dropout=0.2"])
+    assert stated.model.dropout == 0.2
 
 
 def test_epochs_fall_with_the_size_of_the_text():
@@ -183,3 +198,13 @@ def test_choices_follow_from_the_subset_of_a_limit(tmp_path, corpus):
     limited = load_recipe(str(path), ["corpus.train.0.limit=300"])
     short = recipe_file(tmp_path, *(side[9::10] for side in corpus))
     assert limited.chosen == load_recipe(str(short)).chosen
+
+
+def test_choices_with_one_reason_share_a_line():
+    reasons = {"model.d_model": "tiny", "model.d_ff": "tiny", "model.dropout": "few", "training.schedule.warmup": "few"}
+    plain = {"model": {"d_model": 1280, "d_ff": 256, "dropout": 0.3}, "training": {"schedule": {"warmup": 7}}}
+    lines = ["model.d_model 1,280, d_ff 256: tiny", "model.dropout 0.3: few", "training.schedule.warmup 7: few"]
+    assert describe(reasons, plain) == lines
+    others = {"a.shared": "x", "a.positions": "y", "a.budget": "no budget"}
+    plain = {"a": {"shared": True, "positions": {"kind": "rope"}, "budget": None}}
+    assert describe(others, plain) == ["a.shared true: x", "a.positions rope: y"]
