@@ -71,11 +71,17 @@ class Learner:
         """Device of the model."""
         return next(self.model.parameters()).device
 
-    def start_update(self, update: int, lr_factor: float = 1.0) -> float:
-        """Reset the gradients and set the learning rate to `lr_factor` times the schedule's; return it."""
+    def start_update(self, update: int, lr_factor: float = 1.0, *, scheduled_update: int | None = None) -> float:
+        """Reset the gradients and set the learning rate to `lr_factor` times the schedule's; return it.
+
+        Args:
+            update: number of the update, from 1.
+            lr_factor: of all rollbacks so far.
+            scheduled_update: the update of the schedule, if it is another one.
+        """
         self.optimiser.zero_grad(set_to_none=True)
         self.objective.set_update(update)
-        return set_lr(self.optimiser, self.schedule(update) * lr_factor)
+        return set_lr(self.optimiser, self.schedule(scheduled_update or update) * lr_factor)
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """Return the number of scored tokens of an update, over its micro-batches and all ranks."""

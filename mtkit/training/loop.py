@@ -93,7 +93,8 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
         for data in run.updates(loader):
             update = run.progress.update + 1
             # each rollback has lowered the learning rate of all updates after it
-            learning_rate = learner.start_update(update, run.progress.loss_trend.lr_factor)
+            lr_factor, scheduled = run.progress.loss_trend.lr_factor, scheduled_update(update, run)
+            learning_rate = learner.start_update(update, lr_factor, scheduled_update=scheduled)
             sums = accumulate_gradients(learner, data.batches, update)  # forward, loss, backward
             # the last point where ranks may differ: from here on they decide from the same values
             run.sync_ranks(sums)
@@ -109,6 +110,12 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
             run.roll_back_if_diverged()
             run.save()
     return finish(run)
+
+
+def scheduled_update(update: int, run: TrainingRun) -> int:
+    """Return the update of the schedule, which is a later one if the machine is too slow for `budget_hours`."""
+    config = run.config
+    return run.budget.scheduled_update(update, config.max_updates) if config.schedule.ends_at_max_updates else update
 
 
 def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int) -> LossSums:

@@ -24,7 +24,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.monitoring.busy_machine import BusyMachine
 from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.log import Log
-from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter
+from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter, TimeBudget
 from mtkit.training.monitoring.validation import ShardedValidator, Validation, ValidationShard
 from mtkit.training.progress import Progress
 from mtkit.training.robustness.divergence import DivergenceConfig
@@ -66,7 +66,7 @@ class TrainingRun:
         self._signals = Signals()
         self._contexts = ExitStack()
         self._since_start = since_start or Stopwatch()
-        self._out_of_time = self._out_of_budget = False  # agreed by all ranks, see sync_ranks
+        self._out_of_time = False  # agreed by all ranks, see sync_ranks
         self._signal: int | None = None
         self._logged_limit: int | None = None
 
@@ -74,6 +74,7 @@ class TrainingRun:
         self._contexts.enter_context(self._signals)
         self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
         self._watch = Stopwatch(self.progress.seconds)
+        self.budget = TimeBudget(self.config.budget_hours, self.progress.seconds)
         self._meter = ThroughputMeter(self._watch)
         self._logged_limit = self.learner.splitter.max_padded_tokens
         self._busy_machine = BusyMachine.of_training(self.learner.device)
@@ -95,15 +96,15 @@ class TrainingRun:
 
         Ranks that disagreed would take different branches below, and wait for each other forever.
         """
-        splitter, hours, budget = self.learner.splitter, self.config.max_hours, self.config.budget_hours
+        splitter, hours = self.learner.splitter, self.config.max_hours
         self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
-        self._out_of_budget = budget is not None and self._watch.seconds >= budget * 3600
+        self.budget.share = self.budget.share_of(self._watch.seconds)
         self._signal = self._signals.received
         if self.ranks.world_size > 1:
-            own = [self._out_of_time, self._out_of_budget, self._signal, splitter.max_padded_tokens, sums.to_json()]
+            own = [self._out_of_time, self.budget.share, self._signal, splitter.max_padded_tokens, sums.to_json()]
             gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(own)))
-            out_of_time, out_of_budget, signals, limits, losses = zip(*gathered, strict=True)
-            self._out_of_time, self._out_of_budget = any(out_of_time), any(out_of_budget)
+            out_of_time, spent, signals, limits, losses = zip(*gathered, strict=True)
+            self._out_of_time, self.budget.share = any(out_of_time), max(spent)
             self._signal = max(filter(None, signals), default=None)
             splitter.adopt_smallest(limits)
             sums.merge_ranks(losses)
@@ -180,7 +181,7 @@ class TrainingRun:
         """
         update = self.progress.update
         is_regular = update % self.config.validate_every == 0
-        is_due = is_regular or update == self.config.max_updates or self._out_of_budget
+        is_due = is_regular or update == self.config.max_updates or self.budget.share >= 1
         if self.validator is None or not is_due or self.progress.last_validated == update:
             return
         watch = Stopwatch()
@@ -279,7 +280,7 @@ class TrainingRun:
             return "max_updates" if self.config.max_epochs is None else "max_epochs"
         if self.progress.best_updates.should_stop(self.config.patience):
             return "early_stopping"
-        if self._out_of_budget:
+        if self.budget.share >= 1:
             return "budget_hours"
         return "max_hours" if self._out_of_time else None
 

@@ -5,7 +5,7 @@
 mtkit gets a recipe with files and languages only and `--budget`; the peers have the settings of first_mile_peers.py.
 Each training process may use the same processor seconds of one thread, start and validation included, since wall-clock
 time says little on a shared machine. Checkpoints are chosen on the validation set, test sets are translated with a beam
-of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to at most 1,000
+of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to `--held-out`
 lines. Corpora are read from the folder MTKIT_CORPORA (default ../shared/corpora). Rows are printed and added to
 WORK/rows.jsonl.
 """
@@ -28,7 +28,6 @@ from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
 SYSTEMS = ("mtkit", "opennmt", "joeynmt")
-MAX_HELD_OUT = 1000  # lines of valid and test
 RECIPE = """\
 name: {name}
 corpus:
@@ -61,8 +60,11 @@ class Corpus:
     test: str = "test"
     tokenize: str = "13a"
 
-    def unpack(self, folder: Path) -> dict[str, Path]:
-        """Write `train.LANG`, `valid.LANG` and `test.LANG`; return them by `train.src`, `train.tgt` and so on."""
+    def unpack(self, folder: Path, held_out: int) -> dict[str, Path]:
+        """Write `train.LANG`, `valid.LANG` and `test.LANG`; return them by `train.src`, `train.tgt` and so on.
+
+        At most `held_out` lines of valid and test are taken, evenly spaced.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         files = {}
         for part, name in (("train", self.train), ("valid", self.valid), ("test", self.test)):
@@ -70,8 +72,8 @@ class Corpus:
                 files[f"{part}.{side}"] = path = folder / f"{part}.{lang}"
                 packed = model_t.CORPORA / self.folder / f"{name}.{lang}.gz"
                 lines = gzip.decompress(packed.read_bytes()).decode().split("\n")[:-1]
-                if part != "train" and (count := len(lines)) > MAX_HELD_OUT:
-                    lines = [lines[i * count // MAX_HELD_OUT] for i in range(MAX_HELD_OUT)]
+                if part != "train" and (count := len(lines)) > held_out:
+                    lines = [lines[i * count // held_out] for i in range(held_out)]
                 path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return files
 
@@ -98,13 +100,14 @@ def main() -> None:
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--minutes", type=float, default=8, help="processor time of each training")
+    parser.add_argument("--held-out", type=int, default=1000, help="lines of valid and test, at most")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     print("| corpus | system | BLEU | chrF | minutes | updates | seed |\n|---|---|---|---|---|---|---|")
     for name in options.corpora:
         for system in options.systems:
             folder = options.work / name
-            texts = CORPORA[name].unpack(folder)
+            texts = CORPORA[name].unpack(folder, options.held_out)
             shutil.rmtree(folder / system, ignore_errors=True)
             (folder / system).mkdir()
             print_row(options, name, system, train(options, name, system, texts))

@@ -129,7 +129,7 @@ def limited(command: Sequence[object], log: Path, *, seconds: int | None = None,
     with log.open("w") as output:
         process = subprocess.Popen(
             list(map(str, command)),
-            **{"stdout": output, "stderr": subprocess.STDOUT, "env": environment, "preexec_fn": limit, **options},
+            **{"stdout": output, "stderr": output, "env": environment, "preexec_fn": limit, **options},
         )
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -231,13 +231,9 @@ def train_joeynmt(peer: JoeyNMT, texts: dict[str, Path], langs: tuple[str, str],
     )
     config["testing"] |= {"beam_size": 5, "beam_alpha": 1.0, "max_output_length": MAX_OUTPUT}
     (folder / "test.yaml").write_text(yaml.safe_dump(config))
-    with texts["test.src"].open() as source:
-        limited(
-            [*command, "translate", folder / "test.yaml", "-o", folder / "hyp"],
-            folder / "translate.log",
-            cwd=folder,
-            stdin=source,
-        )
+    translate = [*command, "translate", folder / "test.yaml"]  # without -o, which fails after the translation
+    with texts["test.src"].open() as source, (folder / "hyp").open("w") as hyp:
+        limited(translate, folder / "translate.log", cwd=folder, stdin=source, stdout=hyp)
     best = re.findall(r"(\d+)\.ckpt", os.readlink(folder / "model/best.ckpt"))
     return Trained((folder / "hyp").read_text(encoding="utf-8").split("\n")[:-1], used, int(best[-1]))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,3 +166,23 @@ def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: 
         dry_run, "seconds_per_update", lambda recipe: {"float32": 2.0, "bf16": 0.5}[recipe.training.precision]
     )
     assert dry_run.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
+
+
+@pytest.mark.parametrize(("kind", "decays"), [("linear", True), ("constant", False)])
+def test_the_learning_rate_falls_with_the_time_that_is_left(
+    path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, decays: bool
+) -> None:
+    """A clock that moves 60 seconds when it is read: the budget is spent after a few of 1,000 updates."""
+    path.write_text(path.read_text() + TINY)
+    ticks = itertools.count(step=60.0)
+    monkeypatch.setattr("mtkit.training.monitoring.meter.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    words = ["training.max_updates=1000", "training.budget_hours=0.5", "training.log_every=1"]
+    schedule = f"training.schedule={{kind: {kind}, warmup: 0}}"
+    folder = path.parent / "run"
+    report = stages.train(load_recipe(str(path), [*words, schedule]), run_dir=folder)
+    assert report.content["train"]["reason"] == "budget_hours"
+    events = [json.loads(line) for line in (folder / "log.jsonl").read_text().rstrip("\n").split("\n")]
+    rates = [event["learning_rate"] for event in events if event["event"] == "train"]
+    assert 3 < len(rates) < 50
+    assert rates == sorted(rates, reverse=True)
+    assert (rates[-1] < rates[0] / 3) == decays
