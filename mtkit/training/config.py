@@ -94,7 +94,7 @@ class TrainingConfig:
     freeze: list[ParameterGroupName] = field(default_factory=list)  # parts not trained, as encoder or embeddings.src
     # of one call with all its stages, for clusters; the state is saved then
     max_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
-    # time of all updates after which training ends as at max_updates (--budget sets it); null: no limit
+    # time of updates and validations after which training ends as at max_updates (--budget sets it); null: no limit
     budget_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
     on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)  # a loss is not finite: stop, or skip it
     max_skips: Positive = field(default=10, metadata=RESUMABLE)  # in a row; then training stops, or rolls back

@@ -189,6 +189,7 @@ class TrainingRun:
         if validation is None:
             raise self._interrupted()
         seconds = round(watch.seconds, 2)
+        self.budget.validation_seconds += seconds
         value = validation.value(self.config.validation.metric, self.config.validation.command_goal)
         best_updates = self.progress.best_updates
         if value is not None:

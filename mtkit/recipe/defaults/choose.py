@@ -68,6 +68,7 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("training.budget_hours", schedule.budget_hours),
     DefaultRule("training.validate_every", schedule.validate_every),
     DefaultRule("training.checkpoint_every", schedule.validate_every),
+    DefaultRule("training.validation.sentences", schedule.validation_sentences),
     DefaultRule("training.patience", schedule.patience),
     DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _is_adam),
     DefaultRule("training.schedule.warmup", schedule.warmup, _has_linear_schedule),
@@ -158,7 +159,7 @@ def describe(reasons: Mapping[str, str], plain: Mapping[str, Any]) -> list[str]:
     """Return the values and their reasons: "tokenizer.vocab_size 4,000: 4,600 pairs".
 
     Neighbouring keys of a section with one reason share a line: "model.d_model 128, d_ff 256: tiny: 127,241 tokens".
-    Keys whose value is null, such as a budget that nobody stated, are left out.
+    Keys whose value is null, such as `training.budget_hours` without a budget, are left out.
     """
     sections = list(dict.fromkeys(key.partition(".")[0] for key in reasons))
     present = [key for key in reasons if value_at(plain, key) is not None]

@@ -18,6 +18,9 @@ MIN_UPDATES, MAX_UPDATES = 1500, 300_000
 RATE_TIMES_WIDTH = 0.512  # 4e-3 for width 128, 2e-3 for 256, 1e-3 for 512
 BUDGET_SHARE = 0.9  # of a budget may be spent on updates; the rest is for the other stages
 VALIDATIONS = 15  # of a whole training
+SHORT_BUDGET = 1.0  # hours
+SHORT_VALIDATIONS = 5  # within a short budget: each of 15 would take the time of 50 updates
+VALIDATION_SENTENCES, SHORT_VALIDATION_SENTENCES = 200, 50  # that are decoded
 MIN_BETWEEN_VALIDATIONS = 100  # updates
 PATIENCE = 5  # validations: a third of the training
 WARMUP_SHARE, MAX_WARMUP = 0.1, 4000
@@ -107,17 +110,28 @@ def budget_hours(facts: Facts, values: Values) -> Choice:
 
 def validate_every(facts: Facts, values: Values) -> Choice:
     """A fixed number of validations in a training, fewer in a short one: each takes the time of many updates."""
-    updates = _expected_updates(facts, values)
-    if updates // VALIDATIONS < MIN_BETWEEN_VALIDATIONS:
+    updates, count = _expected_updates(facts, values), SHORT_VALIDATIONS if _is_short(facts) else VALIDATIONS
+    if updates // count < MIN_BETWEEN_VALIDATIONS:
         return Choice(min(MIN_BETWEEN_VALIDATIONS, updates), f"{updates:,} updates")
-    return Choice(updates // VALIDATIONS, f"{VALIDATIONS} validations")
+    return Choice(updates // count, f"{count} validations")
+
+
+def _is_short(facts: Facts) -> bool:
+    return facts.limits.hours is not None and facts.limits.hours < SHORT_BUDGET
+
+
+def validation_sentences(facts: Facts, values: Values) -> Choice:
+    """Fewer sentences are decoded within a short budget: a model that is not trained yet writes the longest ones."""
+    if _is_short(facts):
+        return Choice(SHORT_VALIDATION_SENTENCES, f"{facts.limits.words} of training")
+    return Choice(VALIDATION_SENTENCES, "no short budget")
 
 
 def patience(facts: Facts, values: Values) -> Choice:
     """Training ends when the validation loss has not improved for a third of the planned updates."""
     if not facts.has_valid:
         return Choice(None, "no validation set")
-    return Choice(PATIENCE, f"{PATIENCE} of {VALIDATIONS} validations")
+    return Choice(PATIENCE, f"{PATIENCE} of {SHORT_VALIDATIONS if _is_short(facts) else VALIDATIONS} validations")
 
 
 def learning_rate(facts: Facts, values: Values) -> Choice:

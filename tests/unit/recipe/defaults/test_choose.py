@@ -156,6 +156,15 @@ def test_epochs_fall_with_the_size_of_the_text():
 def test_validations_are_few_in_a_short_training(updates, every):
     values = {"training.max_updates": updates, "training.max_epochs": None}
     assert schedule.validate_every(facts(1000), values).value == every
+    assert schedule.validation_sentences(facts(1000), values).value == 200
+
+
+@pytest.mark.parametrize(("hours", "every", "sentences"), [(0.5, 300, 50), (1.0, 100, 200)])
+def test_validations_are_fewer_and_smaller_within_a_short_budget(hours, every, sentences):
+    values = {"training.max_updates": 1500, "training.max_epochs": None}
+    limited = facts(1000, hours=hours, words="30m")
+    assert schedule.validate_every(limited, values).value == every
+    assert schedule.validation_sentences(limited, values).value == sentences
 
 
 def test_statistics_of_a_text():

@@ -42,5 +42,7 @@ def test_a_slow_training_reaches_the_end_of_its_schedule_with_the_budget():
     assert budget.scheduled_update(600, 1000) == 600  # faster than needed: the schedule is followed
     budget.share = budget.share_of(3600)
     assert budget.scheduled_update(600, 1000) == 1000
+    budget.validation_seconds = 450
+    assert budget.share_of(900) == 0.75
     unlimited = TimeBudget(None, seconds=900)
     assert (unlimited.share, unlimited.share_of(1e9), unlimited.scheduled_update(3, 1000)) == (0, 0, 3)
