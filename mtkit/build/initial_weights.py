@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import RecipeError
+from mtkit.layers.attention.head_gates import is_gate
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.models import ModelConfig
 from mtkit.models.config import ModelConfigBase
@@ -119,6 +120,7 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     names = select_parameters(model, parts, key=f"{key}.parts")
     own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
     values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
+    values = {name: value for name, value in values.items() if value is not None or not is_gate(name)}  # gates are new
     errors = [f"{name} is missing" for name, value in values.items() if value is None]
     errors += [f"{name} is unknown" for name in pretrained.unused(parts)]
     errors += [

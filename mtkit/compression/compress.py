@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mtkit.analysis.head_importance import head_importance
 from mtkit.build.reference_text import ReferenceText, batches
-from mtkit.compression.heads import choose_heads, prune_heads
+from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.magnitude import prune_weights
 from mtkit.compression.measure import ModelFigures, measure, table_lines
 from mtkit.compression.structure import drop_layers, prune_feed_forward
@@ -24,6 +24,7 @@ from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import LEXICON, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_model
 from mtkit.model_folder.model_card import model_card
+from mtkit.models.config import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 
@@ -90,7 +91,7 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError(f"--max-loss {options.max_loss}: not a number of BLEU points, such as 0.5")
     if options.max_loss is not None and options.text is None:
         raise UsageError("--max-loss compares the BLEU of both models; give --src and --ref")
-    if options.to == "heads" and options.text is None:
+    if options.to == "heads" and options.text is None and not _has_gates(loaded.metadata.model):
         raise UsageError("--to heads computes the importance of heads from text; give --src and --ref")
     if loaded.metadata.storage != "float32" and options.to not in ("int8", "int4"):
         raise UsageError(f"{loaded.folder}: stored in {loaded.metadata.storage}; prune the model before quantising it")
@@ -112,25 +113,30 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     elif options.to == "ffn":
         config, tensors = prune_feed_forward(config, tensors, fraction)
     else:
-        config, tensors = _without_heads(loaded, config, tensors, options.text, fraction)
+        config, tensors = _without_heads(loaded, config, tensors, options)
     return replace(loaded.metadata, model=config), tensors
 
 
+def _has_gates(config: ModelConfigBase) -> bool:
+    """Return whether the heads have gates that training has closed."""
+    return isinstance(config, TransformerConfig) and config.head_gates is not None
+
+
 def _without_heads(
-    loaded: LoadedModel,
-    config: TransformerConfig,
-    tensors: Mapping[str, Tensor],
-    text: ReferenceText | None,
-    fraction: float,
+    loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
 ) -> Compressed:
-    if text is None:
+    if _has_gates(config):
+        config, tensors = fold_gates(config, loaded.model, tensors)
+        return prune_heads(config, tensors, choose_open_heads(loaded.model, options.fraction))
+    if options.text is None:
         raise ValueError("importances need text")
     try:  # the check of the keys, before the work
         replace(config, encoder_heads=[config.num_heads] * config.encoder_layers)
         replace(config, decoder_heads=[config.num_heads] * config.decoder_layers)
     except ValueError as error:
         raise UsageError(f"--to heads: model.{error}") from error
-    importance = head_importance(loaded.model, batches(loaded, text))
+    importance = head_importance(loaded.model, batches(loaded, options.text))
+    fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     return prune_heads(config, tensors, choose_heads(importance, fraction))
 
 

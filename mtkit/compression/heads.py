@@ -1,4 +1,7 @@
-"""Pruning of attention heads by importance. Michel et al. 2019, https://arxiv.org/abs/1905.10650"""
+"""Pruning of attention heads: by importance (Michel et al. 2019, https://arxiv.org/abs/1905.10650), or by gates.
+
+Gates are those of Voita et al. 2019, which training has closed (see layers/attention/head_gates.py).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit.errors import UsageError
+from mtkit.layers.attention.head_gates import GatedProjection
 from mtkit.models.transformer.config import TransformerConfig
 
 # path of an attention module below the model -> key of its head counts
@@ -41,6 +45,52 @@ def choose_heads(importance: Mapping[str, Tensor], fraction: float) -> dict[str,
             keep[name].remove(head)
             count -= 1
     return {name: sorted(heads) for name, heads in keep.items()}
+
+
+def choose_open_heads(model: nn.Module, fraction: float | None) -> dict[str, list[int]]:
+    """The heads of each attention module that are kept, ascending: those whose gates are open in evaluation.
+
+    A module with closed gates alone keeps the head whose gate was open longest, with the weight 0.
+
+    Args:
+        model: with gates, in eval mode.
+        fraction: of all heads that is removed instead, beginning with those that are open least often.
+
+    Raises:
+        UsageError: less than one head would be left in a module.
+    """
+    gated = gated_projections(model)
+    log_alpha = {name: each.log_alpha.detach() for name, each in gated.items()}
+    if fraction is not None:
+        return choose_heads(log_alpha, fraction)
+    is_open = {name: each.gates().detach() > 0 for name, each in gated.items()}
+    return {
+        name: each.nonzero().flatten().tolist() or [int(log_alpha[name].argmax())] for name, each in is_open.items()
+    }
+
+
+def fold_gates(
+    config: TransformerConfig, model: nn.Module, tensors: Mapping[str, Tensor]
+) -> tuple[TransformerConfig, dict[str, Tensor]]:
+    """The same model without gates: those of evaluation are multiplied into the output projections.
+
+    Args:
+        config: of the model.
+        model: with gates, in eval mode.
+        tensors: its weights by name.
+    """
+    folded = dict(tensors)
+    for name, out in gated_projections(model).items():
+        del folded[f"{name}.out.gate_weight"]
+        gates = out.gates().detach().repeat_interleave(config.heads.value_dim)  # [H·V]
+        folded[f"{name}.out.weight"] = tensors[f"{name}.out.weight"] * gates
+    return replace(config, head_gates=None), folded
+
+
+def gated_projections(model: nn.Module) -> dict[str, GatedProjection]:
+    """Output projections with gates, by the path of their attention module."""
+    modules = model.named_modules()
+    return {name.removesuffix(".out"): each for name, each in modules if isinstance(each, GatedProjection)}
 
 
 def prune_heads(

@@ -1,4 +1,4 @@
-"""A model with pruned heads is trained further by the recipe of the whole model and `training.init_from`."""
+"""Models with pruned heads are trained further by the recipe of the whole model; gates that training closes."""
 
 from __future__ import annotations
 
@@ -82,3 +82,22 @@ def test_a_part_of_a_pruned_model_brings_no_counts(folder: Path) -> None:
     part = f"training.init_from={{model: {folder / 'pruned'}, parts: [embeddings.src]}}"
     stages.run(toy(folder, *MODEL, part), run_dir=folder / "further")
     assert counts(folder / "further" / "model") == dict.fromkeys(KEYS)
+
+
+def test_gates_are_trained_from_a_model_without_them_and_prune_it(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    gated, small = folder / "gated", folder / "small"
+    gates = "model.head_gates={penalty: 100, rate: 1000}"  # closes all gates in four updates
+    fast = "training.ema=null", "training.optimiser={kind: adam, learning_rate: 0.01}"
+    stages.run(toy(folder, *MODEL, gates, *fast, f"training.init_from={folder / 'whole'}"), run_dir=gated)
+    capsys.readouterr()
+    assert entry.execute(["translate", str(gated), str(folder / "test.en")]) == 0
+    expected = capsys.readouterr().out
+    assert entry.execute(["compress", str(gated), "--to", "heads", "-o", str(small)]) == 0  # gates need no text
+    assert counts(small) == {"encoder_heads": [1, 1], "decoder_heads": [1, 1], "cross_heads": [1, 1]}
+    capsys.readouterr()
+    assert entry.execute(["translate", str(small), str(folder / "test.en")]) == 0
+    assert capsys.readouterr().out == expected
+    assert entry.execute(["compress", str(gated), "--to", "heads", "--fraction", "0.25", "-o", str(small)]) == 0
+    assert sum(sum(each or []) for each in counts(small).values()) == 18
+    code = entry.execute(["export", str(gated), "--to", "ctranslate2", "-o", str(folder / "exported")])
+    assert (code, "model.head_gates: " in capsys.readouterr().err) == (2, True)

@@ -5,6 +5,7 @@ masks           attention masks by position: causal, window
 multi_head      self-attention around a kernel: projections, heads, query/key norms
 softmax         scaled dot-product attention to all visible keys (kind: full)
 cross           attention from decoder to encoder
+head_gates      gates on heads, which training closes
 sparse/         windows, global tokens, spans of a binary tree, hash buckets (kinds: window, strided, longformer,
                 binary_partition, lsh)
 linformer       learned projections of the keys

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from torch import nn
 
 from mtkit.layers.attention import AttentionConfig
+from mtkit.layers.attention.head_gates import HeadGatesConfig
 from mtkit.layers.attention.softmax import FullAttentionConfig
 from mtkit.layers.norms.residual import Depth
 from mtkit.layers.positions import PositionConfig
@@ -43,6 +44,7 @@ class TransformerConfig(TransformerLayerConfig):
     encoder_heads: list[PositiveWidth] | None = None  # heads of each encoder layer, after pruning; null: num_heads
     decoder_heads: list[PositiveWidth] | None = None  # the same of the decoder's self-attention
     cross_heads: list[PositiveWidth] | None = None  # the same of its attention to the source
+    head_gates: HeadGatesConfig | None = None  # gates that training closes, for mtkit compress --to heads; null: none
 
     has_encoder: ClassVar[bool] = True
 
@@ -53,6 +55,9 @@ class TransformerConfig(TransformerLayerConfig):
             choice.check()
         for each in self.head_counts().values():
             each.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+            if self.head_gates is not None:  # its heads could not be removed afterwards
+                gated = replace(each, key="head_gates", counts=each.counts or [1] * each.layers)
+                gated.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
 
     def head_counts(self) -> dict[str, HeadCounts]:
         """Head counts of each kind of attention, by the key that sets them."""
@@ -123,6 +128,12 @@ class TransformerConfig(TransformerLayerConfig):
             decoder_norm=self.residual.final(self.d_model),
             output=embeddings.output,
         )
+
+    def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
+        """See TransformerLayerConfig; with gates on the heads, if there are any."""
+        super().finish_layer(layer, depth)
+        if self.head_gates is not None:
+            self.head_gates.gate(layer)
 
     def _encoder_layer(self, index: int, position: Position) -> nn.Module:
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
