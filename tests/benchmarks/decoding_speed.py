@@ -4,8 +4,9 @@
 
 MODEL is a model folder or a finished run; it is exported for CTranslate2 first. Each engine translates INPUT once a
 round, with the search of the model and the beam asked for; the least of the rounds counts, so that the ratios also hold
-on a machine that does other things. Our side turns text into pieces and back in that time; CTranslate2 is handed
-pieces, and runs at the best of some batch sizes.
+on a machine that does other things. Lines that run into a loop are not translated again, which CTranslate2 does not do
+either: a model after a short training has many of them. Our side turns text into pieces and back in that time;
+CTranslate2 is handed pieces, and runs at the best of some batch sizes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def our_ways(
         make = partial(
             load_translator,
             model,
-            search_overrides=[f"search.beam_size={beam_size}"],
+            search_overrides=[f"search.beam_size={beam_size}", "search.retry_loops=false"],
             compute_type=compute_type,
             options=TranslationOptions(batch_tokens=size),
             device="cpu",
