@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Self
 
@@ -14,7 +15,8 @@ from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import OutputProjection, TranslationModel
 
-MIN_WEIGHTS = 1 << 17  # smaller projections lose more time in conversions than bf16 saves
+MIN_WEIGHTS = 1 << 17  # with few rows, smaller projections lose more time in conversions than bf16 saves
+MIN_WEIGHTS_MANY_ROWS, MANY_ROWS = 1 << 14, 128  # what saves time also in smaller projections
 EXPECTED_ROWS = 128  # of a product; the packed weights serve other numbers of rows as well
 
 
@@ -69,6 +71,19 @@ class Bf16Linear(nn.Module, OutputProjection):
         return y
 
 
+class ManyRowsBf16Linear(nn.Module):
+    """A projection in bf16 for MANY_ROWS rows or more, and in float32 for fewer."""
+
+    def __init__(self, of: Projection) -> None:
+        super().__init__()
+        self.float32, self.bf16 = of, Bf16Linear.of(of)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D_in] -> [..., D_out]."""
+        y: Tensor = self.bf16(x) if x.numel() >= MANY_ROWS * x.size(-1) else self.float32(x)
+        return y
+
+
 class Bf16Output(Bf16Linear):
     """Output projection whose logits stay in bf16: search converts a few rows at a time, which fit into the cache."""
 
@@ -78,16 +93,25 @@ class Bf16Output(Bf16Linear):
 
 
 def use_bf16_projections(model: TranslationModel) -> None:
-    """Replace the large projections of a model, except those of tables in position encodings."""
-    if type(model.output) is Projection and model.output.weight.numel() >= MIN_WEIGHTS:
-        model.output = Bf16Output.of(model.output)  # type: ignore[assignment]
-    _replace_projections(model)
+    """Let the projections of a model compute in bf16, except small ones and those of tables in position encodings."""
+    for parent, name, projection in list(projections(model)):
+        if projection is not model.output:
+            setattr(parent, name, bf16_projection(projection))
+        elif projection.weight.numel() >= MIN_WEIGHTS:
+            setattr(parent, name, Bf16Output.of(projection))
 
 
-def _replace_projections(module: nn.Module) -> None:
+def projections(module: nn.Module) -> Iterator[tuple[nn.Module, str, Projection]]:
+    """All projections below a module that are not in position encodings: the module above, the name, the projection."""
     for name, child in module.named_children():
         if type(child) is Projection:
-            if child.weight.numel() >= MIN_WEIGHTS:
-                setattr(module, name, Bf16Linear.of(child))
+            yield module, name, child
         elif not isinstance(child, Position):
-            _replace_projections(child)
+            yield from projections(child)
+
+
+def bf16_projection(of: Projection) -> nn.Module:
+    """A projection that computes in bf16 where that takes less time than in float32; not for outputs."""
+    if of.weight.numel() >= MIN_WEIGHTS:
+        return Bf16Linear.of(of)
+    return ManyRowsBf16Linear(of) if of.weight.numel() >= MIN_WEIGHTS_MANY_ROWS else of

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.hardware import cpu_has_vnni
-from mtkit.layers.positions.base import Position
-from mtkit.layers.projections import Projection
-from mtkit.models.interface import OutputProjection
+from mtkit.inference.bf16 import bf16_projection, projections
+from mtkit.models.interface import OutputProjection, TranslationModel
 
 INT8_MAX = 127  # of a symmetric signed byte
 ZERO_POINT = 128  # the unsigned byte that represents zero
@@ -113,11 +112,13 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x / scale).round_(), scale
 
 
-def quantise_projections(module: nn.Module) -> None:
-    """Replace the large projections below a module by Int8Linear, except those of tables in position encodings."""
-    for name, child in module.named_children():
-        if type(child) is Projection:
-            if child.weight.numel() >= MIN_WEIGHTS:
-                setattr(module, name, Int8Linear.of(child))
-        elif not isinstance(child, Position):
-            quantise_projections(child)
+def quantise_projections(model: TranslationModel, *, small_in_bf16: bool) -> None:
+    """Replace the large projections of a model by Int8Linear, except those of tables in position encodings.
+
+    `small_in_bf16`: the others compute in bf16 where that takes less time than in float32.
+    """
+    for parent, name, projection in list(projections(model)):
+        if projection.weight.numel() >= MIN_WEIGHTS:
+            setattr(parent, name, Int8Linear.of(projection))
+        elif small_in_bf16 and projection is not model.output:
+            setattr(parent, name, bf16_projection(projection))

@@ -1,7 +1,8 @@
 """Preparation of a model for translation: compute type, device and rewrites.
 
 Compute types: int8 multiplies 8-bit integers in large projections and computes in float32 in between, and so does bf16
-with numbers of 16 bits on a CPU. float32, bf16 on a GPU and bf16 without rewrites convert all weights. Measurements:
+with numbers of 16 bits on a CPU. Smaller projections compute in bf16 in both, where the processor has it and rows are
+many. float32, bf16 on a GPU and bf16 without rewrites convert all weights. Measurements:
 tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
 """
 
@@ -57,7 +58,7 @@ def prepare_for_inference(
     - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
     - `to_column_major`: weights of projections in the layout that matrix products prefer.
     - fused_decoder: a step of the decoder in few operations.
-    - bf16: large projections alone have bf16 weights, so that the type is never slower than float32.
+    - bf16: projections have bf16 weights only where that saves time, so that the type is never slower than float32.
 
     And on all devices `flatten_module_lookup`: faster attribute access in Python.
 
@@ -87,7 +88,7 @@ def prepare_for_inference(
         use_pruned_argmax(model)
     is_fusable = on_cpu and can_be_fused(model)  # in float32, whose rounding is below the tolerance
     if dtype == torch.int8:
-        quantise_projections(model)
+        quantise_projections(model, small_in_bf16=on_cpu and has_bf16(device))
     elif is_mixed:
         use_bf16_projections(model)
     if on_cpu:

@@ -149,8 +149,9 @@ class StackedCache(BatchedState):
         layers = []
         for old in self.buffer.layers:
             *shape, _, width = old.shape
-            new = old.new_zeros(*shape, capacity, width)
+            new = old.new_empty(*shape, capacity, width)
             new[..., : self.length, :] = old[..., : self.length, :]
+            new[..., total:MIN_KEYS, :] = 0  # products read these slots; they must be finite
             layers.append(new)
         return replace(self, buffer=StackedBuffer(layers, self.length))
 
