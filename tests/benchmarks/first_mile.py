@@ -138,7 +138,7 @@ def train_mtkit(corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes
         folder / "translate.log",
     )
     events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
-    best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["loss"])
+    best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["nll"])
     return Trained((folder / "hyp").read_text(encoding="utf-8").split("\n")[:-1], seconds, best["update"])
 
 
