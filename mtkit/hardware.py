@@ -119,6 +119,12 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
 
 
+def cpu_vendor(cpuinfo: Path = CPUINFO) -> str:
+    """Return the maker of an x86 processor, such as AuthenticAMD; empty if unknown."""
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")), "")
+
+
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the processor's model."""
     lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []

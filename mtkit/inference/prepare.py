@@ -21,6 +21,7 @@ from mtkit.inference.bf16 import use_bf16_projections
 from mtkit.inference.fuse import can_be_fused
 from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.int8 import quantise_projections
+from mtkit.inference.packed_output import pack_output
 from mtkit.inference.pruned_argmax import use_pruned_argmax
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.model import Transformer
@@ -56,7 +57,8 @@ def prepare_for_inference(
 
     - absorbed_cross_attention: the decoder attends to the encoder states themselves.
     - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
-    - `to_column_major`: weights of projections in the layout that matrix products prefer.
+    - packed_output: weights of the output projection in the order in which oneDNN reads them, on processors that gain.
+    - `to_column_major`: other weights of projections in the layout that matrix products prefer.
     - fused_decoder: a step of the decoder in few operations.
     - bf16: projections have bf16 weights only where that saves time, so that the type is never slower than float32.
 
@@ -91,6 +93,8 @@ def prepare_for_inference(
         quantise_projections(model, small_in_bf16=on_cpu and has_bf16(device))
     elif is_mixed:
         use_bf16_projections(model)
+    elif on_cpu and dtype == torch.float32:
+        pack_output(model)
     if on_cpu:
         to_column_major(model)
     if is_fusable and isinstance(model, Transformer):

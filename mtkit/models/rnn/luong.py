@@ -41,6 +41,7 @@ class LuongRNN(AttentionalRNN):
     ) -> None:
         super().__init__(embeddings, encoder, bridges, dropout)
         self.decoder = decoder
+        self.readout_width = embeddings.output.in_features
         self.attention = attention
         self.readout = readout
 
@@ -84,6 +85,7 @@ class InputFeedingRNN(AttentionalRNN, LayerStack):
     ) -> None:
         super().__init__(embeddings, encoder, bridges, dropout)
         self.decoder = decoder
+        self.readout_width = embeddings.output.in_features
 
     def source_attention(self) -> RecurrentAttention:
         """See AttentionalRNN."""
@@ -91,7 +93,7 @@ class InputFeedingRNN(AttentionalRNN, LayerStack):
 
     def init_cache(self, states: tuple[CellState, ...]) -> InputFeedingState:
         """See AttentionalRNN."""
-        return InputFeedingState(states, states[0].h.new_zeros(states[0].h.size(0), self.output.in_features))
+        return InputFeedingState(states, states[0].h.new_zeros(states[0].h.size(0), self.readout_width))
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""

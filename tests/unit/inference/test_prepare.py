@@ -29,6 +29,7 @@ CONFIGS = [
     TransformerConfig(**SMALL, encoder_positions=TransformerXLConfig(), decoder_positions=TransformerXLConfig()),
     AttentionRNNConfig(d_model=32, d_embed=24, d_attention=16),
     Seq2SeqRNNConfig(d_model=32, d_embed=24),
+    AttentionRNNConfig(d_model=32, d_embed=24, decoder="input_feeding"),
 ]
 
 
