@@ -123,6 +123,19 @@ def test_one_wrong_measurement_does_not_change_the_choice(monkeypatch):
     assert next(times, None) is None
 
 
+def test_the_choice_is_measured_on_one_thread(monkeypatch):
+    threads, seen = torch.get_num_threads(), set()
+    monkeypatch.setattr(matmul, "seconds_of", lambda call: seen.add(torch.get_num_threads()) or 1.0)
+    monkeypatch.setattr(matmul, "_library", None)
+    torch.set_num_threads(2)
+    try:
+        matmul.chosen_library()
+        assert seen == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_a_torch_without_the_operator_uses_the_blas(monkeypatch):
     monkeypatch.setattr(matmul, "has_onednn", lambda: False)
     assert matmul.chosen_library() == "blas"
