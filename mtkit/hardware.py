@@ -113,23 +113,27 @@ def cpu_has_vnni(cpuinfo: Path = CPUINFO) -> bool:
 
 def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
     """Return the names of the processor's instruction sets, as Linux lists them; empty if unknown."""
-    if not cpuinfo.is_file():
-        return set()
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = _cpuinfo_lines(cpuinfo)
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
 
 
 def cpu_vendor(cpuinfo: Path = CPUINFO) -> str:
     """Return the maker of an x86 processor, such as AuthenticAMD; empty if unknown."""
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")), "")
+    return next((_value(line) for line in _cpuinfo_lines(cpuinfo) if line.startswith("vendor_id")), "")
 
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the processor's model."""
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    names = (_value(line) for line in _cpuinfo_lines(cpuinfo) if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _cpuinfo_lines(cpuinfo: Path) -> list[str]:
+    return cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
+
+
+def _value(line: str) -> str:
+    return line.partition(":")[2].strip()
 
 
 def free_memory(device: torch.device) -> int:
