@@ -15,7 +15,9 @@ from mtkit.layers.cache.state import BatchedState, row_indices
 
 
 class StackedBuffer:
-    """Keys and values [2, N, H, capacity, K] of each layer; slots that were never written are zero.
+    """Keys and values [2, N, H, capacity, K] of each layer.
+
+    Of the slots that were never written, only the first MIN_KEYS are zero; products read no others.
 
     Layers may differ in H. One tensor of all layers would save copies when sentences move, but none of its orders of
     axes would let a batched product read a layer without copying it, once layers differ and sentences have left.
