@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.hardware import CPUINFO, cpu_flags, cpu_vendor
+from mtkit.inference.bf16 import EXPECTED_ROWS
 from mtkit.layers.matmul import has_onednn
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import LinearOutput, OutputProjection, TranslationModel
 
 MIN_WEIGHTS = 1 << 20  # a call of oneDNN's operator takes about 10 µs more than MKL's
-EXPECTED_ROWS = 128  # of a product; the packed weights serve other numbers of rows as well
 
 
 class PackedOutput(nn.Module, OutputProjection):
