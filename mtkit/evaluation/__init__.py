@@ -10,6 +10,6 @@ comparison        several systems with intervals, paired tests, by length and by
 resampling        bootstrap intervals and paired tests on segment statistics
 moses             Moses tokenization
 significance      paired bootstrap test
-repetition        repetition rate
+word_statistics   repetition rate, and F1 of words that are rare in training
 table             scores as a table
 """

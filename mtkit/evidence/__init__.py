@@ -1,6 +1,7 @@
 """Claims of the literature, each tested by a short study: `mtkit reproduce`.
 
 claim     ClaimConfig: the keys of a claim's file, and its reading
+system    translations of models that are changed after training
 measure   values of a metric for each system and seed
 paired_effect  difference of two systems: effect and confidence interval
 verdict   confirmed, not confirmed or undecided, from an effect and its interval

@@ -7,27 +7,56 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mtkit.compression.compress import Target
 from mtkit.errors import RecipeError
 from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.yaml_reader import read_yaml_file
 from mtkit.study.load import Study, read_study
+from mtkit.text.source_prefix import TagName
 
 Expectation = Literal["higher", "lower", "equal", "not_lower"]
 MetricKey = Literal[
-    "bleu", "loss", "perplexity", "token_accuracy", "ece", "free_running_gap", "repetition", "train_seconds",
+    "bleu", "loss", "perplexity", "token_accuracy", "ece", "free_running_gap", "repetition", "rare_words",
+    "train_seconds",
     "tokens_per_second", "lines_per_second",
 ]  # fmt: skip
 Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompressionConfig:
+    """Compression of the models of a system, as by `mtkit compress`; heads are chosen by the valid set."""
+
+    to: Target
+    fraction: Annotated[float, Field(gt=0, lt=1)] | None = None  # of weights, heads or units; null: that of the command
+
+
+@dataclass(frozen=True, kw_only=True)
 class SystemConfig:
-    """Models of a variant that translate the test set with other settings."""
+    """Models of a variant that translate the test set in another way: changed after training, or by another search."""
 
     variant: str  # of the study
-    search: list[str]  # overrides, as search.beam_size=5
+    search: list[str] = field(default_factory=list)  # overrides, as search.beam_size=5
+    compress: CompressionConfig | None = None
+    # overrides that keep the weights, as model.decoder_positions.scaling={kind: ntk}
+    model: list[str] = field(default_factory=list)
+    tag: TagName | None = None  # before each source instead of the tag of the test set
+
+    def __post_init__(self) -> None:
+        if self.compress is not None and self.model:
+            raise ValueError("model: cannot be changed together with compress; remove one of them")
+
+    def description(self) -> str:
+        """The settings as text."""
+        settings = [*self.search, *self.model]
+        if self.compress is not None:
+            share = "" if self.compress.fraction is None else f" --fraction {self.compress.fraction:g}"
+            settings.append(f"mtkit compress --to {self.compress.to}{share}")
+        if self.tag is not None:
+            settings.append(f"--tag {self.tag}")
+        return " ".join(settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +169,7 @@ def read_claim(name_or_path: str, overrides: list[str]) -> Claim:
 
 
 def _reduced(study: Study, variants: set[str]) -> Study:
-    sources = {study.config.init_from_variant[each] for each in variants if each in study.config.init_from_variant}
+    dependencies = (study.config.init_from_variant, study.config.teacher_variant)
+    sources = {source_of[each] for source_of in dependencies for each in variants if each in source_of}
     needed = {name: recipe for name, recipe in study.recipes.items() if name in variants | sources}
     return Study(study.config, needed, next(iter(needed)), study.test)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mtkit.build.translator import load_translator
+from mtkit.corpus.config import TrainParallelFiles, training_text
 from mtkit.errors import DataError
-from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.word_statistics import rare_word_f1, repetition_rate, word_counts
 from mtkit.evidence.claim import CheckConfig, Claim, MetricKey
 from mtkit.evidence.paired_effect import (
     BleuContrast,
@@ -22,8 +24,7 @@ from mtkit.evidence.paired_effect import (
     bleu_statistics,
     paired_effect,
 )
-from mtkit.io.files import hash_file, write_text
-from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.evidence.system import hyps_of_system
 from mtkit.study.by_length import lines_by_length
 from mtkit.study.free_running import free_running_loss
 from mtkit.study.runs import StudyRun, log_events, runs_of
@@ -48,6 +49,17 @@ class Measurements:
         self.srcs, self.refs = list(read_lines(files.src)), list(read_lines(files.tgt))
         self.tokenizer = choose_tokenizer(self.refs, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
         self._statistics: dict[str, Mapping[int, Floats]] = {}
+
+    @cached_property
+    def training_words(self) -> Counter[str]:
+        """Occurrences of each target word in the parallel training text."""
+        corpora = next(iter(self.claim.study.recipes.values())).corpus.train
+        return word_counts(
+            line
+            for files in corpora
+            if isinstance(files, TrainParallelFiles)
+            for line in read_lines(training_text(files)[1])
+        )
 
     def runs_of_system(self, system: str) -> list[StudyRun]:
         """Finished runs that a system uses."""
@@ -92,15 +104,7 @@ class Measurements:
     def hyps(self, run: StudyRun, system: str) -> list[str]:
         """Translations of the test set: those of the run, or with the settings of the system, kept beside the run."""
         config = self.claim.config.systems.get(system)
-        if config is None:
-            return list(read_lines(run.folder.hyps(run.test)))
-        weights = hash_file(run.folder.model / WEIGHTS)[:16]
-        path = run.folder.path / "evidence" / f"{self.claim.name}-{system}-{weights}.txt"
-        if not path.is_file():
-            translator = load_translator(run.folder.model, search_overrides=config.search)
-            hyps = [translation.hyp for translation in translator.translate(self.srcs)]
-            path.parent.mkdir(exist_ok=True)
-            write_text(path, "".join(f"{hyp}\n" for hyp in hyps))
+        path = run.folder.hyps(run.test) if config is None else hyps_of_system(run, config, self.srcs)
         return list(read_lines(path))
 
     def _value(self, run: StudyRun, system: str, metric: MetricKey) -> float:
@@ -110,6 +114,8 @@ class Measurements:
         match metric:
             case "repetition":
                 return repetition_rate(self.hyps(run, system))
+            case "rare_words":
+                return rare_word_f1(self.hyps(run, system), self.refs, self.training_words)
             case "free_running_gap":
                 return free_running_loss(run.folder) - float(self._best_validation(run)["nll"])
             case "train_seconds":

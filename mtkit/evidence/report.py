@@ -108,7 +108,7 @@ def _row(result: CheckResult) -> list[str]:
 
 
 def _digits(check: CheckConfig) -> int:
-    return 1 if check.ratio else 2 if check.metric in ("bleu", "perplexity", "repetition") else 3
+    return 1 if check.ratio else 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words") else 3
 
 
 def _value_digits(check: CheckConfig) -> int:
@@ -119,6 +119,7 @@ def _value_digits(check: CheckConfig) -> int:
         "bleu": 1,
         "perplexity": 2,
         "repetition": 1,
+        "rare_words": 1,
     }.get(check.metric, 3)
 
 
@@ -129,8 +130,7 @@ def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
     precisions = [" and ".join(environment[key]) for key in ("training_precision", "translation_precision")]
     sizes = ", ".join(f"`{variant}` {count:,}" for variant, count in result.parameters.items())
     systems = "".join(
-        f" `{name}`: models of `{each.variant}` with `{' '.join(each.search)}`."
-        for name, each in config.systems.items()
+        f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
     )
     return (
         f"Study `{config.study}`, {result.runs} models, {result.seconds / 60:.0f} minutes. {environment['processor']}, "

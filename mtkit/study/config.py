@@ -36,6 +36,8 @@ class StudyConfig:
     grid: dict[str, Annotated[list[LocatedValue], Field(min_length=1)]] = field(default_factory=dict)
     # variant: the variant whose trained model it is initialised from
     init_from_variant: dict[str, str] = field(default_factory=dict)
+    # variant whose objective is distillation: the variant whose trained model is its teacher
+    teacher_variant: dict[str, str] = field(default_factory=dict)
     # three seeds are enough for a standard deviation
     seeds: Annotated[list[Seed], Field(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
     test: str | None = None  # test set of the comparison; null: the recipe's first

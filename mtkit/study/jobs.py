@@ -230,15 +230,15 @@ class JobPool:
         """Start runs while there are free slots, and remove them from `waiting`."""
         while self.free_slots and (run := self._next_ready(waiting)) is not None:
             waiting.remove(run)
-            if not _check_source(run):
+            if not _check_required(run):
                 continue
             self.jobs.append(Job.start(run, self.free_slots.pop(), self.command(run)))
             self._notify(f"{run.label}: started, {len(waiting)} waiting; in {run.folder.path}")
 
     def _next_ready(self, waiting: Sequence[StudyRun]) -> StudyRun | None:
-        """First run whose source model is neither waiting nor being trained; None if there is none."""
-        unfinished = [id(run) for run in [*waiting, *(job.run for job in self.jobs)]]
-        return next((run for run in waiting if id(run.source) not in unfinished), None)
+        """First run that needs no model that is waiting or being trained; None if there is none."""
+        unfinished = {id(run) for run in [*waiting, *(job.run for job in self.jobs)]}
+        return next((run for run in waiting if unfinished.isdisjoint(map(id, run.required))), None)
 
     def collect_finished(self) -> None:
         """Remove jobs whose process has ended, and free their slots.
@@ -262,9 +262,10 @@ class JobPool:
         self.display.event("study", None, {"result": result})
 
 
-def _check_source(run: StudyRun) -> bool:
-    """Return whether the model that a run starts from exists; if not, the run is recorded as failed."""
-    if run.source is None or run.source.is_finished():
-        return True
-    run.note_failure(f"not started: {run.source.label} has no model to initialise from")
-    return False
+def _check_required(run: StudyRun) -> bool:
+    """Return whether the models that a run needs exist; if not, the run is recorded as failed."""
+    missing = [each.label for each in run.required if not each.is_finished()]
+    if missing:
+        purpose = "initialise from" if run.source is not None else "learn from"
+        run.note_failure(f"not started: {', '.join(missing)} has no model to {purpose}")
+    return not missing

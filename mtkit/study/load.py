@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
 from mtkit.recipe.overrides import apply_overrides, merge
@@ -17,6 +18,7 @@ from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
 from mtkit.study.config import StudyConfig, empty
+from mtkit.training.objectives.distillation import DistillationConfig
 
 # keys that a variant may not set, with the reason
 _RESERVED_KEYS = {
@@ -61,7 +63,7 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
     tree = apply_overrides(tree, [_as_common_override(text) for text in overrides], Path.cwd(), errors)
     config: StudyConfig = build(StudyConfig, tree, errors)
     recipes = _recipes(config, tree)
-    _check_names(config, tree, list(recipes))
+    _check_names(config, tree, recipes)
     baseline = config.baseline or next(iter(recipes))
     test = config.test or next(iter(recipes[baseline].corpus.test), "")
     _check_test_set(recipes, tree, baseline=baseline, test=test)
@@ -91,7 +93,7 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
     variants = variant_grid(config.variants, config.grid)
     for name, overrides in variants.items():
         try:
-            recipes[name] = build_recipe(merge(common, overrides), shared_errors)
+            recipes[name] = build_recipe(_with_teacher(merge(common, overrides), name, config), shared_errors)
         except RecipeError as error:
             for line in str(error).split("\n"):
                 variants_of_error.setdefault(line, []).append(name)
@@ -104,16 +106,29 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
     return recipes
 
 
+def _with_teacher(tree: LocatedValue, variant: str, config: StudyConfig) -> LocatedValue:
+    """A recipe that distils a variant, with the name of that one; the folder is known when the runs are."""
+    teacher = config.teacher_variant.get(variant)
+    kind = _value_at(tree, ("training", "objective", "kind"))
+    if teacher is None or kind is None or kind.value != "distillation":
+        return tree
+    return merge(tree, nested("training.objective.teacher", LocatedValue(teacher, kind.origin)))
+
+
+def _value_at(tree: LocatedValue, path: Sequence[str]) -> LocatedValue | None:
+    inner: LocatedValue | None = tree
+    for key in path:
+        inner = inner.value.get(key) if inner is not None and isinstance(inner.value, dict) else None
+    return inner
+
+
 def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
     """Errors of a partial recipe: not a mapping, or reserved keys in it."""
     if not isinstance(section.value, dict):
         yield f"{section.origin.location}: {name}: {section.to_plain()!r} is not a mapping of a recipe's keys"
         return
     for path, reason in _RESERVED_KEYS.items():
-        inner: LocatedValue | None = section
-        for key in path:
-            inner = inner.value.get(key) if inner is not None and isinstance(inner.value, dict) else None
-        if inner is not None:
+        if (inner := _value_at(section, path)) is not None:
             yield f"{inner.origin.location}: {'.'.join(path)}: {reason}"
 
 
@@ -129,23 +144,34 @@ def _base_path(base: LocatedValue) -> Path:
     )
 
 
-def _check_names(config: StudyConfig, tree: LocatedValue, variants: Sequence[str]) -> None:
-    """Check that the variants named by `baseline` and `init_from_variant` exist.
+def _check_names(config: StudyConfig, tree: LocatedValue, recipes: Mapping[str, Recipe]) -> None:
+    """Check that the variants that `baseline`, `init_from_variant` and `teacher_variant` name exist and suit.
 
     Raises:
         RecipeError: some do not; the message lists all of them.
     """
-    errors = []
+    errors, variants = [], list(recipes)
     if config.baseline is not None and config.baseline not in variants:
         errors.append(_unknown_variant(tree.value["baseline"], "baseline", config.baseline, variants))
-    for variant, source in config.init_from_variant.items():
-        located = tree.value["init_from_variant"].value[variant]
-        unknown = [name for name in (variant, source) if name not in variants]
-        errors += [_unknown_variant(located, "init_from_variant", name, variants) for name in unknown]
-        if source in config.init_from_variant:
+    dependent = config.init_from_variant.keys() | config.teacher_variant.keys()
+    for key, source_of in (
+        ("init_from_variant", config.init_from_variant),
+        ("teacher_variant", config.teacher_variant),
+    ):
+        for variant, source in source_of.items():
+            located = tree.value[key].value[variant]
+            unknown = [name for name in (variant, source) if name not in variants]
+            errors += [_unknown_variant(located, key, name, variants) for name in unknown]
+            if source in dependent:
+                errors.append(
+                    f"{located.origin.location}: {key}.{variant}: {source} needs the model of a variant itself; "
+                    "chains are not supported"
+                )
+    for variant in config.teacher_variant.keys() & recipes.keys():
+        if not isinstance(recipes[variant].training.objective, DistillationConfig):
             errors.append(
-                f"{located.origin.location}: init_from_variant.{variant}: {source} is initialised from a variant "
-                "itself; chains are not supported"
+                f"{tree.value['teacher_variant'].value[variant].origin.location}: teacher_variant.{variant}: only a "
+                "distillation has a teacher; set training.objective.kind to distillation in this variant"
             )
     if errors:
         raise RecipeError(summarise_errors(errors))
@@ -156,7 +182,7 @@ def _unknown_variant(located: LocatedValue, key: str, name: str, variants: Seque
 
 
 def _check_test_set(recipes: Mapping[str, Recipe], tree: LocatedValue, *, baseline: str, test: str) -> None:
-    """Check that all variants are scored with BLEU on the same text.
+    """Check that all variants are scored with BLEU on the same text; they may read different tags before it.
 
     Raises:
         RecipeError: they are not.
@@ -168,10 +194,14 @@ def _check_test_set(recipes: Mapping[str, Recipe], tree: LocatedValue, *, baseli
             f"{location}: test: {test or 'none'}: no such test set{suggest(test, list(tests)) if tests else ''}"
         )
     for name, recipe in recipes.items():
-        if recipe.corpus.test.get(test) != tests[test]:
+        if test not in recipe.corpus.test or _files(recipe.corpus.test[test]) != _files(tests[test]):
             raise RecipeError(f"{location}: test: {test}: {name} and {baseline} have different test files of this name")
         if "bleu" not in recipe.evaluation.metrics:
             raise RecipeError(f"{location}: {name}: evaluation.metrics: a study compares by BLEU; add bleu")
+
+
+def _files(text: ParallelFiles) -> tuple[Path, Path]:
+    return text.src, text.tgt
 
 
 Grid = Mapping[str, Sequence[LocatedValue]]

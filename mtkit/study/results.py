@@ -11,9 +11,9 @@ from typing import Any
 
 from rich.table import Table
 
-from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import Significance, paired_bootstrap
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.word_statistics import repetition_rate
 from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study

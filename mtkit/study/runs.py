@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DamagedError, FormatError, RecipeError
-from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.word_statistics import repetition_rate
 from mtkit.io.files import translate_read_errors
 from mtkit.io.records import write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
@@ -22,6 +22,7 @@ from mtkit.study.free_running import free_running_loss
 from mtkit.study.load import Study
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.log import parse_line
+from mtkit.training.objectives.distillation import DistillationConfig
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class StudyRun:
         folder: runs/STUDY/VARIANT/seed-N.
         test: name of the study's test set.
         source: run whose model initialises this one; None: random initialisation, or the recipe's init_from.
+        teacher: run whose model this one is distilled from; None: the recipe has no teacher, or names its folder.
     """
 
     variant: str
@@ -48,11 +50,17 @@ class StudyRun:
     folder: RunFolder
     test: str
     source: StudyRun | None = None
+    teacher: StudyRun | None = None
 
     @property
     def label(self) -> str:
         """Name in messages."""
         return f"{self.variant}, seed {self.seed}"
+
+    @property
+    def required(self) -> list[StudyRun]:
+        """Runs whose models this one needs."""
+        return [run for run in (self.source, self.teacher) if run is not None]
 
     def is_finished(self) -> bool:
         """Return whether exactly this recipe was trained and scored in the folder."""
@@ -92,23 +100,27 @@ def study_folder(study: Study, run_dir: Path | None) -> Path:
 
 
 def runs_of(study: Study, folder: Path) -> list[StudyRun]:
-    """All runs, seed by seed, so that every variant has a result early; a run follows its source."""
+    """All runs, seed by seed, so that every variant has a result early; a run follows its source and its teacher."""
     return [run for seed in study.config.seeds for run in _of_seed(study, folder, seed)]
 
 
 def _of_seed(study: Study, folder: Path, seed: int) -> Iterator[StudyRun]:
-    source_of = study.config.init_from_variant
+    source_of, teacher_of = study.config.init_from_variant, study.config.teacher_variant
     runs: dict[str, StudyRun] = {}
-    for variant in sorted(study.recipes, key=lambda name: name in source_of):  # stable: otherwise the file's order
+    # stable: otherwise the file's order
+    for variant in sorted(study.recipes, key=lambda name: name in source_of or name in teacher_of):
         recipe = study.recipes[variant]
         source = runs[source_of[variant]] if variant in source_of else None
+        teacher = runs[teacher_of[variant]] if variant in teacher_of else None
         training = replace(recipe.training, seed=seed)
         if source is not None:
             training = replace(training, init_from=source.folder.path)
+        if teacher is not None and isinstance(training.objective, DistillationConfig):
+            training = replace(training, objective=replace(training.objective, teacher=teacher.folder.path))
         corpus = replace(recipe.corpus, test={study.test: recipe.corpus.test[study.test]})
         recipe = replace(recipe, name=f"{study.config.name}-{variant}-{seed}", corpus=corpus, training=training)
         runs[variant] = StudyRun(
-            variant, seed, recipe, RunFolder(folder / variant / f"seed-{seed}"), study.test, source
+            variant, seed, recipe, RunFolder(folder / variant / f"seed-{seed}"), study.test, source, teacher
         )
         yield runs[variant]
 

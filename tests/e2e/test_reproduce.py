@@ -26,6 +26,23 @@ checks:
 """
 
 
+SYSTEMS = """\
+claim: A changed model is another system.
+source: a test
+url: https://example.org
+study: study.yaml
+minutes: 1
+systems:
+  int4: {variant: pre, compress: {to: int4}}
+  half: {variant: pre, compress: {to: heads, fraction: 0.5}}
+  unscaled: {variant: pre, model: [model.scaled_attention=false]}
+checks:
+  - {of: int4, against: pre, expect: lower}
+  - {of: half, against: pre, expect: lower}
+  - {of: unscaled, against: pre, expect: lower}
+"""
+
+
 def test_a_claim_trains_only_its_variants_and_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,13 +61,26 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     assert "pre-norm: undecided" in captured.out  # one seed decides nothing
     runs = tmp_path / "runs" / "evidence"
     assert [path.name for path in (runs / "norms").iterdir() if path.is_dir()] == ["pre"]
-    assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("pre-norm-beam-*.txt")]
+    assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("*/test.hyp")]
     stored = json.loads((runs / "results" / "pre-norm.json").read_text())
     report = json.loads((runs / "norms" / "pre" / "seed-1" / "report.json").read_text())
     beam, gap = stored["checks"]
     assert beam["against"]["1"] == pytest.approx(report["test"]["toy"]["bleu"], abs=1e-3)
     assert gap["differences"] == {"1": 0.0}  # a search changes neither loss
     assert stored["environment"]["training_precision"] == ["float32"]
+
+    (tmp_path / "systems.yaml").write_text(SYSTEMS)
+    assert entry.execute(["reproduce", "systems.yaml", *command[2:]]) == 0
+    assert "started" not in capsys.readouterr().err
+    configs = [json.loads(path.read_text()) for path in runs.glob("norms/pre/seed-1/evidence/*/model/config.json")]
+    models = [(each["storage"], each["model"]) for each in configs]
+    changed = [(storage, model.get("decoder_heads"), model["scaled_attention"]) for storage, model in models]
+    assert sorted(changed, key=str) == [("float32", None, False), ("float32", [1], True), ("int4", None, True)]
+    assert len([*runs.glob("norms/pre/seed-1/evidence/*/test.hyp")]) == 4
+
+    (tmp_path / "systems.yaml").write_text(SYSTEMS.replace("scaled_attention=false", "d_ff=9"))
+    assert entry.execute(["reproduce", "systems.yaml", *command[2:]]) == 65
+    assert "the weights do not match the model" in capsys.readouterr().err
 
     assert entry.execute([*command, "-o", "elsewhere"]) == 0
     assert "started" not in capsys.readouterr().err

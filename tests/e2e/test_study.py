@@ -72,6 +72,12 @@ def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[s
     assert not (folder / "runs").exists()
 
 
+def test_a_dry_run_counts_the_teacher(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    distilled = "variants.post.training.objective={kind: distillation, cosine: 0}"
+    assert entry.execute(["study", "study.yaml", distilled, "teacher_variant={post: pre}", "--dry-run"]) == 0
+    assert "4 runs, about " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -1,14 +1,12 @@
-"""Paired bootstrap against sacreBLEU's, except for systems with equal scores; repetition rate."""
+"""Paired bootstrap against sacreBLEU's, except for systems with equal scores."""
 
 from __future__ import annotations
 
 import random
 
-import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from mtkit.evaluation.repetition import repetition_rate
 from mtkit.evaluation.significance import paired_bootstrap
 
 WORDS = ["the", "a", "dog", "cat", "man", "sees", "finds", "big", "small", "red", "house", "and", "in", "of"]
@@ -43,11 +41,3 @@ def test_equal_scores_are_not_significant() -> None:
     systems = {"same": wrong, "as bad": ["q r s t"] * 10}
     result = paired_bootstrap(wrong, systems, [ref], tokenize="13a", num_samples=10)
     assert result.p_values == {"same": 1.0, "as bad": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("lines", "rate"),
-    [([], 0.0), (["one"], 0.0), (["a b a b"], 100 / 3), (["a b", "a b"], 0.0), (["a a a a a", "b c"], 60.0)],
-)
-def test_repetition_is_counted_within_lines(lines: list[str], rate: float) -> None:
-    assert repetition_rate(lines) == pytest.approx(rate)

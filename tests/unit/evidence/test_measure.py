@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.cli import entry
 from mtkit.errors import DataError, RecipeError
-from mtkit.evidence.claim import Claim, read_claim
+from mtkit.evidence.claim import Claim, CompressionConfig, SystemConfig, read_claim
 from mtkit.evidence.measure import Measurements
 from mtkit.evidence.run import measure_claim, study_folder
 from mtkit.study.runs import runs_of
@@ -73,6 +73,28 @@ def test_unknown_systems_are_named(claim: Claim, tmp_path: Path) -> None:
     (tmp_path / "claim.yaml").write_text(CLAIM.replace("against: post", "against: pots"))
     with pytest.raises(RecipeError, match=r"pots: no such variant in study.yaml; did you mean post\?"):
         read_claim("claim.yaml", [])
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        ("{variant: pre, search: [search.beam_size=3], tag: a b}", "systems.x.tag"),
+        ("{variant: pre, compress: {to: int8}, model: [model.bias=false]}", "cannot be changed together with compress"),
+        ("{variant: pre, compress: {to: int9}}", "systems.x.compress.to"),
+        ("{variant: prae}", "prae: no such variant in study.yaml; did you mean pre"),
+    ],
+)
+def test_invalid_systems_are_named(claim: Claim, tmp_path: Path, system: str, message: str) -> None:
+    (tmp_path / "claim.yaml").write_text(f"{CLAIM}systems: {{x: {system}}}\n")
+    with pytest.raises(RecipeError, match=message):
+        read_claim("claim.yaml", [])
+
+
+def test_systems_describe_themselves() -> None:
+    system = SystemConfig(
+        variant="pre", search=["search.beam_size=3"], compress=CompressionConfig(to="heads", fraction=0.2), tag="fr"
+    )
+    assert system.description() == "search.beam_size=3 mtkit compress --to heads --fraction 0.2 --tag fr"
 
 
 def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,8 @@ TABLE: dict[str, set[str]] = {
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
     "compression": SCIENCE | ASSEMBLY | {"analysis.head_importance"},
-    "evidence": SCIENCE | ASSEMBLY | {"pipeline", "study", "bench.machine"},  # claims are tested by studies
+    # claims are tested by studies
+    "evidence": SCIENCE | ASSEMBLY | {"pipeline", "study", "bench.machine", "compression.compress"},
     "cli": SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | ASSEMBLY | PROGRAMS,

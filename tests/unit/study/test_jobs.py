@@ -122,6 +122,21 @@ def test_a_run_waits_for_the_model_that_initialises_it(tmp_path: Path) -> None:
     assert not any(line.startswith("pre, seed 2") for line in display.results)
 
 
+def test_a_student_waits_for_its_teacher(tmp_path: Path) -> None:
+    toy_corpus(tmp_path)
+    distilled = "variants.post.training.objective={kind: distillation, cosine: 0}"
+    runs = runs_of(toy_study(tmp_path, distilled, "teacher_variant={post: pre}", "seeds=[1]"), tmp_path / "runs")
+    assert [run.label for run in runs] == ["pre, seed 1", "post, seed 1"]
+    assert runs[1].recipe.training.objective.teacher_model == runs[0].folder.path
+    assert runs[1].recipe.training.init_from is None
+    for run in runs:
+        run.folder.path.mkdir(parents=True)
+    display = RecordingDisplay()
+    run_jobs(runs, SLOTS * 2, display, command=lambda run: python("import sys; sys.exit(70)"))
+    assert [line for line in display.results if "started" in line] == [display.results[0]]
+    assert runs[1].failure() == "not started: pre, seed 1 has no model to learn from"
+
+
 def test_a_signal_terminates_the_processes(runs: list[StudyRun]) -> None:
     """The processes save their state and end; none keeps running."""
     folder = runs[0].folder.path

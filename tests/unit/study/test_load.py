@@ -107,8 +107,10 @@ def test_messages(folder: Path, old: str, new: str, message: str) -> None:
         ("init_from_variant.post=pra", "command line: init_from_variant: pra: no such variant; did you mean pre?"),
         (
             "init_from_variant={post: pre, pre: post}",
-            "command line: init_from_variant.post: pre is initialised from a variant itself",
+            "command line: init_from_variant.post: pre needs the model of a variant itself",
         ),
+        ("teacher_variant.post=pre", "command line: teacher_variant.post: only a distillation has a teacher"),
+        ("teacher_variant={post: pre, pre: post}", "command line: teacher_variant.post: pre needs the model of"),
         ("variants.post.corpus.test.toy.src=x", "FILE:1: test: toy: post and pre have different test files"),
     ],
 )

@@ -1,0 +1,98 @@
+"""Translations of a system: the models of a variant, changed after training or with another search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from mtkit.build.reference_text import ReferenceText, read_reference_text
+from mtkit.build.translator import load_translator
+from mtkit.compression.compress import CompressionOptions, compress_model
+from mtkit.errors import DataError
+from mtkit.evidence.claim import CompressionConfig, SystemConfig
+from mtkit.io.files import hash_file, write_text
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.model_folder.folder import read_model, write_model
+from mtkit.model_folder.model_card import model_card
+from mtkit.models import ModelConfig
+from mtkit.recipe import schema
+from mtkit.recipe.overrides import apply_overrides
+from mtkit.recipe.recipe import to_plain, with_location
+from mtkit.study.runs import StudyRun
+from mtkit.text.source_prefix import SourcePrefix
+from mtkit.training.weights import weights
+
+
+def hyps_of_system(run: StudyRun, system: SystemConfig, srcs: Sequence[str]) -> Path:
+    """File of the translations of a test set, made once and kept beside the run.
+
+    Args:
+        run: a finished run of the system's variant.
+        system: what is changed.
+        srcs: source lines of the test set.
+
+    Raises:
+        RecipeError, UsageError: the system is not possible with this model.
+        DataError: the run has no text to choose attention heads by, or a file is damaged.
+    """
+    key = hash_file(run.folder.model / WEIGHTS) + json.dumps(asdict(system), sort_keys=True)
+    folder = run.folder.path / "evidence" / sha256(key.encode()).hexdigest()[:16]
+    path = folder / "test.hyp"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        translator = load_translator(_model(run, system, folder / "model"), search_overrides=system.search)
+        test = run.recipe.corpus.test[run.test]
+        prefix = SourcePrefix(tag=system.tag or test.tag, prefix=test.prefix)
+        hyps = [translation.hyp for translation in translator.with_source_prefix(prefix).translate(srcs)]
+        write_text(path, "".join(f"{hyp}\n" for hyp in hyps))
+    return path
+
+
+def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
+    """Folder of the system's model: that of the run, or a changed copy."""
+    if system.compress is not None:
+        compress_model(run.folder.model, changed, _compression(run, system.compress))
+        return changed
+    if system.model:
+        _write_with_overrides(run.folder.model, changed, system.model)
+        return changed
+    return run.folder.model
+
+
+def _compression(run: StudyRun, config: CompressionConfig) -> CompressionOptions:
+    text = _valid_text(run) if config.to == "heads" else None
+    return CompressionOptions(to=config.to, fraction=config.fraction, text=text)
+
+
+def _valid_text(run: StudyRun) -> ReferenceText:
+    valid = run.recipe.corpus.valid_sets
+    if not valid:
+        raise DataError(f"{run.label}: attention heads are chosen by a valid set; add corpus.valid")
+    return read_reference_text(valid[0].src, valid[0].tgt, SourcePrefix(tag=valid[0].tag, prefix=valid[0].prefix))
+
+
+@dataclass(frozen=True)
+class _ModelOverrides:
+    model: ModelConfig
+
+
+def _write_with_overrides(model: Path, output: Path, overrides: Sequence[str]) -> None:
+    """Write a copy of a model with other settings; the weights stay, so that they must fit both.
+
+    Raises:
+        RecipeError: an override is invalid.
+        DataError: the weights do not fit the new settings.
+    """
+    loaded = read_model(model)
+    errors: list[str] = []
+    tree = with_location({"model": to_plain(loaded.metadata.model)}, "config.json", Path.cwd())
+    changed: _ModelOverrides = schema.build(
+        _ModelOverrides, apply_overrides(tree, overrides, Path.cwd(), errors), errors
+    )
+    metadata, tensors = replace(loaded.metadata, model=changed.model), weights(loaded.model)
+    count = sum(tensor.numel() for tensor in tensors.values())
+    write_model(output, tensors, metadata, loaded.tokenizers, card=model_card(metadata, {}, num_parameters=count))
+    read_model(output)
