@@ -8,6 +8,7 @@ input       lines from a file, a pipe or a terminal
 streams     stdin, stdout and stderr
 exit_codes  exceptions into exit codes
 usage       wrong usage in one sentence, with a suggestion
+openmp      threads that wait for each other on a busy machine
 memory      running out of memory in one sentence
 display     live progress of a training
 download    live progress of a download

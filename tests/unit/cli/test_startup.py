@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.cli.openmp import limit_spinning
+
 COMPLETE = {"_MTKIT_COMPLETE": "complete_bash", "COMP_WORDS": "mtkit tra", "COMP_CWORD": "1"}
 HEAVY = ("torch", "numpy", "sentencepiece", "sacrebleu", "yaml", "rich")
 
@@ -28,6 +30,26 @@ def test_help_and_version_import_nothing_heavy(words: list[str]) -> None:
 
 def test_importing_the_package_does_not_import_torch() -> None:
     assert python("import mtkit, sys; print('torch' in sys.modules, mtkit.__version__ != '')") == "False True\n"
+
+
+@pytest.mark.parametrize("command", ["train", "run"])
+def test_spinning_is_limited_before_torch_reads_the_environment(command: str) -> None:
+    code = (
+        "import os, sys\nfrom mtkit.cli import entry, openmp\nlimit = openmp.limit_spinning\n"
+        "openmp.limit_spinning = lambda: (limit(), print('torch' in sys.modules, os.environ['GOMP_SPINCOUNT']))\n"
+        f"entry.execute(['{command}', 'missing.yaml'])"
+    )
+    assert python(code) == "False 1000\n"
+
+
+def test_spinning_set_by_the_user_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    limit_spinning()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    limit_spinning()
+    assert "GOMP_SPINCOUNT" not in os.environ
 
 
 def test_every_command_stands_in_the_help_on_one_line() -> None:

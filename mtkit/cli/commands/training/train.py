@@ -18,6 +18,10 @@ def train(
 
     Tokenizer and corpus are prepared first if they are missing.
     """
+    from mtkit.cli.openmp import limit_spinning
+
+    limit_spinning()
+
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.hardware import on_device
