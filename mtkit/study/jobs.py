@@ -21,11 +21,12 @@ import torch
 from mtkit.errors import ComputeError, Interrupted, MtkitError, UsageError
 from mtkit.hardware import parse_device
 from mtkit.io.files import atomic_folder, translate_read_errors, translate_write_errors
+from mtkit.io.lock import RunLock
 from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.recipe.recipe import Recipe, save_recipe, to_plain
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.robustness.signals import Signals
@@ -110,13 +111,27 @@ def _corpus_key(recipe: Recipe) -> str:
 def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, display: Display) -> None:
     if original is None:
         check_inputs(run.recipe)
+    if run.source is not None and not run.source.is_finished():
+        _save_recipe(run, fresh=fresh)
+        return
     with open_run(run.recipe, run.folder.path, fresh=fresh, display=display) as opened:
         folder = opened.folder
-        if original is not None and not folder.tokenizer.is_dir():
+        if run.source is not None:
+            return  # its process prepares the corpus with the tokenizer of the model that initialises it
+        if original is None:
+            prepare_corpus(opened, prepare_tokenizer(opened))
+        elif not folder.tokenizer.is_dir():
             _link_folder(original.tokenizer, folder.tokenizer)
             _link_folder(original.corpus, folder.corpus)
-        elif original is None and run.source is None:
-            prepare_corpus(opened, prepare_tokenizer(opened))
+
+
+def _save_recipe(run: StudyRun, *, fresh: bool) -> None:
+    """Write the recipe of a run that waits for the model that initialises it; the run cannot be opened without it."""
+    with RunLock(run.folder.path):
+        if fresh:
+            run.folder.delete_training()
+        if not run.folder.has_training():
+            save_recipe(run.recipe, run.folder.recipe)
 
 
 def _link_folder(original: Path, link: Path) -> None:

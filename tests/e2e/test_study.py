@@ -45,6 +45,29 @@ def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.Capture
     assert "| post |" in (folder / "runs" / "norms" / "results.md").read_text()
 
 
+def test_variants_begin_with_the_models_of_others_and_learn_from_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A denoising variant trained on other text initialises one variant; another is distilled from a third."""
+    denoising = "corpus: {train: [{text: train.en}, {text: train.de}], noise: {kind: bart}, valid: null}"
+    (folder / "study.yaml").write_text(
+        "name: norms\nbase: toy.yaml\nseeds: [1]\nvariants:\n"
+        f"  scratch: {{}}\n  denoising:\n    {denoising}\n  continued: {{}}\n"
+        "  student: {training: {objective: {kind: distillation}}}\n"
+        "init_from_variant: {continued: denoising}\nteacher_variant: {student: scratch}\n"
+    )
+    command = ["study", "study.yaml", "training.max_updates=2", "--parallel", "2"]
+    assert entry.execute(command) == 0, capsys.readouterr().err
+    runs = folder / "runs" / "norms"
+    log = (runs / "continued" / "seed-1" / "log.jsonl").read_text()
+    assert '"init_from"' in log
+    capsys.readouterr()
+    assert entry.execute(command) == 0
+    assert "started" not in capsys.readouterr().err
+    assert entry.execute([*command, "--fresh"]) == 0
+    assert capsys.readouterr().err.count("done") == 4
+
+
 def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.execute(["study", "study.yaml", "--report-only", "--run-dir", "nothing"]) == 66
     captured = capsys.readouterr()
