@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal
 
@@ -22,6 +23,7 @@ MetricKey = Literal[
     "train_seconds",
     "tokens_per_second", "lines_per_second",
 ]  # fmt: skip
+METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words")  # the others are those of trained models
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -97,6 +99,23 @@ class ClaimConfig:
     note: str = ""  # what the test does not show
     observation: str = ""  # written after the test; it does not change the verdict
 
+    def __post_init__(self) -> None:
+        for check in self.checks:
+            changed = [name for name in (check.of, check.against) if name in self.systems]
+            if changed and check.metric not in METRICS_OF_TRANSLATIONS:
+                raise ValueError(
+                    f"checks: {check.metric} is that of the trained models, not of {changed[0]}; compare "
+                    f"{', '.join(METRICS_OF_TRANSLATIONS)}, or a variant"
+                )
+
+    def variant_of(self, system: str) -> str:
+        """Variant whose models a system uses."""
+        return self.systems[system].variant if system in self.systems else system
+
+    def system_names(self) -> list[str]:
+        """Systems that occur in the checks, in their order."""
+        return list(dict.fromkeys(name for check in self.checks for name in (check.of, check.against)))
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -104,20 +123,14 @@ class Claim:
 
     Attributes:
         name: of its file.
-        study: with the variants that the checks need, and those that initialise them.
+        study: with the variants that the checks need, and those that initialise or teach them.
+        overrides: of the study's and the recipes' keys.
     """
 
     name: str
     config: ClaimConfig
     study: Study
-
-    def variant_of(self, system: str) -> str:
-        """Variant whose models a system uses."""
-        return self.config.systems[system].variant if system in self.config.systems else system
-
-    def system_names(self) -> list[str]:
-        """Systems that occur in the checks, in their order."""
-        return list(dict.fromkeys(name for check in self.config.checks for name in (check.of, check.against)))
+    overrides: Sequence[str]
 
 
 def claim_names() -> list[str]:
@@ -155,17 +168,16 @@ def read_claim(name_or_path: str, overrides: list[str]) -> Claim:
     """
     name, config = read_config(name_or_path)
     study = read_study(config.study, overrides)
-    claim = Claim(name, config, study)
-    named = [*claim.system_names(), *config.systems]
+    needed = dict.fromkeys(map(config.variant_of, [*config.system_names(), *config.systems]))
     variants = list(study.recipes)
-    unknown = [each for each in dict.fromkeys(map(claim.variant_of, named)) if each not in variants]
+    unknown = [each for each in needed if each not in variants]
     if unknown:
         raise RecipeError(
             summarise_errors(
                 [f"{name}: {each}: no such variant in {config.study}{suggest(each, variants)}" for each in unknown]
             )
         )
-    return Claim(name, config, _reduced(study, {claim.variant_of(each) for each in named}))
+    return Claim(name, config, _reduced(study, set(needed)), overrides)
 
 
 def _reduced(study: Study, variants: set[str]) -> Study:

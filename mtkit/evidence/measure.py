@@ -63,7 +63,7 @@ class Measurements:
 
     def runs_of_system(self, system: str) -> list[StudyRun]:
         """Finished runs that a system uses."""
-        return [run for run in self.runs if run.variant == self.claim.variant_of(system)]
+        return [run for run in self.runs if run.variant == self.claim.config.variant_of(system)]
 
     def effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
         """Difference of a check for each seed that both systems have, and the effect.

@@ -49,7 +49,7 @@ def paired_effect(differences: Sequence[float], sentence_error: float = 0.0) -> 
 
     Args:
         differences: first system minus second, one value for each seed.
-        sentence_error: standard error of the mean due to the test sentences (see bleu_sentence_error).
+        sentence_error: standard error of the mean due to the test sentences (see BleuContrast.effect).
 
     Raises:
         ValueError: no differences.
@@ -128,7 +128,7 @@ class BleuContrast:
 
     Attributes:
         of, against: statistics [L, 10] of each seed.
-        weights: sign and selection of lines, [L]: a sum over the selections of sign · (difference on these lines).
+        selections: signs and lines [L]: a sum over the selections of sign · (difference on these lines).
     """
 
     of: Mapping[int, Floats]

@@ -127,14 +127,16 @@ def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
     """Study, time, machine, precision, versions and sizes."""
     environment = result.environment
     threads = ", ".join(map(str, environment["threads"]))
-    precisions = [" and ".join(environment[key]) for key in ("training_precision", "translation_precision")]
+    training, translation = (" and ".join(environment[f"{stage}_precision"]) for stage in ("training", "translation"))
+    overrides = f" with `{' '.join(result.overrides)}`" if result.overrides else ""
     sizes = ", ".join(f"`{variant}` {count:,}" for variant, count in result.parameters.items())
     systems = "".join(
         f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
     )
     return (
-        f"Study `{config.study}`, {result.runs} models, {result.seconds / 60:.0f} minutes. {environment['processor']}, "
-        f"{threads} thread, training in {precisions[0]}, translation in {precisions[1]}; mtkit {environment['mtkit']}, "
+        f"Study `{config.study}`{overrides}, {result.runs} models, {result.seconds / 60:.0f} minutes. "
+        f"{environment['processor']}, threads: {threads}, training in {training}, translation in {translation}; mtkit "
+        f"{environment['mtkit']}, "
         f"torch {environment['torch']}; {result.date}. Parameters: {sizes}.{systems}"
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.evidence.claim import CheckConfig, ClaimConfig
+from mtkit.evidence.claim import CheckConfig, ClaimConfig, CompressionConfig, SystemConfig
 from mtkit.evidence.paired_effect import Effect
 from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
 from mtkit.io.files import translate_read_errors, write_json
@@ -51,6 +51,9 @@ class ClaimResult:
     """Result of a claim.
 
     Attributes:
+        study: name of the study, as in the claim's file.
+        systems: of the claim's file when it was tested.
+        overrides: of the study's and the recipes' keys, except the folder of the corpus.
         date: of the test, YYYY-MM-DD.
         environment: processor, cores, threads, versions, precision of training and of translation.
         seconds: of training and translation, summed over the runs.
@@ -59,6 +62,9 @@ class ClaimResult:
     """
 
     name: str
+    study: str
+    systems: Mapping[str, SystemConfig]
+    overrides: Sequence[str]
     date: str
     environment: Mapping[str, Any]
     seconds: float
@@ -72,8 +78,9 @@ class ClaimResult:
         return overall(check.verdict for check in self.checks)
 
     def is_of(self, config: ClaimConfig) -> bool:
-        """Return whether the checks are those of the claim's file."""
-        return [result.check for result in self.checks] == config.checks
+        """Return whether study, systems and checks are those of the claim's file."""
+        checks = [result.check for result in self.checks]
+        return (self.study, self.systems, checks) == (config.study, config.systems, config.checks)
 
     def write(self, folder: Path) -> Path:
         """Write the file; returns its path.
@@ -118,11 +125,17 @@ def read_result(folder: Path, name: str) -> ClaimResult | None:
         content = parse_json(text)
         del content["verdict"]
         checks = [_check(entry) for entry in content.pop("checks")]
-        return ClaimResult(**content, checks=checks)
+        systems = {name: _system(entry) for name, entry in content.pop("systems").items()}
+        return ClaimResult(**content, checks=checks, systems=systems)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a result of mtkit reproduce ({error}); remove it and test the claim again"
         ) from error
+
+
+def _system(entry: dict[str, Any]) -> SystemConfig:
+    compress = entry.pop("compress")
+    return SystemConfig(**entry, compress=None if compress is None else CompressionConfig(**compress))
 
 
 def _check(entry: dict[str, Any]) -> CheckResult:

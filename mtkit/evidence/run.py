@@ -47,6 +47,9 @@ def measure_claim(claim: Claim, folder: Path) -> ClaimResult:
     runs = measurements.runs
     return ClaimResult(
         name=claim.name,
+        study=claim.config.study,
+        systems=claim.config.systems,
+        overrides=[each for each in claim.overrides if not each.startswith("corpus.root=")],
         date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         environment=_environment(runs),
         seconds=sum(_seconds(run) for run in runs),

@@ -11,6 +11,7 @@ from pathlib import Path
 from mtkit.build.reference_text import ReferenceText, read_reference_text
 from mtkit.build.translator import load_translator
 from mtkit.compression.compress import CompressionOptions, compress_model
+from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evidence.claim import CompressionConfig, SystemConfig
 from mtkit.io.files import hash_file, write_text
@@ -27,7 +28,7 @@ from mtkit.training.weights import weights
 
 
 def hyps_of_system(run: StudyRun, system: SystemConfig, srcs: Sequence[str]) -> Path:
-    """File of the translations of a test set, made once and kept beside the run.
+    """File of the translations of a test set, made once for equal models, texts and settings, and kept beside the run.
 
     Args:
         run: a finished run of the system's variant.
@@ -38,14 +39,18 @@ def hyps_of_system(run: StudyRun, system: SystemConfig, srcs: Sequence[str]) -> 
         RecipeError, UsageError: the system is not possible with this model.
         DataError: the run has no text to choose attention heads by, or a file is damaged.
     """
-    key = hash_file(run.folder.model / WEIGHTS) + json.dumps(asdict(system), sort_keys=True)
+    test, search = run.recipe.corpus.test[run.test], run.recipe.search
+    prefix = SourcePrefix(tag=system.tag or test.tag, prefix=test.prefix)
+    files = [run.folder.model / WEIGHTS, test.src]
+    if _needs_text(system):
+        files += [_valid_set(run).src, _valid_set(run).tgt]
+    key = json.dumps([*map(hash_file, files), asdict(system), to_plain(search), asdict(prefix)], sort_keys=True)
     folder = run.folder.path / "evidence" / sha256(key.encode()).hexdigest()[:16]
     path = folder / "test.hyp"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        translator = load_translator(_model(run, system, folder / "model"), search_overrides=system.search)
-        test = run.recipe.corpus.test[run.test]
-        prefix = SourcePrefix(tag=system.tag or test.tag, prefix=test.prefix)
+        model = _model(run, system, folder / "model")
+        translator = load_translator(model, search=search, search_overrides=system.search)
         hyps = [translation.hyp for translation in translator.with_source_prefix(prefix).translate(srcs)]
         write_text(path, "".join(f"{hyp}\n" for hyp in hyps))
     return path
@@ -62,16 +67,26 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     return run.folder.model
 
 
+def _needs_text(system: SystemConfig) -> bool:
+    """Return whether the valid set determines what is removed from the model."""
+    return system.compress is not None and system.compress.to == "heads"
+
+
 def _compression(run: StudyRun, config: CompressionConfig) -> CompressionOptions:
     text = _valid_text(run) if config.to == "heads" else None
     return CompressionOptions(to=config.to, fraction=config.fraction, text=text)
 
 
-def _valid_text(run: StudyRun) -> ReferenceText:
+def _valid_set(run: StudyRun) -> ParallelFiles | MonolingualFile:
     valid = run.recipe.corpus.valid_sets
     if not valid:
         raise DataError(f"{run.label}: attention heads are chosen by a valid set; add corpus.valid")
-    return read_reference_text(valid[0].src, valid[0].tgt, SourcePrefix(tag=valid[0].tag, prefix=valid[0].prefix))
+    return valid[0]
+
+
+def _valid_text(run: StudyRun) -> ReferenceText:
+    files = _valid_set(run)
+    return read_reference_text(files.src, files.tgt, SourcePrefix(tag=files.tag, prefix=files.prefix))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
-from mtkit.corpus.store import Store
+from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DamagedError
 from mtkit.hardware import default_device
 from mtkit.io.files import hash_file
@@ -32,9 +33,9 @@ BATCH_TOKENS = 4096  # sentences × longest side; the loss does not depend on it
 
 @dataclass(frozen=True)
 class CachedLoss:
-    """Content of the cache file in the run folder; valid for the weights with this hash."""
+    """Content of the cache file in the run folder; valid for the weights and validation sets with this hash."""
 
-    weights: str
+    measured: str
     nats_per_token: FiniteFloat
 
 
@@ -59,13 +60,15 @@ def free_running_loss(folder: RunFolder) -> float:
         MissingInputError, DataError: the model or the binary corpus is missing or corrupted.
     """
     path = folder.path / CACHE_FILE
-    weights = hash_file(folder.model / WEIGHTS)
+    valid = folder.open_valid(folder.load_recipe())
+    files = [folder.model / WEIGHTS, *(store.folder / MANIFEST for store in valid)]
+    measured = hashlib.sha256("".join(map(hash_file, files)).encode()).hexdigest()
     with suppress(DamagedError):  # then it is measured again
         cached = read_json(path, CachedLoss)
-        if cached and cached["weights"] == weights:
+        if cached and cached["measured"] == measured:
             return float(cached["nats_per_token"])
-    loss = _measure(read_model(folder.model).model.to(default_device()), folder.open_valid(folder.load_recipe()))
-    write_record(path, {"weights": weights, "nats_per_token": loss})
+    loss = _measure(read_model(folder.model).model.to(default_device()), valid)
+    write_record(path, {"measured": measured, "nats_per_token": loss})
     return loss
 
 

@@ -180,7 +180,8 @@ class Job:
             return "done"
         reason = self._error_message()
         if code < 0 or code == ComputeError.exit_code:
-            reason = reason or f"killed by signal {-code} (9: out of memory)"
+            killed = f"killed by signal {-code} (9: out of memory)"
+            reason = reason or (killed if code < 0 else f"exit code {code}; see {self.output(self.run)}")
             self.run.note_failure(reason)
             return f"failed: {reason}"
         error = MtkitError(f"{self.run.label}: {reason or f'exit code {code}; see {self.output(self.run)}'}")
@@ -251,7 +252,7 @@ class JobPool:
             self._notify(f"{run.label}: started, {len(waiting)} waiting; in {run.folder.path}")
 
     def _next_ready(self, waiting: Sequence[StudyRun]) -> StudyRun | None:
-        """First run that needs no model that is waiting or being trained; None if there is none."""
+        """First run whose source and teacher have ended; None if there is none."""
         unfinished = {id(run) for run in [*waiting, *(job.run for job in self.jobs)]}
         return next((run for run in waiting if unfinished.isdisjoint(map(id, run.required))), None)
 

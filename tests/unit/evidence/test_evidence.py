@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.evidence.claim import claim_names, read_claim, read_config
+from mtkit.evidence.claim import SystemConfig, claim_names, read_claim, read_config
 from mtkit.evidence.paired_effect import paired_effect
 from mtkit.evidence.report import current_result, evidence_markdown
 from mtkit.evidence.results import read_result, results_folder
@@ -59,6 +59,9 @@ def test_results_of_another_claim_and_damaged_ones_are_not_shown(tmp_path: Path)
     assert current_result(tmp_path, STORED[0], config) is not None
     changed = replace(config, checks=[replace(check, margin=0.123) for check in config.checks])
     assert current_result(tmp_path, STORED[0], changed) is None
+    assert current_result(tmp_path, STORED[0], replace(config, study="another")) is None
+    systems = {"x": SystemConfig(variant="base", search=["search.beam_size=50"])}
+    assert current_result(tmp_path, STORED[0], replace(config, systems=systems)) is None
     assert current_result(tmp_path, "another", config) is None
     (tmp_path / f"{STORED[0]}.json").write_text("{}")
     with pytest.raises(DataError, match="not a result of mtkit reproduce"):

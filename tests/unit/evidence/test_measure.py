@@ -90,6 +90,13 @@ def test_invalid_systems_are_named(claim: Claim, tmp_path: Path, system: str, me
         read_claim("claim.yaml", [])
 
 
+def test_metrics_of_the_trained_model_are_not_those_of_a_changed_one(claim: Claim, tmp_path: Path) -> None:
+    check = "  - {of: x, against: pre, expect: higher, metric: lines_per_second}\n"
+    (tmp_path / "claim.yaml").write_text(f"{CLAIM}{check}systems: {{x: {{variant: pre, compress: {{to: int8}}}}}}\n")
+    with pytest.raises(RecipeError, match="lines_per_second is that of the trained models, not of x"):
+        read_claim("claim.yaml", [])
+
+
 def test_systems_describe_themselves() -> None:
     system = SystemConfig(
         variant="pre", search=["search.beam_size=3"], compress=CompressionConfig(to="heads", fraction=0.2), tag="fr"

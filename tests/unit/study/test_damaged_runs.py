@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from mtkit.errors import MissingInputError
 from mtkit.io.records import write_record
+from mtkit.pipeline.run_folder import RunFolder
 from mtkit.study import free_running
 from mtkit.study.free_running import CACHE_FILE, free_running_loss
 from mtkit.study.load import Study
@@ -59,9 +61,15 @@ def test_a_damaged_record_of_a_failure_is_a_failure(run: StudyRun) -> None:
 
 
 def test_a_damaged_cache_is_measured_again(run: StudyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So is one of another validation set."""
+    monkeypatch.setattr(RunFolder, "open_valid", lambda self, recipe: [])
     monkeypatch.setattr(free_running, "hash_file", lambda path: "0")
-    write_record(run.folder.path / CACHE_FILE, {"weights": "0", "nats_per_token": 3.0})
+    measured = hashlib.sha256(b"0").hexdigest()
+    write_record(run.folder.path / CACHE_FILE, {"measured": measured, "nats_per_token": 3.0})
     assert free_running_loss(run.folder) == 3.0
     flip(run.folder.path / CACHE_FILE, 40)
     with pytest.raises(MissingInputError, match=r"no config\.json"):  # the toy has no model to measure
+        free_running_loss(run.folder)
+    write_record(run.folder.path / CACHE_FILE, {"measured": "of another set", "nats_per_token": 3.0})
+    with pytest.raises(MissingInputError, match=r"no config\.json"):
         free_running_loss(run.folder)

@@ -92,6 +92,11 @@ def test_another_error_ends_the_study_with_its_code(runs: list[StudyRun]) -> Non
     assert runs[1].failure() is None
 
 
+def test_a_failed_training_without_a_message_is_named_by_its_exit_code(runs: list[StudyRun]) -> None:
+    run_jobs(runs[:1], SLOTS, RecordingDisplay(), command=lambda run: python("import sys; sys.exit(70)"))
+    assert runs[0].failure() == f"exit code 70; see {runs[0].folder.path / 'output.txt'}"
+
+
 def test_one_run_at_a_time_on_each_slot(runs: list[StudyRun], tmp_path: Path) -> None:
     meet = tmp_path / "meet"
     meet.mkdir()
