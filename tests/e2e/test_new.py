@@ -171,7 +171,8 @@ def test_the_split_of_other_files_is_not_replaced(run: Run, folder: Path) -> Non
     (folder / "mine.yaml").unlink()
     write(folder, "other", 0, 300)
     code, message = run("new", "other.en", "other.de", "-o", "mine.yaml")
-    assert (code, "mine-data: holds the split of other files" in message) == (2, True)
+    assert (code, f"mine-data: holds the split of {folder / 'news.en'} and" in message) == (2, True)
+    assert "mtkit new SRC TGT -o OTHER.yaml" in message
 
 
 def test_languages_from_the_text(run: Run, folder: Path) -> None:
@@ -210,3 +211,27 @@ def test_a_recipe_with_a_word_after_it_is_not_taken_for_two_texts(run: Run, fold
     code, message = run("run", recipe, "nonsense")
     assert code == 78
     assert "key=value" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["news.en"], 2, "news.en: not a recipe (.yaml); for text give two files: mtkit run SRC TGT"),
+        (["news.en", "training.seed=2"], 2, "news.en: not a recipe (.yaml)"),
+        (["news.en", "news.de", "news.de"], 2, "news.de: a third text; for a test set of your own: mtkit new news.en"),
+        (["news.en", "news.de", "training.max_updates=abc"], 78, "training.max_updates: 'abc' is not an integer"),
+        (["news.en", "news.de", "modle.d_model=8"], 78, "modle: no such key"),
+    ],
+)
+def test_nothing_is_written_for_a_wrong_command(
+    run: Run, folder: Path, words: list[str], code: int, message: str
+) -> None:
+    before = sorted(folder.iterdir())
+    ended, out = run("run", *words, "--dry-run")
+    assert (ended, message in out) == (code, True), out
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_folder_is_no_recipe(run: Run, folder: Path) -> None:
+    code, message = run("new", "news.en", "news.de", "-o", ".")
+    assert (code, ".: a folder; name the recipe's file with -o, such as recipe.yaml" in message) == (2, True)

@@ -40,7 +40,8 @@ def test_a_folder_or_file_of_the_user_is_not_replaced_by_the_split(run) -> None:
     precious.parent.mkdir()
     precious.write_text("a year of work")
     code, message = run("new", "news.en", "news.de", "-o", "mine.yaml")
-    assert (code, "mine-data: exists and is no split of mtkit; choose another -o" in message) == (2, True)
+    expected = "mine-data: exists and is no split of mtkit; write the recipe of these texts elsewhere"
+    assert (code, expected in message) == (2, True)
     assert precious.read_text() == "a year of work"
     Path("file-data").write_text("also precious")
     assert run("new", "news.en", "news.de", "-o", "file.yaml")[0] == 2

@@ -176,6 +176,7 @@ def test_alignments_and_flags_are_files_beside_the_output_and_resumed_with_it(mo
         (["-o", "out", "--alignments", "out.part"], "--alignments out.part and -o out are one file"),
         (["--alignments", "-"], "--alignments -: name a file; without -o the translations go to stdout"),
         (["-o", "-"], "-o -: name a file; without -o the translations go to stdout"),
+        (["-o", "out.de.gz"], "-o out.de.gz: is written as plain text; omit .gz"),
         (["--target-prefix", " \t"], "--target-prefix: blank; omit it"),
         (["--sample", "1", "--seed", "9" * 20], "--seed"),
     ],

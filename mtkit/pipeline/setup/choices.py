@@ -14,7 +14,8 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
 from mtkit.recipe.defaults.model_size import SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.overrides import apply_overrides
+from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
 
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
 TRAINING_SHARE = 0.8  # of a budget; the rest is for tokenizer, corpus, validation and test sets
@@ -71,6 +72,19 @@ def load_run_recipe(
     if recipe.chosen and folder.has_training() and not fresh:
         return load_recipe(name_or_path, overrides, decided=folder.load_recipe())
     return recipe if limits.hours is None else _fit(recipe, name_or_path, overrides, limits)
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Check overrides of a recipe that is not written yet, with files and languages alone.
+
+    Raises:
+        RecipeError: a key does not exist, or a value is invalid.
+    """
+    errors: list[str] = []
+    files = {"src": "src", "tgt": "tgt"}
+    corpus = {"src_lang": "src", "tgt_lang": "tgt", "train": [files], "valid": files, "test": {"test": files}}
+    tree = with_location({"name": "new", "corpus": corpus}, "recipe", Path.cwd())
+    build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
 
 
 def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Limits) -> Recipe:

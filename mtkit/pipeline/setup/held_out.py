@@ -65,6 +65,7 @@ class SplitReport:
 
 
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
+_ELSEWHERE = "write the recipe of these texts elsewhere: mtkit new SRC TGT -o OTHER.yaml, then mtkit run OTHER.yaml"
 HELD_OUT_FIRST: tuple[Part, ...] = ("valid", "test", "train")
 
 
@@ -112,11 +113,12 @@ def _read_split(folder: Path, inputs: Json) -> Json | None:
     """Return the record of the split that a folder holds; None if there is no folder, or an empty one."""
     if not (folder / RECORD).is_file():
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise UsageError(f"{folder}: exists and is no split of mtkit; choose another -o")
+            raise UsageError(f"{folder}: exists and is no split of mtkit; {_ELSEWHERE}")
         return None
     record = read_record(folder / RECORD, remedy=f"delete the folder {folder}, and it is made again")
     if record["inputs"].keys() != inputs.keys():
-        raise UsageError(f"{folder}: holds the split of other files; delete it, or choose another -o")
+        others = " and ".join(list(record["inputs"])[:2])
+        raise UsageError(f"{folder}: holds the split of {others}; {_ELSEWHERE}")
     for name in changed_files(folder, record["files"]):
         if (folder / name).exists():
             raise DataError(

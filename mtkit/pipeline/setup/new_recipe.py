@@ -98,6 +98,8 @@ def new_recipe(
     output = output or Path(f"{stem}-{first.code}-{second.code}.yaml")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UsageError(f"{output}: is one of the texts, which the recipe would overwrite; name another file with -o")
+    if output.is_dir():
+        raise UsageError(f"{output}: a folder; name the recipe's file with -o, such as {output / 'recipe.yaml'}")
     if output.exists() and not keep:
         raise UsageError(f"{output}: exists; delete it, or name another file with -o")
     folder = output.with_name(f"{output.stem}-data")

@@ -16,7 +16,8 @@ def run(
 ) -> None:
     """Run all stages for a RECIPE or for two files SRC TGT.
 
-    For two text files the recipe is written first, as by `mtkit new`, and kept when the command is repeated.
+    For two text files the recipe is written first, as by `mtkit new`, also for --dry-run, and kept when the command is
+    repeated.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -51,12 +52,23 @@ def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
     from pathlib import Path
 
     from mtkit.cli.printing import print_notes
+    from mtkit.errors import UsageError
+    from mtkit.pipeline.setup.choices import check_overrides
     from mtkit.pipeline.setup.new_recipe import new_recipe
     from mtkit.recipe.builtin import builtin_files
 
-    is_recipe = Path(first).suffix in (".yaml", ".yml") or first in builtin_files("recipe")
-    if is_recipe or not overrides or ("=" in overrides[0] and not Path(overrides[0]).is_file()):
+    if Path(first).suffix in (".yaml", ".yml") or first in builtin_files("recipe"):
         return first, overrides
-    recipe = new_recipe(Path(first), Path(overrides[0]), keep=True)
+    if not overrides or ("=" in overrides[0] and not Path(overrides[0]).is_file()):
+        if Path(first).is_file():
+            raise UsageError(f"{first}: not a recipe (.yaml); for text give two files: mtkit run SRC TGT")
+        return first, overrides
+    second, rest = overrides[0], overrides[1:]
+    if rest and "=" not in rest[0] and Path(rest[0]).is_file():
+        raise UsageError(
+            f"{rest[0]}: a third text; for a test set of your own: mtkit new {first} {second} --test SRC TGT"
+        )
+    check_overrides(rest)  # before anything is written
+    recipe = new_recipe(Path(first), Path(second), keep=True)
     print_notes(recipe.notes)
-    return str(recipe.path), overrides[1:]
+    return str(recipe.path), rest

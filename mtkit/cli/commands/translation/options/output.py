@@ -83,12 +83,15 @@ class OutputOptions:
         """
         from mtkit.cli.options import forbid_overwriting_input
         from mtkit.io.part_file import part_paths
+        from mtkit.text.lines import COMPRESSION_SUFFIXES
 
         if self.resume and self.file is None:
             raise UsageError("translate: --resume continues FILE.part and needs -o FILE")
         for option, path in self.files.items():
             if str(path) == "-":
                 raise UsageError(f"translate: {option} -: name a file; without -o the translations go to stdout")
+            if path.suffix in COMPRESSION_SUFFIXES:
+                raise UsageError(f"translate: {option} {path}: is written as plain text; omit {path.suffix}")
         inputs = [path for path in inputs if str(path) != "-"]
         used: dict[Path, str] = {}
         for option, path in self.files.items():
