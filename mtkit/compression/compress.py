@@ -61,7 +61,7 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> li
 
     Raises:
         UsageError: options contradict each other, or the model has no such parts.
-        DataError: more BLEU would be lost than allowed; nothing is written. Also as `read_model`.
+        DataError: more BLEU would be lost than allowed; nothing is written. Also as `read_model`, of both models.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     loaded = read_model(model)
@@ -72,6 +72,7 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> li
     with OutputLock(output, make_parents=True), temporary_folder(final) as folder:
         trial = folder / "model"
         _write(trial, loaded, metadata, tensors)
+        read_model(trial)  # before it replaces a model
         count = _count_set if "sparse" in (options.to, loaded.metadata.storage) else _count
         counts = count(weights(loaded.model)), count(tensors)
         before, after = measure([loaded.folder, trial], counts, text, tgt_lang=lang, compute_type=options.compute_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,9 @@ from torch import Tensor
 
 from mtkit.errors import UsageError
 from mtkit.models.transformer.config import TransformerConfig
+
+# feed-forward sublayers, whose width is `d_ff`; average attention has others, of its own width
+_INNER_WEIGHT = re.compile(r"((?:encoder|decoder)\.\d+\.feed_forward)\.inner\.weight")
 
 
 def prune_feed_forward(
@@ -30,7 +34,7 @@ def prune_feed_forward(
             f"--fraction {fraction}: leaves none of the {config.d_ff} units of a feed-forward layer; lower it"
         )
     pruned = dict(tensors)
-    for name in [name.removesuffix(".inner.weight") for name in tensors if name.endswith(".feed_forward.inner.weight")]:
+    for name in [match[1] for match in map(_INNER_WEIGHT.fullmatch, tensors) if match]:
         inner, outer = tensors[f"{name}.inner.weight"], tensors[f"{name}.outer.weight"]  # [F, D], [D, F]
         units = (inner.norm(dim=1) * outer.norm(dim=0)).topk(d_ff).indices.sort().values
         pruned[f"{name}.inner.weight"], pruned[f"{name}.outer.weight"] = inner[units], outer[:, units].contiguous()

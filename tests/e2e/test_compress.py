@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
 from mtkit.io.temporary import host_name, temporary_beside
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
@@ -68,6 +69,17 @@ def test_nothing_is_written_if_too_much_bleu_is_lost(toy_model, tmp_path, text, 
     words[words.index("half-depth")] = "ffn"
     assert run(capsys, *words, "--fraction", 0)[0] == 0
     assert output.exists()
+
+
+def test_an_unreadable_result_replaces_no_model(toy_model, tmp_path, capsys, monkeypatch) -> None:
+    model, output = toy_model(CONFIG), tmp_path / "small"
+    assert run(capsys, "compress", model, "--to", "int8", "-o", output)[0] == 0
+    before = (output / WEIGHTS).read_bytes()
+    monkeypatch.setattr(compress, "drop_layers", lambda config, tensors: (config, dict(list(tensors.items())[1:])))
+    code, _, err = run(capsys, "compress", model, "--to", "half-depth", "-o", output)
+    assert code == DataError.exit_code
+    assert "is missing" in err
+    assert (output / WEIGHTS).read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import torch
 
 from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import UsageError
+from mtkit.layers.attention.average import AverageAttentionConfig
 from mtkit.layers.feed_forward.gated import GatedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
@@ -35,6 +36,15 @@ def test_units_without_effect_go_first() -> None:
     pruned = config.build(VOCAB.size, VOCAB.size).eval()
     load_weights(pruned, tensors)
     torch.testing.assert_close(states(pruned), states(model))
+
+
+def test_the_feed_forward_layer_of_average_attention_keeps_its_width() -> None:
+    whole = replace(CONFIG, decoder_attention=AverageAttentionConfig(d_ff=10))
+    model = build(whole)
+    config, tensors = prune_feed_forward(whole, weights(model), 0.5)
+    load_weights(config.build(VOCAB.size, VOCAB.size), tensors)
+    name = "decoder.0.attention.feed_forward.inner.weight"
+    assert tensors[name].equal(weights(model)[name])
 
 
 def test_every_other_layer_is_kept() -> None:
