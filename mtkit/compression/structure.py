@@ -52,11 +52,16 @@ def drop_layers(
     additional layer is kept.
 
     Raises:
-        UsageError: layers share weights, or both stacks have one layer.
+        UsageError: layers share weights, some but not all are mixtures of experts, or both stacks have one layer.
     """
     if config.encoder_sharing.kind != "none" or config.decoder_sharing.kind != "none":
         raise UsageError(
             "--to half-depth: layers of this model share weights; lower encoder_layers in a recipe instead"
+        )
+    if config.feed_forward.kind == "moe" and config.feed_forward.moe_every > 1:
+        raise UsageError(
+            f"--to half-depth: feed_forward.moe_every is {config.feed_forward.moe_every}, and the remaining layers "
+            "would have dense layers instead of mixtures of experts; only moe_every 1 is pruned"
         )
     if config.encoder_layers == config.decoder_layers == 1:
         raise UsageError("--to half-depth: encoder and decoder have one layer each, so that there is none to drop")

@@ -11,6 +11,7 @@ from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import UsageError
 from mtkit.layers.attention.average import AverageAttentionConfig
 from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 from mtkit.training.weights import load_weights, weights
@@ -57,6 +58,12 @@ def test_every_other_layer_is_kept() -> None:
     torch.testing.assert_close(states(half), states(model))
 
 
+def test_layers_of_which_each_is_a_mixture_of_experts() -> None:
+    mixtures = replace(CONFIG, feed_forward=MixtureOfExpertsConfig(num_experts=2, moe_every=1))
+    config, tensors = drop_layers(mixtures, weights(build(mixtures)))
+    load_weights(config.build(VOCAB.size, VOCAB.size), tensors)
+
+
 def test_refused() -> None:
     with pytest.raises(UsageError, match="leaves none of the 6 units"):
         prune_feed_forward(CONFIG, {}, 1.0)
@@ -64,5 +71,7 @@ def test_refused() -> None:
         prune_feed_forward(replace(CONFIG, feed_forward=GatedConfig()), {}, 0.5)
     with pytest.raises(UsageError, match="share weights"):
         drop_layers(replace(CONFIG, encoder_sharing=AllSharedConfig()), {})
+    with pytest.raises(UsageError, match=r"moe_every is 2, .* only moe_every 1 is pruned"):
+        drop_layers(replace(CONFIG, feed_forward=MixtureOfExpertsConfig()), {})
     with pytest.raises(UsageError, match="one layer each"):
         drop_layers(replace(CONFIG, encoder_layers=1, decoder_layers=1), {})
