@@ -105,7 +105,8 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
         return replace(loaded.metadata, storage=options.to), tensors
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     if options.to == "sparse":
-        return replace(loaded.metadata, storage="sparse"), prune_weights(tensors, fraction)
+        parameters = dict(loaded.model.named_parameters())
+        return replace(loaded.metadata, storage="sparse"), prune_weights(tensors, fraction, parameters=parameters)
     config = loaded.metadata.model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from mtkit.cli import entry
 from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
 from mtkit.io.temporary import host_name, temporary_beside
+from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
-from mtkit.model_folder.folder import read_metadata
+from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 
@@ -57,6 +59,15 @@ def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, ca
         assert (len(counts), sum(counts)) == (6, 14)  # of 24, 40 % removed
     if to == "half-depth":
         assert (config.encoder_layers, config.decoder_layers) == (1, 1)
+
+
+def test_sparse_weights_leave_random_features_as_they_are(toy_model, tmp_path, capsys) -> None:
+    model, output = toy_model(replace(CONFIG, encoder_attention=PerformerConfig(num_features=8))), tmp_path / "small"
+    code, _, err = run(capsys, "compress", model, "--to", "sparse", "-o", output, "--fraction", "0.9")
+    assert code == 0, err
+    whole, small = (dict(read_model(folder).model.named_buffers()) for folder in (model, output))
+    name = "encoder.0.attention.kernel.projection_matrix"
+    assert small[name].equal(whole[name])
 
 
 def test_nothing_is_written_if_too_much_bleu_is_lost(toy_model, tmp_path, text, ref, capsys) -> None:

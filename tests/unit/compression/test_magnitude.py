@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.utils import prune
 
 from mtkit.compression.magnitude import prune_weights
 from mtkit.errors import UsageError
+from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.model_folder.quantised_weights import dequantise_tensors, quantise_tensors
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
@@ -19,7 +22,7 @@ CONFIG = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, de
 @pytest.mark.parametrize("fraction", [0.1, 0.4, 0.9])
 def test_equals_global_magnitude_pruning_of_torch(fraction: float) -> None:
     model = build(CONFIG).float()
-    ours = prune_weights(weights(model), fraction)
+    ours = prune_weights(weights(model), fraction, parameters=dict(model.named_parameters()))
     names = {name: each for name, each in weights(model).items() if each.dim() == 2}
     modules = dict(model.named_modules())
     places = [(modules[name.removesuffix(".weight")], "weight") for name in names]
@@ -30,16 +33,26 @@ def test_equals_global_magnitude_pruning_of_torch(fraction: float) -> None:
     assert all(each.equal(ours[name]) for name, each in vectors.items())
 
 
+def test_random_features_stay() -> None:
+    model = build(replace(CONFIG, encoder_attention=PerformerConfig(num_features=8)))
+    tensors = weights(model)
+    pruned = prune_weights(tensors, 0.9, parameters=dict(model.named_parameters()))
+    name = "encoder.0.attention.kernel.projection_matrix"
+    assert pruned[name].equal(tensors[name])
+    assert pruned["encoder.0.feed_forward.inner.weight"].count_nonzero() < 8 * 16
+
+
 def test_limits() -> None:
     tensors = {"w": torch.randn(4, 8)}
-    assert prune_weights(tensors, 0.0)["w"].equal(tensors["w"])
+    assert prune_weights(tensors, 0.0, parameters=tensors)["w"].equal(tensors["w"])
     with pytest.raises(UsageError, match=r"--fraction 1: leaves no weight; lower it"):
-        prune_weights(tensors, 1)
+        prune_weights(tensors, 1, parameters=tensors)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.4, 0.8])
 def test_a_sparse_matrix_has_one_bit_per_weight_and_the_rest_in_full(fraction: float) -> None:
-    weight = prune_weights({"w": torch.randn(64, 64), "odd": torch.randn(64, 33), "b": torch.randn(5)}, fraction)
+    tensors = {"w": torch.randn(64, 64), "odd": torch.randn(64, 33), "b": torch.randn(5)}
+    weight = prune_weights(tensors, fraction, parameters=tensors)
     stored = quantise_tensors(weight, "sparse")
     assert stored["w"].numel() == int(weight["w"].count_nonzero())
     assert stored["w.mask"].numel() * 8 == 64 * 64
