@@ -40,7 +40,8 @@ class CompressionOptions:
 
     Attributes:
         to: int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units or layers.
-        fraction: of the weights, heads or units that are removed; None: DEFAULT_FRACTION.
+        fraction: of the weights, heads or units that are removed; None: the heads with closed gates of a model with
+            gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
@@ -115,7 +116,8 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     elif options.to == "ffn":
         config, tensors = prune_feed_forward(config, tensors, fraction)
     else:
-        config, tensors = _without_heads(loaded, config, tensors, options)
+        without_heads = _without_closed_heads if _has_gates(config) else _without_unimportant_heads
+        config, tensors = without_heads(loaded, config, tensors, options)
     return replace(loaded.metadata, model=config), tensors
 
 
@@ -124,12 +126,16 @@ def _has_gates(config: ModelConfigBase) -> bool:
     return isinstance(config, TransformerConfig) and config.head_gates is not None
 
 
-def _without_heads(
+def _without_closed_heads(
     loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
 ) -> Compressed:
-    if _has_gates(config):
-        config, tensors = fold_gates(config, loaded.model, tensors)
-        return prune_heads(config, tensors, choose_open_heads(loaded.model, options.fraction))
+    config, tensors = fold_gates(config, loaded.model, tensors)
+    return prune_heads(config, tensors, choose_open_heads(loaded.model, options.fraction))
+
+
+def _without_unimportant_heads(
+    loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
+) -> Compressed:
     if options.text is None:
         raise ValueError("importances need text")
     try:  # the check of the keys, before the work

@@ -18,8 +18,10 @@ from mtkit.layers.attention.head_gates import GatedProjection
 from mtkit.models.transformer.config import TransformerConfig
 
 # path of an attention module below the model -> key of its head counts
-_KEYS = {"encoder.attention": "encoder_heads", "decoder.attention": "decoder_heads"} | {
-    "decoder.cross_attention": "cross_heads"
+_KEYS = {
+    "encoder.attention": "encoder_heads",
+    "decoder.attention": "decoder_heads",
+    "decoder.cross_attention": "cross_heads",
 }
 
 

@@ -70,6 +70,12 @@ def test_sparse_weights_leave_random_features_as_they_are(toy_model, tmp_path, c
     assert small[name].equal(whole[name])
 
 
+def test_help_states_the_fraction_of_a_model_with_gates(capsys) -> None:
+    code, out, _ = run(capsys, "compress", "--help")
+    assert code == 0
+    assert "(default: 0.4; heads with gates: the closed ones)" in " ".join(out.replace("│", " ").split())
+
+
 def test_nothing_is_written_if_too_much_bleu_is_lost(toy_model, tmp_path, text, ref, capsys) -> None:
     model, output = toy_model(CONFIG), tmp_path / "small"
     words = ["compress", model, "--to", "half-depth", "-o", output, "--src", text, "--ref", ref, "--max-loss", "0.5"]

@@ -31,7 +31,12 @@ def compress(
     output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
     fraction: Annotated[
         float | None,
-        typer.Option("--fraction", min=0.0, max=1.0, help="Share of weights, heads or units to remove (default: 0.4)."),
+        typer.Option(
+            "--fraction",
+            min=0.0,
+            max=1.0,
+            help="Share of weights, heads or units to remove (default: 0.4; heads with gates: the closed ones).",
+        ),
     ] = None,
     src: Annotated[
         Path | None,
