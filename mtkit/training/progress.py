@@ -20,6 +20,7 @@ class Progress:
         position: of the next update's data; skipped updates advance it too.
         src_tokens, tgt_tokens: real tokens of the applied updates, over all ranks.
         seconds: time of the updates, without validation and saving.
+        validation_seconds: time of the validations.
         last_validated: last update that was validated, 0 for none.
         best_updates: the best validations.
         skipped, skipped_in_a_row: updates whose loss or gradient was not finite.
@@ -32,6 +33,7 @@ class Progress:
     src_tokens: int = 0
     tgt_tokens: int = 0
     seconds: float = 0.0
+    validation_seconds: float = 0.0
     last_validated: int = 0
     best_updates: BestUpdates = field(default_factory=BestUpdates)
     skipped: int = 0

@@ -74,7 +74,8 @@ class TrainingRun:
         self._contexts.enter_context(self._signals)
         self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
         self._watch = Stopwatch(self.progress.seconds)
-        self.budget = TimeBudget(self.config.budget_hours, self.progress.seconds)
+        progress = self.progress
+        self.budget = TimeBudget(self.config.budget_hours, progress.seconds, progress.validation_seconds)
         self._meter = ThroughputMeter(self._watch)
         self._logged_limit = self.learner.splitter.max_padded_tokens
         self._busy_machine = BusyMachine.of_training(self.learner.device)
@@ -98,7 +99,7 @@ class TrainingRun:
         """
         splitter, hours = self.learner.splitter, self.config.max_hours
         self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
-        self.budget.share = self.budget.share_of(self._watch.seconds)
+        self.budget.share = self.budget.share_of(self._watch.seconds, self.progress.validation_seconds)
         self._signal = self._signals.received
         if self.ranks.world_size > 1:
             own = [self._out_of_time, self.budget.share, self._signal, splitter.max_padded_tokens, sums.to_json()]
@@ -185,11 +186,10 @@ class TrainingRun:
         if self.validator is None or not is_due or self.progress.last_validated == update:
             return
         watch = Stopwatch()
-        validation = self._validate_model(self.validator, update)
+        validation, seconds = self._validate_model(self.validator, update), round(watch.seconds, 2)
+        self.progress = replace(self.progress, validation_seconds=self.progress.validation_seconds + seconds)
         if validation is None:
             raise self._interrupted()
-        seconds = round(watch.seconds, 2)
-        self.budget.validation_seconds += seconds
         value = validation.value(self.config.validation.metric, self.config.validation.command_goal)
         best_updates = self.progress.best_updates
         if value is not None:

@@ -46,20 +46,21 @@ class TimeBudget:
     Args:
         hours: the budget; None: no budget, of which nothing is ever spent.
         seconds: of all updates before.
+        validation_seconds: of all validations before.
     """
 
-    def __init__(self, hours: float | None, seconds: float) -> None:
+    def __init__(self, hours: float | None, seconds: float, validation_seconds: float) -> None:
         self._hours = hours
-        self.validation_seconds = 0.0  # of this process
-        self.share = self.share_of(seconds)
+        self.share = self.share_of(seconds, validation_seconds)
 
-    def share_of(self, seconds: float) -> float:
+    def share_of(self, seconds: float, validation_seconds: float) -> float:
         """Return the share of the budget that the updates and the validations took; 1 or more: it is spent.
 
         Args:
             seconds: of all updates.
+            validation_seconds: of all validations.
         """
-        return 0.0 if self._hours is None else (seconds + self.validation_seconds) / (3600 * self._hours)
+        return 0.0 if self._hours is None else (seconds + validation_seconds) / (3600 * self._hours)
 
     def scheduled_update(self, update: int, max_updates: int) -> int:
         """Return the update whose learning rate suits the time that is left: later than `update` on a slow machine.
