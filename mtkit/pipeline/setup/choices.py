@@ -13,7 +13,7 @@ from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
 from mtkit.recipe.defaults.model_size import SIZES
-from mtkit.recipe.defaults.schedule import MIN_UPDATES
+from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
 from mtkit.recipe.overrides import apply_overrides
 from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
 
@@ -101,9 +101,10 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
         limited = replace(limits, size=size)
         recipe = load_recipe(name_or_path, overrides, limits=limited)
         updates = int(seconds / seconds_per_update(recipe))
-        if updates >= recipe.training.max_updates:
+        needed = needed_updates(recipe.training.max_updates, recipe.training.max_epochs)
+        if updates >= needed:
             return recipe
-        if updates >= max(MIN_UPDATES, recipe.training.max_updates // 3) or not size:
+        if updates >= max(MIN_UPDATES, needed // 3) or not size:
             break
     batch = recipe.training.batch_tokens
     while updates < MIN_UPDATES and isinstance(batch, int) and _may_halve(recipe, batch):

@@ -84,20 +84,22 @@ def max_updates(facts: Facts, values: Values) -> Choice:
     """
     tokens, batch, epochs = facts.corpus.tokens, _update_tokens(values), values["training.max_epochs"]
     if epochs is None:
-        updates = _round(min(max(epochs_of(tokens) * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES))
-        reason = f"about {updates * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens"
+        needed = min(max(epochs_of(tokens) * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES)
+        needed = max(100, 100 * round(needed / 100))
+        choice = Choice(needed, f"about {needed * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens")
     else:
-        margin = EPOCHS_MARGIN if facts.limits.hours is None else 1  # a budget chooses the model by these updates
-        updates = _round(margin * updates_of_epochs(epochs, tokens, batch))
-        reason = f"a limit above max_epochs {epochs:g} of {tokens:,} tokens"
+        needed = updates_of_epochs(epochs, tokens, batch)
+        updates = 100 * math.ceil(EPOCHS_MARGIN * needed / 100)
+        choice = Choice(updates, f"a limit above max_epochs {epochs:g} of {tokens:,} tokens")
     limit = facts.limits.updates
-    if limit is not None and limit < updates:
+    if limit is not None and limit < needed:
         return Choice(max(limit, 1), f"{facts.limits.words} of training")
-    return Choice(updates, reason)
+    return choice
 
 
-def _round(updates: float) -> int:
-    return max(100, 100 * round(updates / 100))
+def needed_updates(max_updates: int, max_epochs: float | None) -> int:
+    """Estimate the updates of a training with a chosen `max_updates`, which is a limit above those of stated epochs."""
+    return max_updates if max_epochs is None else max_updates // EPOCHS_MARGIN
 
 
 def budget_hours(facts: Facts, values: Values) -> Choice:

@@ -14,6 +14,7 @@ from mtkit.pipeline import dry_run, stages
 from mtkit.pipeline.dry_run import estimate_training, seconds_per_update
 from mtkit.pipeline.setup import choices
 from mtkit.recipe.defaults.facts import Limits
+from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.recipe import describe_choices, load_recipe
 from tests.toy.runs import RecordingDisplay, sentences, write_pair
 
@@ -89,6 +90,19 @@ def test_a_budget_limits_updates_and_then_the_size(
         assert recipe.chosen["training.max_updates"] == "1h of training"
     assert training.budget_hours == pytest.approx(0.9)
     assert unlimited.training.budget_hours is None
+
+
+def test_a_budget_for_stated_epochs_follows_their_estimated_updates(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is enough for the estimate of about 2,060 updates, and not for the limit above it."""
+    rate(monkeypatch, 1.0)
+    recipe = choices.load_run_recipe(str(path), ["training.max_epochs=4"], budget="1h")
+    needed = updates_of_epochs(4, large().tokens, 4096)
+    assert recipe.model.d_model == 256
+    assert needed < 2400 < 2 * needed <= recipe.training.max_updates
+    slow = choices.load_run_recipe(str(path), ["training.max_epochs=12"], budget="1h")
+    assert (slow.model.d_model, slow.training.max_updates) == (256, 2400)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,16 @@ def test_stated_epochs_end_the_training_and_other_choices_follow_them(tmp_path, 
     assert with_limit.training.max_updates == 7
 
 
+@pytest.mark.parametrize("limits", [{}, {"hours": 1}, {"hours": 1, "updates": 800}])
+def test_the_limit_above_stated_epochs_is_twice_their_updates(limits):
+    """137,000 tokens: 744 updates."""
+    values = {"training.batch_tokens": 2048, "training.micro_batches": 1, "training.max_epochs": 10}
+    text = facts(7215, **limits)
+    assert schedule.updates_of_epochs(10, text.corpus.tokens, 2048) == 744
+    assert schedule.max_updates(text, values).value == 1500
+    assert schedule.max_updates(facts(7215, hours=1, updates=700), values).value == 700
+
+
 def facts_of(corpus):
     return CorpusStatistics(len(corpus[0]), *(side_statistics(side) for side in corpus)).tokens
 
