@@ -22,7 +22,7 @@ SHORT_BUDGET = 1.0  # hours
 SHORT_VALIDATIONS = 5  # within a short budget: each of 15 would take the time of 50 updates
 VALIDATION_SENTENCES, SHORT_VALIDATION_SENTENCES = 200, 50  # that are decoded
 MIN_BETWEEN_VALIDATIONS = 100  # updates
-PATIENCE = 5  # validations: a third of the training
+PATIENCE = 5  # validations: a third of VALIDATIONS
 WARMUP_SHARE, MAX_WARMUP = 0.1, 4000
 EMA_SHARE = 1 / 13  # of the updates is the horizon of the average: 500 of 6,500
 
@@ -130,10 +130,13 @@ def validation_sentences(facts: Facts, values: Values) -> Choice:
 
 
 def patience(facts: Facts, values: Values) -> Choice:
-    """Training ends when the validation loss has not improved for a third of the planned updates."""
+    """Training ends after five validations without improvement of their metric: by default a third of the updates."""
     if not facts.has_valid:
         return Choice(None, "no validation set")
-    return Choice(PATIENCE, f"{PATIENCE} of {SHORT_VALIDATIONS if _is_short(facts) else VALIDATIONS} validations")
+    count = _expected_updates(facts, values) // values["training.validate_every"]
+    if count <= PATIENCE:
+        return Choice(None, "too few validations")
+    return Choice(PATIENCE, f"{PATIENCE} of {count} validations")
 
 
 def learning_rate(facts: Facts, values: Values) -> Choice:

@@ -25,7 +25,9 @@ def shared(facts: Facts, values: Values) -> Choice:
     """One vocabulary if both sides use the same characters (Sennrich et al. 2016, sec. 3.2: joint BPE)."""
     overlap = facts.corpus.shared_characters
     share = f"{overlap:.0%} of the text is written in characters of both sides"
-    if values["model.tied_embeddings"] == "all" or overlap >= MIN_SHARED_CHARACTERS:
+    if values["model.tied_embeddings"] == "all":
+        return Choice(True, "tied_embeddings all")
+    if overlap >= MIN_SHARED_CHARACTERS:
         return Choice(True, share)
     return Choice(False, f"only {share}")
 

@@ -11,7 +11,7 @@ import pytest
 from mtkit.recipe.builtin import builtin_files
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
 from mtkit.recipe.defaults.choose import RULES, describe
-from mtkit.recipe.defaults.facts import Facts, Limits
+from mtkit.recipe.defaults.facts import Choice, Facts, Limits
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
 from mtkit.recipe.key_paths import has_path
 from mtkit.recipe.recipe import Recipe, describe_choices, load_recipe
@@ -111,7 +111,7 @@ def test_vocabulary_leaves_room_for_the_alphabet_of_two_scripts():
     side = SideStatistics(1000, 20, 1, 1000, 500, kanji, is_unspaced=True)
     few = replace(facts(1000), corpus=CorpusStatistics(1000, facts(1000).corpus.src, side))
     assert not vocabulary.shared(few, {"model.tied_embeddings": "undecided"}).value
-    assert vocabulary.shared(few, {"model.tied_embeddings": "all"}).value
+    assert vocabulary.shared(few, {"model.tied_embeddings": "all"}) == Choice(True, "tied_embeddings all")
     choice = vocabulary.vocab_size(few, {"tokenizer.shared": False})
     assert choice.value >= 2 * 2500
     assert choice.reason == "2,500 different characters"
@@ -165,6 +165,24 @@ def test_validations_are_fewer_and_smaller_within_a_short_budget(hours, every, s
     limited = facts(1000, hours=hours, words="30m")
     assert schedule.validate_every(limited, values).value == every
     assert schedule.validation_sentences(limited, values).value == sentences
+
+
+@pytest.mark.parametrize(
+    ("updates", "hours", "stated", "choice"),
+    [
+        (1500, None, None, Choice(5, "5 of 15 validations")),
+        (1500, 0.5, None, Choice(None, "too few validations")),  # 5
+        (450, None, None, Choice(None, "too few validations")),  # 4
+        (1500, None, 50, Choice(5, "5 of 30 validations")),
+        (1500, 0.5, 100, Choice(5, "5 of 15 validations")),
+        (1500, None, 1000, Choice(None, "too few validations")),
+    ],
+)
+def test_patience_is_less_than_the_validations(updates, hours, stated, choice):
+    values = {"training.max_updates": updates, "training.max_epochs": None}
+    limited = facts(1000, hours=hours)
+    values["training.validate_every"] = stated or schedule.validate_every(limited, values).value
+    assert schedule.patience(limited, values) == choice
 
 
 def test_statistics_of_a_text():
