@@ -157,13 +157,16 @@ class Translator:
         end = _End(first + len(lines))
         while end.error is None and (group := list(itertools.islice(segments, MAX_SEGMENTS))):
             self._translate_segments(group, end)
-            for segment in [segment for segment in group if segment.line < end.line]:
+            done = [segment for segment in group if segment.line < end.line]
+            for segment in done:
                 while merger.line < segment.line:
                     yield merger.translation(penalty)
                     merger = LineMerger(merger.line + 1, self.tokenizers)
                 merger.add(segment)
-            if self.options.report_progress is not None and len(lines[merger.line - first].text) > MAX_CHUNK:
-                self.options.report_progress(merger.line, segment.end, len(lines[merger.line - first].text))
+            if done and self.options.report_progress is not None:
+                length = len(lines[merger.line - first].text)
+                if length > MAX_CHUNK:
+                    self.options.report_progress(merger.line, done[-1].end, length)
         while merger.line < end.line:
             yield merger.translation(penalty)
             merger = LineMerger(merger.line + 1, self.tokenizers)

@@ -145,3 +145,16 @@ def test_a_line_beyond_the_positions_of_the_model_is_named_after_those_before(to
     assert [t.line for t in itertools.islice(translations, 2)] == [1, 2]
     with pytest.raises(DataError, match=r"line 3: a sentence of \d+ tokens is longer than the 40 learned positions"):
         next(translations)
+
+
+@pytest.mark.usefixtures("_small_limits")
+def test_the_error_of_the_first_segments_of_a_very_long_line_is_raised(tokenizers, monkeypatch):
+    progress = []
+    options = TranslationOptions(report_progress=lambda *values: progress.append(values))
+    engine = translator(tokenizers, max_source_length=12, options=options)
+    monkeypatch.setattr(engine, "_search", lambda segments, config, end: end.move(2, DataError("line 2: too long")))
+    translations = engine.translate(["", "the dog sees a cat . " * 30, "a dog"])
+    assert next(translations).line == 1
+    with pytest.raises(DataError, match="line 2: too long"):
+        next(translations)
+    assert progress == []
