@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from mtkit.models.interface import TranslationModel
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.score import score_lines
+from mtkit.translate.score import score_texts
 
 
 class Candidate(NamedTuple):
@@ -90,14 +91,13 @@ class LanguageModelReranking:
 
     def scores(self, candidates: Sequence[Candidate]) -> list[float]:
         """New scores of hypotheses; errors as `__call__`."""
-        pairs = [("", candidate.text) for candidate in candidates]
         try:
-            forced = [one.log_prob for one in score_lines([self.model], self.tokenizers, pairs)]
-        except NonFiniteError as error:  # its number, as that of any error here, is of a hypothesis and not of a line
-            raise NonFiniteError(self.name) from error
+            log_probs = score_texts(self.model, self.tokenizers, [candidate.text for candidate in candidates])
         except DataError as error:
             raise DataError(f"{self.name}: a translation is too long for the positions of this model") from error
-        language = torch.tensor(forced, dtype=torch.float64)  # [N]
+        if not all(map(math.isfinite, log_probs)):
+            raise NonFiniteError(self.name)
+        language = torch.tensor(log_probs, dtype=torch.float64)  # [N]
         hypotheses = [candidate.hypothesis for candidate in candidates]
         translation = torch.tensor([h.log_prob for h in hypotheses], dtype=torch.float64)  # [N]
         length = torch.tensor([len(h.tokens) + 1 for h in hypotheses])

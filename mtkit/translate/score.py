@@ -143,6 +143,23 @@ def score_lines(
             )
 
 
+def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[float]:
+    """The log-probability of each text by a language model, nats; that of an empty text is of its end of sentence.
+
+    It is NaN or infinite where the model's numbers are.
+
+    Raises:
+        DataError: a text is too long for the model.
+    """
+    pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.tgt.encode(texts))]
+    log_probs = []
+    for scores in _score([model], tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
+        if isinstance(scores, DataError):
+            raise scores
+        log_probs.append(sum(score.log_prob for score in scores))
+    return log_probs
+
+
 def _score(
     models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], budget: BatchBudget
 ) -> list[list[TokenScore] | DataError]:

@@ -7,12 +7,15 @@ import random
 import pytest
 import torch
 
+from mtkit.corpus.order.batch import Target
+from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, NonFiniteError
 from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import Average
 from mtkit.translate.reranking import Candidate, LanguageModelReranking, MinimumBayesRisk
+from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import build_model, transformer
 
 
@@ -46,3 +49,16 @@ def test_errors_of_a_language_model_name_no_line_since_it_scores_hypotheses(toke
     config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, decoder_positions=LearnedConfig(max_length=9))
     with pytest.raises(DataError, match=r"^lm: a translation is too long for the positions of this model"):
         reranking(build_model(config, tokenizers), tokenizers)(candidates("the dog", "the dog " * 20))
+
+
+def test_an_empty_hypothesis_has_the_probability_of_the_end_of_sentence(tokenizers):
+    model, vocab = transformer(tokenizers), tokenizers.tgt.vocab
+    empty, other = (Candidate(Hypothesis(ids, -1.0, -1.0, []), text) for ids, text in (([], ""), ([5], "the dog")))
+    ranking = reranking(model, tokenizers)
+    source = collate_source([[]], tokenizers.src.vocab)
+    target = Target(*(torch.tensor([[value]]) for value in (vocab.bos, True, 0)))
+    with torch.inference_mode():
+        end = model.output(model.decode_states(source, target)[:, 0]).log_softmax(-1)[0, vocab.eos].item()
+    assert end < -0.1
+    [text] = score_lines([model], tokenizers, [("", "the dog")])
+    assert ranking.scores([empty, other]) == pytest.approx([-1 + 0.5 * end, -1 + 0.5 * text.log_prob / 2], abs=1e-5)
