@@ -89,6 +89,7 @@ class NonFiniteError(DataError):
             f"{model}: computes NaN or infinity{place}; its weights are unusable, train the model again or "
             "choose another one"
         )
+        self.model = model
 
 
 class MissingInputError(MtkitError):

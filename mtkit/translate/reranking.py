@@ -29,6 +29,24 @@ Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with ne
 Utility = Callable[[str, str], float]  # (hypothesis, reference) -> similarity; larger is better
 
 
+def rerank_until_error(rerank: Rerank, lists: Sequence[NBest]) -> tuple[list[NBest], DataError | None]:
+    """The lists in their new orders, up to the first one for which reranking fails, and its error.
+
+    All lists are reranked at once; only after an error in halves, to find the list that causes it.
+    """
+    try:
+        return rerank(lists), None
+    except DataError as error:
+        if len(lists) == 1:
+            return [], error
+    middle = len(lists) // 2
+    results, first_error = rerank_until_error(rerank, lists[:middle])
+    if first_error is None:
+        rest, first_error = rerank_until_error(rerank, lists[middle:])
+        results += rest
+    return results, first_error
+
+
 @dataclass(frozen=True)
 class MinimumBayesRisk:
     """Ranks the n best translations or the samples of a line by their mean utility against all of them.

@@ -21,7 +21,7 @@ from mtkit.translate.engines.batch_budget import BatchBudget
 from mtkit.translate.engines.interface import Engine
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
-from mtkit.translate.reranking import Candidate, Rerank
+from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
 from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation, TranslationOptions
@@ -129,8 +129,10 @@ class Translator:
         Raises:
             MtkitError: reading `lines` failed; raised after the translations of all lines before.
             DataError: constraints contradict each other; raised after the translations of all lines before.
-            NonFiniteError: the model computes NaN or infinity; raised after the translations of all lines before.
-            DataError: a line is too long for the model; raised after the translations of all lines before.
+            NonFiniteError: the model, or a language model that reranks, computes NaN or infinity; raised after the
+                translations of all lines before.
+            DataError: a line is too long for the model, or a translation of it for a language model that reranks;
+                raised after the translations of all lines before.
             UsageError: the model needs a tag.
         """
         self.options.source_prefix.check_tag(self.tokenizers, requires_tag=self.requires_tag)
@@ -184,7 +186,7 @@ class Translator:
         segments = [s for s in segments if s.line < end.line]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
-        self._detokenize(segments)
+        self._detokenize(segments, end)
 
     def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
         """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""
@@ -231,13 +233,17 @@ class Translator:
             request = apply_constraints(request, [s.constraints for s in batch], self.special_ids, self.token_bytes)
         return request
 
-    def _detokenize(self, segments: Sequence[Segment]) -> None:
+    def _detokenize(self, segments: Sequence[Segment], end: _End) -> None:
         """Convert the ids of all hypotheses to text, rank them again if asked to, and keep the n best."""
         texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.hypotheses]))
         lists = [[Candidate(h, collapse_newlines(next(texts))) for h in s.hypotheses] for s in segments]
         if self.rerank is not None:
-            lists = self.rerank(lists)
-        for segment, candidates in zip(segments, lists, strict=True):
+            lists, error = rerank_until_error(self.rerank, lists)
+            if error is not None:
+                line = segments[len(lists)].line
+                named = DataError(f"line {line}: {error}")
+                end.move(line, NonFiniteError(error.model, line) if isinstance(error, NonFiniteError) else named)
+        for segment, candidates in zip(segments, lists, strict=False):  # none after an error
             best = candidates[: self.search.n_best]
             segment.hypotheses, segment.texts = [c.hypothesis for c in best], [c.text for c in best]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mtkit.errors import DataError, UsageError
+from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
@@ -215,3 +215,48 @@ def test_batch_tokens_count_sentences_and_hypotheses(tokenizers, beam_size, expe
     search = SearchConfig(beam_size=beam_size)
     Translator(engine, tokenizers, search, options=options).translate_lines(["the big dog"] * 30)
     assert engine.batches == expected
+
+
+class FailingRerank:
+    """Reverses n-best lists; fails for lists with one of some texts."""
+
+    def __init__(self, texts, error):
+        self.texts, self.error, self.num_calls = set(texts), error, 0
+
+    def __call__(self, lists):
+        self.num_calls += 1
+        if any(candidate.text in self.texts for each in lists for candidate in each):
+            raise self.error
+        return [each[::-1] for each in lists]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (DataError("lm: a translation is too long"), r"^line {}: lm: a translation is too long"),
+        (NonFiniteError("lm"), r"^lm: computes NaN or infinity for line {}; its weights"),
+    ],
+    ids=["too long", "NaN"],
+)
+def test_translations_before_an_error_of_reranking_are_returned(tokenizers, error, message):
+    lines = [f"{each} a" for each in sentences(20)]
+    lines[3] = ""
+    engine = translator(tokenizers, n_best=3)
+    plain = list(engine.translate(lines))
+    engine.rerank = FailingRerank([plain[10].hyp, plain[16].hyp], error)
+    failed = next(i for i, t in enumerate(plain) if any(n.hyp in engine.rerank.texts for n in t.nbest))
+    assert 4 < failed <= 10
+    stream = engine.translate(lines)
+    before = [next(stream) for _ in range(failed)]
+    with pytest.raises(type(error), match=message.format(failed + 1)):
+        next(stream)
+    assert [t.line for t in before] == list(range(1, failed + 1))
+    assert [t.hyp for t in before] == [t.nbest[-1].hyp if t.nbest else "" for t in plain[:failed]]
+    assert engine.rerank.num_calls < 12
+
+
+def test_reranking_without_an_error_is_one_call(tokenizers):
+    engine = translator(tokenizers, n_best=3)
+    engine.rerank = FailingRerank([], DataError("none"))
+    engine.translate_lines(sentences(20))
+    assert engine.rerank.num_calls == 1
