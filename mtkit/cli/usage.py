@@ -23,14 +23,46 @@ def _problem(error: typer.BadParameter) -> str:
     facts = vars(error)
     if "possibilities" in facts and "option_name" in facts:
         return _no_such_option(str(facts["option_name"]), error)
+    if facts.get("param") is not None and error.__cause__ is not None:
+        return _wrong_value(error)
+    return _one_line(error)
+
+
+def _one_line(error: typer.BadParameter) -> str:
     return " ".join(error.format_message().split()).rstrip(".") or "wrong usage"
+
+
+def _wrong_value(error: typer.BadParameter) -> str:
+    """The problem of a value that pydantic refused, such as `--n-best: 'abc' is not an integer`."""
+    from pydantic import ValidationError
+
+    if not isinstance(error.__cause__, ValidationError):
+        return _one_line(error)
+    found = error.__cause__.errors()[0]
+    value, limits = found["input"], found.get("ctx", {})
+    problem = {
+        "int_parsing": f"{value!r} is not an integer",
+        "float_parsing": f"{value!r} is not a number",
+        "greater_than_equal": f"{value} is out of range, the minimum is {limits.get('ge')}",
+        "less_than_equal": f"{value} is out of range, the maximum is {limits.get('le')}",
+        "value_error": str(limits.get("error", "")).rstrip("."),
+    }.get(found["type"])
+    if not problem:
+        return _one_line(error)
+    names = [name for name in error.param.opts if name.startswith("-")] if error.param is not None else []
+    place = names[0] if names else str(error.param.metavar if error.param is not None else "")
+    is_option = isinstance(value, str) and value in _option_names(error)
+    return f"{place}: {problem}" + (f"; is the value of {place} missing?" if is_option else "")
 
 
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
-    known = ["--help", "--debug"]
-    if error.ctx is not None:
-        known += [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("-")]
-    match = difflib.get_close_matches(option, known, n=1, cutoff=0.6)
+    match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)
     return f"{option}: no such option" + (f"; did you mean {match[0]}?" if match else "")
+
+
+def _option_names(error: typer.BadParameter) -> list[str]:
+    """Names of the options of the command; none if the command is unknown."""
+    parameters = error.ctx.command.params if error.ctx is not None else []
+    return [name for parameter in parameters for name in parameter.opts if name.startswith("-")]
