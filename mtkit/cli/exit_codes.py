@@ -43,13 +43,13 @@ def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
 
     Args:
         error: one of EXPECTED_ERRORS that is no bug.
-        command: the name of the command, which decides what to advise when memory runs out.
+        command: the first word of the command line, which decides what to advise.
     """
     match error:
         case MtkitError():
             return error
         case ClickUsageError():
-            return UsageError(explain_usage_error(error))
+            return UsageError(explain_usage_error(error, command))
         case SignalReceived(number=number):
             return Interrupted(number, str(error))
         case KeyboardInterrupt():

@@ -10,9 +10,17 @@ import typer
 ClickUsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
 
-def explain_usage_error(error: typer.BadParameter) -> str:
-    """The message for a wrong command line: `train: --fersh: no such option; did you mean --fresh? See ...`."""
-    command = error.ctx.command_path if error.ctx is not None else "mtkit"
+def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:
+    """The message for a wrong command line: `train: --fersh: no such option; did you mean --fresh? See ...`.
+
+    Args:
+        error: of typer.
+        first_word: of the command line. Where an option lacks its value, typer does not know the command.
+    """
+    if error.ctx is not None:
+        command = error.ctx.command_path
+    else:
+        command = "mtkit" if first_word.startswith("-") else f"mtkit {first_word}".rstrip()
     place = command.removeprefix("mtkit").lstrip()
     problem = _problem(error)
     help_line = f" See {command} --help" if problem.endswith("?") else f"; see {command} --help"
@@ -23,6 +31,8 @@ def _problem(error: typer.BadParameter) -> str:
     facts = vars(error)
     if "possibilities" in facts and "option_name" in facts:
         return _no_such_option(str(facts["option_name"]), error)
+    if "option_name" in facts and "requires an argument" in error.message:
+        return f"{facts['option_name']}: its value is missing"
     if facts.get("param") is not None and error.__cause__ is not None:
         return _wrong_value(error)
     return _one_line(error)
