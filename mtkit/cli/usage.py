@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import cast
 
 import typer
 
 # typer exports this subclass of click's UsageError, but not UsageError itself
 ClickUsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
+
+_EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)")
 
 
 def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:
@@ -33,6 +37,8 @@ def _problem(error: typer.BadParameter) -> str:
         return _no_such_option(str(facts["option_name"]), error)
     if "option_name" in facts and "requires an argument" in error.message:
         return f"{facts['option_name']}: its value is missing"
+    if extra := _EXTRA_ARGUMENTS.match(error.message):
+        return _extra_arguments(extra[1].split(), error)
     if facts.get("param") is not None and error.__cause__ is not None:
         return _wrong_value(error)
     return _one_line(error)
@@ -70,6 +76,30 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
 
     match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)
     return f"{option}: no such option" + (f"; did you mean {match[0]}?" if match else "")
+
+
+def _extra_arguments(words: Sequence[str], error: typer.BadParameter) -> str:
+    """The problem of arguments that the command does not take, with the options that take them."""
+    options = _option_names(error)
+    problem = f"{' '.join(words)}: unexpected argument{'s' if len(words) > 1 else ''}"
+    settings = [word for word in words if "=" in word]
+    if settings and "--set" in options:
+        key, _, value = settings[0].removeprefix("search.").partition("=")
+        own = f"--{key.replace('_', '-')}"
+        return f"{problem}; give --set {settings[0]}" + (f", or {own} {value}" if own in options else "")
+    if {"--src", "--ref"} <= set(options):
+        return f"{problem}; source and translation are options: --src FILE --ref FILE"
+    if len(words) == 1 and not settings and _is_omitted("-o", error):
+        return f"{problem}; to write to it, give -o {words[0]}"
+    return problem
+
+
+def _is_omitted(option: str, error: typer.BadParameter) -> bool:
+    """Return whether the command has this option and the command line lacks it."""
+    if error.ctx is None:
+        return False
+    names = [parameter.name for parameter in error.ctx.command.params if option in parameter.opts]
+    return any(error.ctx.params.get(name or "") is None for name in names)
 
 
 def _option_names(error: typer.BadParameter) -> list[str]:

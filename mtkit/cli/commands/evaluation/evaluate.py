@@ -87,7 +87,8 @@ def evaluate(
         _evaluate_run(run, json, ["moses"] if moses else [])
         return
     if run is not None or not hyps or not ref:
-        raise UsageError("evaluate: give either HYP... --ref REF, or --run RUN_FOLDER")
+        last = f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}" if hyps and len(hyps) > 1 and not ref else ""
+        raise UsageError(f"evaluate: give either HYP... --ref REF, or --run RUN_FOLDER{last}")
     from mtkit.evaluation.comparison import by_document, by_length, compare
     from mtkit.evaluation.score import read_texts
     from mtkit.evaluation.tokenizer_choice import choose_tokenizer
