@@ -24,7 +24,7 @@ from mtkit.recipe.key_paths import default_of
 from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
 from mtkit.recipe.type_hints import describe_types, field_types, kind_of, strip_annotated, unwrap_hint
-from mtkit.recipe.yaml_reader import InvalidValue, LocatedValue, Origin
+from mtkit.recipe.yaml_reader import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 
 MAX_ERRORS = 10  # an error is at most 12 lines
 
@@ -166,7 +166,8 @@ class Checker:
         kind = kind_of(cls)
         others = [str(kind_of(other)) for other in union if kind_of(other) != kind and name in field_types(other)]
         known = list(field_types(cls))
-        hint = suggest_key(path, self.root, self.values.to_plain(), known, " or ".join(others))
+        values, in_file = self.values.to_plain(), origin.location != COMMAND_LINE
+        hint = suggest_key(path, self.root, values, known, " or ".join(others), in_file=in_file)
         return self.error(origin, path, f"no such key{f' for kind {kind}' if kind else ''}{hint}")
 
     def cross_field_error(self, message: str, located: LocatedValue, path: str) -> _Invalid:

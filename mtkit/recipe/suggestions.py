@@ -12,10 +12,10 @@ from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS, REMOVED_KEYS
 MAX_SUGGESTIONS = 3  # paths in one message
 
 
-def suggest(word: str, known: Sequence[str]) -> str:
-    """End of a message about an unknown word: "; did you mean x?", or the known words."""
+def suggest(word: str, known: Sequence[str], *, before: str = "") -> str:
+    """End of a message about an unknown word: "; did you mean x?", with `before` before it, or the known words."""
     match = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {match[0]}?" if match else f"; known here: {', '.join(known)}"
+    return f"; did you mean {before}{match[0]}?" if match else f"; known here: {', '.join(known)}"
 
 
 def suggest_kind(word: str, known: Sequence[str]) -> str:
@@ -25,7 +25,9 @@ def suggest_kind(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {match[0]}?" if match else ""
 
 
-def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence[str], other_kinds: str) -> str:
+def suggest_key(
+    path: str, root: Any, values: Mapping[str, Any], known: Sequence[str], other_kinds: str, *, in_file: bool
+) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
     A removed key has a sentence of its own. Otherwise a synonym of another toolkit comes first, then a key of another
@@ -37,10 +39,11 @@ def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence
         values: what the configuration states.
         known: keys of the mapping that the unknown key stands in.
         other_kinds: kinds of that mapping that have the key; empty if none has.
+        in_file: the key stands in a file, below its section; a key of the command line is a whole path.
     """
     if path in REMOVED_KEYS:
         return f"; {REMOVED_KEYS[path]}"
-    name = path.rpartition(".")[2]
+    section, dot, name = path.rpartition(".")
     synonym = synonym_of(path, root, values)
     if synonym:
         return f"; did you mean {synonym}"
@@ -51,7 +54,7 @@ def suggest_key(path: str, root: Any, values: Mapping[str, Any], known: Sequence
     misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
         return f"; did you mean {' or '.join(misplaced)}?"
-    return suggest(name, known)
+    return suggest(name, known, before="" if in_file else section + dot)
 
 
 def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:

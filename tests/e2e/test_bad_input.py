@@ -59,7 +59,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("training.max_update=5", "training.max_update: no such key; did you mean max_updates?"),
+        ("training.max_update=5", "training.max_update: no such key; did you mean training.max_updates?"),
         ("training.lr=1e-3", "training.lr: no such key; did you mean training.optimiser.learning_rate? (the peak, aft"),
         (
             "search.lenpen=1",

@@ -168,7 +168,7 @@ def test_finished_lines_stay_in_the_part_file_after_an_invalid_line(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--set", "search.beamsize=3"], 78, "did you mean beam_size?"),
+        (["--set", "search.beamsize=3"], 78, "did you mean search.beam_size?"),
         (["--set", "search.beam_size=many"], 78, "beam_size"),
         (["--set", "beam_size"], 78, "key=value"),
         (["--ensemble", "nowhere"], 66, "nowhere"),

@@ -66,7 +66,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("model.num_head=2", C + "model.num_head: no such key for kind transformer; did you mean num_heads?"),
+        ("model.num_head=2", C + "model.num_head: no such key for kind transformer; did you mean model.num_heads?"),
         ("training.zzz=2", C + "training.zzz: no such key; known here: max_updates, "),
         ("model.num_heads=yes", C + "model.num_heads: 'yes' is not an integer"),
         ("model.num_heads=true", C + "model.num_heads: true is not an integer"),
@@ -237,7 +237,7 @@ def test_a_mapping_keeps_the_defaults_of_omitted_keys(basic: Path) -> None:
 def test_search_overrides_with_and_without_section() -> None:
     assert load_search(SearchConfig(), ["search.beam_size=2", "n_best=2"]) == SearchConfig(beam_size=2, n_best=2)
     assert load_search(SearchConfig(beam_size=3), []) == SearchConfig(beam_size=3)
-    with pytest.raises(RecipeError, match=r"search.bem_size: no such key; did you mean beam_size"):
+    with pytest.raises(RecipeError, match=r"search.bem_size: no such key; did you mean search.beam_size"):
         load_search(SearchConfig(), ["bem_size=2"])
 
 

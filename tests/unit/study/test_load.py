@@ -93,7 +93,7 @@ def test_messages(folder: Path, old: str, new: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("training.max_update=1", "command line: training.max_update: no such key; did you mean max_updates?"),
+        ("training.max_update=1", "command line: training.max_update: no such key; did you mean training.max_updates?"),
         ("baseline=pro", "command line: baseline: pro: no such variant; did you mean pre?"),
         ("test=toi", "command line: test: toi: no such test set; did you mean toy?"),
         ("corpus.test=null", "command line: corpus.test: "),
