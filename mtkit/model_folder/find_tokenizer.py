@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from mtkit.errors import MissingInputError
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.text.subword.import_tokenizer import ImportedTokenizer, import_tokenizer
 from mtkit.text.tokenizer import TokenizerPair
@@ -21,6 +22,8 @@ def find_tokenizer(path: Path, side: Literal["src", "tgt"]) -> ImportedTokenizer
     Raises:
         MissingInputError, DataError, ReadWriteError: as `import_tokenizer`, `TokenizerPair.load` and `read_metadata`.
     """
+    if not path.exists() and (trained := path.with_name(f"{path.name}.model")).is_file():  # by `train-bpe -o path`
+        raise MissingInputError(f"{path}: no such file; did you mean {trained}?")
     if not path.is_dir():
         return import_tokenizer(path)
     for folder in (path, path / "tokenizer"):

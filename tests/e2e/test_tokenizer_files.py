@@ -110,6 +110,11 @@ def test_encode_names_its_errors(folder, capsys) -> None:
     assert "neither a sentencepiece model nor BPE codes" in capsys.readouterr().err
     assert mtkit("encode", folder / "none", folder / "ids") == 66
     assert mtkit("encode", folder, folder / "ids") == 66
+    capsys.readouterr()
+    for command in ("encode", "decode"):
+        assert mtkit(command, folder / "en", folder / "ids") == 66
+        expected = f"mtkit: error: {folder / 'en'}: no such file; did you mean {folder / 'en.model'}?\n"
+        assert capsys.readouterr().err == expected
 
 
 def test_encode_reads_folders(toy_model, tokenizers, text, capsys) -> None:
