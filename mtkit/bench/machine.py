@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
+from mtkit.io.counts import count_of
 from mtkit.layers import matmul
 
 EXTRAS = {  # package: extra of mtkit that installs it
@@ -155,7 +156,7 @@ def describe_machine(machine: Machine) -> list[str]:
     lines = [
         f"versions      {installed}",
         f"processor     {machine.processor}: {' '.join(machine.instructions) or 'unknown instructions'}",
-        f"cores         {machine.cores}, {machine.threads} threads",
+        f"cores         {machine.cores}, {count_of(machine.threads, 'thread')}",
         f"gpus          {', '.join(machine.gpus) or 'none'}",
         f"memory        {machine.memory / 2**30:.1f} GiB free",
         f"disk          {machine.disk / 2**30:.1f} GiB free here",

@@ -16,6 +16,7 @@ from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
+from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
 from mtkit.text.lines import Text, TextSubset, count_lines, line_numbers, read_lines
@@ -114,8 +115,8 @@ def check_line_counts(src: Text, tgt: Text) -> int:
     if counts[src] != counts[tgt]:
         short, long = sorted((src, tgt), key=lambda path: counts[path])
         raise DataError(
-            f"{long}:{counts[short] + 1}: line has no partner: {short} has {counts[short]} lines and this file "
-            f"{counts[long]}; both files must have the same number of lines"
+            f"{long}:{counts[short] + 1}: line has no partner: {short} has {count_of(counts[short], 'line')} and this "
+            f"file {counts[long]}; both files must have the same number of lines"
         )
     if not counts[src]:
         if src == tgt:

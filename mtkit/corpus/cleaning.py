@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mtkit.io.counts import count_of
+
 Reason = Literal["empty", "too_long", "ratio"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 _NUM_EXAMPLES = 5  # line numbers reported for each reason
@@ -78,7 +80,7 @@ class CleaningReport:
 
     def summary(self) -> list[str]:
         """The report in sentences: one line, and one more for each reason that occurred."""
-        lines = [f"{self.kept:,} of {self.lines:,} pairs kept"]
+        lines = [f"{self.kept:,} of {count_of(self.lines, 'pair')} kept"]
         for reason, count in self.dropped.items():
             if count:
                 numbers = ", ".join(map(str, self.examples[reason])) + (", ..." if count > _NUM_EXAMPLES else "")

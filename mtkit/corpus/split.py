@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
+from mtkit.io.counts import count_of
 from mtkit.text.lines import count_lines, read_lines
 
 Part = Literal["train", "valid", "test"]
@@ -64,12 +65,12 @@ class TextFindings:
         """Return the findings as sentences."""
         found = {
             "with an empty side, dropped in training": self.empty,
-            "that occur more than once": self.duplicates,
+            "found more than once": self.duplicates,
             "whose two sides are equal": self.copies,
             f"whose lengths differ {ODD_RATIO:.0f} times more than usual": self.odd,
         }
-        lines = [f"{count:,} pairs {what}" for what, count in found.items() if count]
-        return [f"{self.pairs:,} pairs, the longest line has {self.longest:,} characters", *lines]
+        lines = [f"{count_of(count, 'pair')} {what}" for what, count in found.items() if count]
+        return [f"{count_of(self.pairs, 'pair')}, the longest line has {count_of(self.longest, 'character')}", *lines]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts."""
@@ -140,7 +141,9 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         DataError: docid has another number of lines; otherwise as `read_lines`.
     """
     if docid is not None and (lines := count_lines(docid)) != (pairs := count_lines(src)):
-        raise DataError(f"{docid}: {lines:,} lines, but {src} has {pairs:,}; each line of it names a pair's document")
+        raise DataError(
+            f"{docid}: {count_of(lines, 'line')}, but {src} has {pairs:,}; each line of it names a pair's document"
+        )
     findings = TextFindings()
     positions, lengths = [], []
     hashes: set[int] = set()

@@ -24,6 +24,7 @@ from mtkit.evaluation.resampling import (
 )
 from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
+from mtkit.io.counts import count_of
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
 _LOWER_IS_BETTER = ("ter",)
@@ -216,7 +217,9 @@ def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, 
         DataError: the numbers of lines differ.
     """
     if len(doc_ids) != num_lines:
-        raise DataError(f"{name} has {len(doc_ids):,} lines, but the test set {num_lines:,}; write one name per line")
+        raise DataError(
+            f"{name} has {count_of(len(doc_ids), 'line')}, but the test set {num_lines:,}; write one name per line"
+        )
     groups: dict[str, list[int]] = {}
     for index, doc_id in enumerate(doc_ids):
         groups.setdefault(doc_id, []).append(index)

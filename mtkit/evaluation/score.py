@@ -16,6 +16,7 @@ from mtkit.evaluation.config import EvaluationConfig, MetricName
 from mtkit.evaluation.metrics import MetricChoice, choose_metrics, tokenizer_sensitivity
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
+from mtkit.io.counts import count_of
 from mtkit.text.lines import read_lines
 
 
@@ -197,8 +198,8 @@ def read_texts(hyps: Sequence[Path], refs: Sequence[Path], src: Path | None) -> 
     if unequal:
         counts = ", ".join(f"{path} has {len(texts[path]):,}" for path in unequal)
         raise DataError(
-            f"{refs[0]} has {len(texts[refs[0]]):,} lines, but {counts}; translations, references and source must have "
-            "equally many lines"
+            f"{refs[0]} has {count_of(len(texts[refs[0]]), 'line')}, but {counts}; translations, references and "
+            "source must have equally many lines"
         )
     if not texts[refs[0]]:
         raise DataError(f"{refs[0]}: no lines; there is nothing to score")

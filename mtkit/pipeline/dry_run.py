@@ -22,6 +22,7 @@ from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.errors import ComputeError
 from mtkit.hardware import default_device, free_memory, has_bf16
+from mtkit.io.counts import count_of
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.defaults.schedule import updates_of_epochs
@@ -246,7 +247,7 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     sharing = "shared" if tokenizer.shared else "for each side"
     listed = ", ".join(f"{name} {_format_bytes(size)}" for name, size in memory.items() if size)
     threads = torch.get_num_threads()
-    device = f"{threads} thread{'s' if threads > 1 else ''} of this CPU" if learner.device.type == "cpu" else "this GPU"
+    device = f"{count_of(threads, 'thread')} of this CPU" if learner.device.type == "cpu" else "this GPU"
     updates = planned_updates(recipe)
     duration = format_duration(_seconds(recipe, updates, cost))
     return [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mtkit.evaluation.calibration import NUM_BINS, Calibration
+from mtkit.io.counts import count_of
 from mtkit.translate.score import MAX_NATS, ForcedScore
 
 
@@ -47,7 +48,7 @@ class ScoreSummary:
         """One line for the user."""
         calibration = self.calibration
         return (
-            f"{self.lines:,} lines, {calibration.num_tokens:,} tokens: perplexity {self.perplexity:,.2f}, "
-            f"token accuracy {100 * calibration.accuracy:.1f} %, expected calibration error "
-            f"{100 * calibration.expected_calibration_error:.1f} % ({NUM_BINS} bins)"
+            f"{count_of(self.lines, 'line')}, {count_of(calibration.num_tokens, 'token')}: "
+            f"perplexity {self.perplexity:,.2f}, token accuracy {100 * calibration.accuracy:.1f} %, "
+            f"expected calibration error {100 * calibration.expected_calibration_error:.1f} % ({NUM_BINS} bins)"
         )

@@ -16,6 +16,7 @@ from mtkit.errors import RecipeError
 from mtkit.evaluation import moses
 from mtkit.evaluation.config import MetricName
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
+from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
 from mtkit.pipeline.plots import draw_plots
@@ -162,7 +163,8 @@ def preprocess(recipe: Recipe, *, run_dir: Path | None = None, display: Display 
 
 def _corpus_summary(store: Store) -> str:
     src, tgt = store.stats("src"), store.stats("tgt")
-    return f"{store.folder}: {len(store):,} pairs, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
+    pairs = count_of(len(store), "pair")
+    return f"{store.folder}: {pairs}, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
 
 
 def evaluate_run(run_dir: Path, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:

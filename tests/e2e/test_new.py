@@ -121,10 +121,10 @@ def test_findings(run: Run, folder: Path) -> None:
         tgt.write(f"nothing here\nthe same on both sides\n{LINES['de'][0]}\nWort\n")
     out = run("new", "news.en", "news.de")[1]
     assert "404 pairs, the longest line has 300 characters" in out
-    assert "1 pairs with an empty side" in out
-    assert "1 pairs whose two sides are equal" in out
-    assert "1 pairs whose lengths differ 4 times more than usual" in out
-    assert " pairs that occur more than once" in out
+    assert "1 pair with an empty side" in out
+    assert "1 pair whose two sides are equal" in out
+    assert "1 pair whose lengths differ 4 times more than usual" in out
+    assert " found more than once" in out
 
 
 def refusal(run: Run, *words: str) -> tuple[int, str]:
@@ -145,7 +145,7 @@ def test_the_same_text_twice(run: Run, folder: Path) -> None:
 def test_unequal_lengths_and_missing_files(run: Run, folder: Path) -> None:
     (folder / "ids").write_text("a\n")
     code, message = refusal(run, "new", "news.en", "news.de", "--docid", "ids")
-    assert (code, "ids: 1 lines, but news.en has 400" in message) == (65, True)
+    assert (code, "ids: 1 line, but news.en has 400" in message) == (65, True)
     assert refusal(run, "new", "news.en", "none.de")[0] == 66
     with (folder / "news.de").open("a") as file:
         file.write("one more\n")

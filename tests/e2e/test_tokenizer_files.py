@@ -111,6 +111,9 @@ def test_encode_names_its_errors(folder, capsys) -> None:
     assert mtkit("encode", folder / "none", folder / "ids") == 66
     assert mtkit("encode", folder, folder / "ids") == 66
     capsys.readouterr()
+    (folder / "unknown").write_text("☃\n")
+    assert mtkit("encode", folder / "en.model", folder / "unknown") == 0
+    assert "1 unknown token, in 1 of 1 line\n" in capsys.readouterr().err
     for command in ("encode", "decode"):
         assert mtkit(command, folder / "en", folder / "ids") == 66
         expected = f"mtkit: error: {folder / 'en'}: no such file; did you mean {folder / 'en.model'}?\n"

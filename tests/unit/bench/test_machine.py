@@ -32,6 +32,8 @@ def _no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_healthy_machine_has_no_problem():
     assert HEALTHY.problems() == []
     assert describe_machine(HEALTHY)[-1] == "problem       none"
+    assert "cores         2, 2 threads" in describe_machine(HEALTHY)
+    assert "cores         1, 1 thread" in describe_machine(replace(HEALTHY, cores=1, threads=1))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def encode(
     """
     from mtkit.cli.input import is_interactive, read_input_lines
     from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.io.counts import count_of
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, UnknownCounts, encode_lines
 
@@ -32,5 +33,6 @@ def encode(
     block = 1 if is_interactive(file) else BLOCK_LINES
     print_lines(encode_lines(read_input_lines(file), found.tokenizer, as_ids=ids, counts=counts, block=block))
     if counts.tokens:
+        unknown = count_of(counts.tokens, "unknown token")
         lost = "; ids do not give them back" if ids else ""
-        print_notes([f"{counts.tokens:,} unknown tokens, in {counts.with_unknown:,} of {counts.lines:,} lines{lost}"])
+        print_notes([f"{unknown}, in {counts.with_unknown:,} of {count_of(counts.lines, 'line')}{lost}"])
