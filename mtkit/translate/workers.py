@@ -66,7 +66,7 @@ class WorkerPool:
         Raises:
             MtkitError: `load` failed. Where the processes are not copies, `translate` raises the error.
         """
-        self.options = _chunk_options(flush_every)
+        self.options = _pool_options(num_workers, flush_every)
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
         translator = _load_with_one_thread(load) if FORKS else None
@@ -106,13 +106,31 @@ class WorkerPool:
             process.join()
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
-        """See Translator.translate.
+        """See Translator.translate; one call at a time.
+
+        With `flush_every` the workers share each window of as many lines, and no line is read before all of them are
+        translated.
 
         Raises:
             ReadWriteError: the operating system ended a worker.
             RuntimeError, MemoryError: raised by a worker: out of memory, or an internal error.
         """
-        chunks = read_windows(lines, self.options)
+        windows = read_windows(lines, self.options)
+        if self.options.flush_every is None:
+            yield from self._translate_chunks(windows, first)
+            return
+        for window, error in windows:
+            size = -(-len(window) // len(self._pipes))
+            chunks = (window[start : start + size] for start in range(0, len(window), size or 1))
+            yield from self._translate_chunks(((chunk, None) for chunk in chunks), first)
+            first += len(window)
+            if error is not None:
+                raise error
+
+    def _translate_chunks(
+        self, chunks: Iterator[tuple[list[Line], MtkitError | None]], first: int
+    ) -> Iterator[Translation]:
+        """Translate chunks of lines, each by one worker; the last chunk may come with the error that ended reading."""
         idle = deque(self._pipes)
         busy: dict[Connection, int] = {}
         done: dict[int, WorkerResult] = {}
@@ -179,11 +197,13 @@ def auto_num_workers(
 
 def window_options(num_workers: int, flush_every: int | None) -> TranslationOptions:
     """The settings with which `translator_pool` divides lines into windows."""
-    return TranslationOptions(flush_every=flush_every) if num_workers == 1 else _chunk_options(flush_every)
+    return TranslationOptions(flush_every=flush_every) if num_workers == 1 else _pool_options(num_workers, flush_every)
 
 
-def _chunk_options(flush_every: int | None) -> TranslationOptions:
-    return TranslationOptions(window=CHUNK_LINES, flush_every=flush_every)
+def _pool_options(num_workers: int, flush_every: int | None) -> TranslationOptions:
+    """A window is a chunk; with `flush_every` it is divided among the workers."""
+    chunks = 1 if flush_every is None else num_workers
+    return TranslationOptions(window=CHUNK_LINES * chunks, flush_every=flush_every)
 
 
 @contextmanager

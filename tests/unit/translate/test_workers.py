@@ -105,7 +105,7 @@ def test_translations_before_an_error_are_returned(folder):
 
 
 class ScriptedTranslator:
-    """Fails at the line "bad", for which the line "slow" waits; other lines are translated without delay."""
+    """Fails at the line "bad", for which the line "slow" waits up to 10 seconds; other lines need no time."""
 
     compute_type, can_fork = "float32", True
 
@@ -117,21 +117,48 @@ class ScriptedTranslator:
             if line == "bad":
                 self.failed.touch()
                 raise DataError("bad")
-            while line == "slow" and not self.failed.exists():
+            deadline = time.monotonic() + 10
+            while line == "slow" and not self.failed.exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
             time.sleep(0.5 * (line == "slow"))
             yield Translation(line=number, hyp=line)
 
 
-def test_no_line_is_read_after_an_error(tmp_path):
+def test_no_line_is_read_after_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "CHUNK_LINES", 1)
     read = []
     lines = (read.append(line) or line for line in ["slow", "bad", *map(str, range(20))])
-    with WorkerPool(functools.partial(ScriptedTranslator, tmp_path), 2, flush_every=1) as pool:
+    with WorkerPool(functools.partial(ScriptedTranslator, tmp_path), 2) as pool:
         stream = pool.translate(lines)
         assert next(stream).hyp == "slow"
         with pytest.raises(DataError, match="bad"):
             next(stream)
     assert read == ["slow", "bad"]
+
+
+@pytest.mark.parametrize(("num_workers", "flush_every"), [(3, 1), (2, 4), (2, 5), (4, 3)])
+def test_with_flush_every_no_line_is_read_before_those_before_are_returned(tmp_path, num_workers, flush_every):
+    returned = []
+
+    def lines():
+        for number in range(11):
+            assert len(returned) == number // flush_every * flush_every
+            yield str(number)
+
+    load_scripted = functools.partial(ScriptedTranslator, tmp_path)
+    with WorkerPool(load_scripted, num_workers, flush_every=flush_every) as pool:
+        for translation in pool.translate(lines(), first=7):
+            returned.append((translation.line, translation.hyp))
+    assert returned == [(number + 7, str(number)) for number in range(11)]
+
+
+def test_with_flush_every_the_workers_share_a_window(tmp_path):
+    with WorkerPool(functools.partial(ScriptedTranslator, tmp_path), 2, flush_every=2) as pool:
+        stream = pool.translate(["slow", "bad", "next"])  # "slow" waits until another worker translates "bad"
+        assert next(stream).hyp == "slow"
+        with pytest.raises(DataError, match="bad"):
+            next(stream)
+    assert (tmp_path / "failed").exists()
 
 
 def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder, monkeypatch):
