@@ -1,8 +1,8 @@
 """Worker processes that translate in parallel with one thread each.
 
 On Linux this process loads the translator, and the workers are copies of it (fork): they start in milliseconds and
-share the memory of the weights. Elsewhere, on a GPU and with engines of other programs, whose threads and handles a
-copy would lack, each worker is a new process that loads its own.
+share the memory of the weights. On a GPU and with engines of other programs, whose threads and handles a copy would
+lack, that translator is dropped again, and each worker is a new process that loads its own, as on other systems.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WorkerPool:
     A worker ends when its pipe closes, which happens however this process ends.
 
     Attributes:
-        compute_type: of the translators; None: unknown, since each worker loads its own.
+        compute_type: of the translators; None: unknown, since this process has loaded none.
     """
 
     def __init__(self, load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None) -> None:
@@ -64,11 +64,12 @@ class WorkerPool:
             flush_every: see TranslationOptions.
 
         Raises:
-            MtkitError: `load` failed. Where the processes are not copies, `translate` raises the error.
+            MtkitError: `load` failed. On other systems than Linux `translate` raises the error.
         """
         self.options = _pool_options(num_workers, flush_every)
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
+        self._unread: set[Connection] = set()  # with an answer to come
         translator = _load_with_one_thread(load) if FORKS else None
         self.compute_type = None if translator is None else translator.compute_type
         for _ in range(num_workers):
@@ -131,6 +132,8 @@ class WorkerPool:
         self, chunks: Iterator[tuple[list[Line], MtkitError | None]], first: int
     ) -> Iterator[Translation]:
         """Translate chunks of lines, each by one worker; the last chunk may come with the error that ended reading."""
+        for pipe in list(self._unread):  # answers to a call that was not read to its end
+            self._receive(pipe)
         idle = deque(self._pipes)
         busy: dict[Connection, int] = {}
         done: dict[int, WorkerResult] = {}
@@ -161,12 +164,14 @@ class WorkerPool:
             raise read_error
 
     def _send(self, pipe: Connection, work: tuple[list[Line], int]) -> None:
+        self._unread.add(pipe)
         try:
             pipe.send(work)
         except OSError as error:
             raise self._lost(pipe) from error
 
     def _receive(self, pipe: Connection) -> WorkerResult:
+        self._unread.discard(pipe)
         try:
             result: WorkerResult = pipe.recv()
         except (EOFError, OSError):

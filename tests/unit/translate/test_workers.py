@@ -104,6 +104,17 @@ def test_translations_before_an_error_are_returned(folder):
             next(stream)
 
 
+@pytest.mark.usefixtures("start_method")
+def test_a_call_that_is_not_read_to_its_end_leaves_no_answers_to_the_next(folder, monkeypatch):
+    monkeypatch.setattr(workers, "CHUNK_LINES", 1)
+    with WorkerPool(functools.partial(load, folder), 2) as pool:
+        abandoned = pool.translate(LINES)
+        next(abandoned)
+        abandoned.close()
+        found = [(each.line, each.hyp) for each in pool.translate(LINES[:1:-1])]
+    assert found == [(each.line, each.hyp) for each in load(folder).translate(LINES[:1:-1])]
+
+
 class ScriptedTranslator:
     """Fails at the line "bad", for which the line "slow" waits up to 10 seconds; other lines need no time."""
 
