@@ -109,6 +109,8 @@ def test_a_dry_run_counts_the_teacher(folder: Path, capsys: pytest.CaptureFixtur
         (["study.yaml", "--devices", "cpu"], 2, "--parallel N divides the CPU"),
         (["study.yaml", "sedes=[1]"], 78, "sedes: no such key; did you mean seeds?"),
         (["nonsense"], 66, "no such study"),
+        (["toy.yaml"], 78, "error: toy.yaml: a recipe, not a study; run it with mtkit run toy.yaml, or compare"),
+        (["toy.yaml", "--dry-run"], 78, "with base: toy.yaml\n"),
     ],
 )
 def test_errors(folder: Path, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
