@@ -20,6 +20,7 @@ import torch
 
 from mtkit.errors import ComputeError, Interrupted, MtkitError, UsageError
 from mtkit.hardware import parse_device
+from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, translate_read_errors, translate_write_errors
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.open_run import open_run
@@ -47,7 +48,7 @@ class DeviceSlot:
 def cpu_slots(count: int) -> list[DeviceSlot]:
     """Divide the CPU threads of this process evenly over `count` slots."""
     threads = max(1, torch.get_num_threads() // count)
-    return [DeviceSlot(f"{threads} threads", {"OMP_NUM_THREADS": str(threads)})] * count
+    return [DeviceSlot(count_of(threads, "thread"), {"OMP_NUM_THREADS": str(threads)})] * count
 
 
 def gpu_slots(names: Sequence[str]) -> list[DeviceSlot]:

@@ -12,6 +12,7 @@ from typing import IO
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.split import HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
 from mtkit.errors import DataError, UsageError
+from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, read_record, write_record
 
@@ -60,7 +61,7 @@ class SplitReport:
         counts = self.counts
         lines = [*self.findings.describe(), ", ".join(f"{part} {counts[part]:,}" for part in PARTS) + " pairs"]
         if counts["duplicates"]:
-            lines.append(f"{counts['duplicates']:,} pairs left out, because one of their sides is in valid or test")
+            lines.append(f"{count_of(counts['duplicates'], 'pair')} left out, since a side is in valid or test")
         return lines
 
 
