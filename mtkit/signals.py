@@ -73,14 +73,18 @@ class RaisedSignals:
     Other signals after the first are ignored, since the program ends already: a launcher sends SIGTERM after a Ctrl-C.
 
     Attributes:
+        active: the one whose block is running, or None.
         received: number of the signal, or None.
     """
+
+    active: RaisedSignals | None = None
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        RaisedSignals.active = self
         self._previous = {number: signal.getsignal(number) for number in (*HANDLED, signal.SIGALRM)}
         sys.unraisablehook = self._raise_again
         install(self._handle)
@@ -89,6 +93,7 @@ class RaisedSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        RaisedSignals.active = None
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = sys.__unraisablehook__
         for number, handler in self._previous.items():
@@ -126,7 +131,13 @@ def blocked_in_workers() -> Iterator[None]:
     """Let processes and threads that are started in the block receive no signal; `kill_workers` ends them.
 
     A Ctrl-C at a terminal reaches all processes, and a worker would answer it with a traceback.
+
+    Raises:
+        SignalReceived: again, if a library has dropped it and the program went on: torch does while it imports numpy,
+            which then lacks a part.
     """
+    if RaisedSignals.active is not None and RaisedSignals.active.received is not None:
+        raise SignalReceived(RaisedSignals.active.received)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         yield

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
-from mtkit.signals import HANDLED, RaisedSignals, SignalReceived, call_interruptibly
+from mtkit.signals import HANDLED, RaisedSignals, SignalReceived, blocked_in_workers, call_interruptibly
 
 START = """
 import os, signal, sys, time
@@ -119,3 +120,13 @@ def test_a_long_call_returns_and_raises() -> None:
     assert call_interruptibly(lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
         call_interruptibly(lambda: 1 / 0)
+
+
+def test_no_worker_starts_after_a_signal_that_a_library_has_dropped() -> None:
+    with RaisedSignals():
+        with suppress(SignalReceived):
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(SignalReceived, match="SIGTERM"):
+            blocked_in_workers().__enter__()
+    with blocked_in_workers():
+        pass
