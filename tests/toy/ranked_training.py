@@ -17,6 +17,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from mtkit.corpus.order.loader import DataPosition
+from mtkit.errors import Interrupted
 from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed import heartbeat
@@ -128,7 +129,7 @@ class InterruptingLoader(RankedLoader):
 
 
 def happen(event, ranks):
-    if event == "signal" and ranks.rank == 1:
+    if event.startswith("signal") and ranks.rank == 1:
         os.kill(os.getpid(), signal.SIGTERM)
     elif event == "raise" and ranks.rank == 1:
         raise ValueError("no reason")
@@ -164,7 +165,12 @@ def main(folder: Path, updates: int, parallel: str, event: str) -> None:
             LateSignal(ranks)
         config = ranked_config(max_updates=updates, parallel=parallel)
         model_keys = LAYERDROP if event == "layerdrop" else None
-        result = ranked_train(own, config, ranks, loader=InterruptingLoader(ranks=ranks), model_keys=model_keys)
+        try:
+            result = ranked_train(own, config, ranks, loader=InterruptingLoader(ranks=ranks), model_keys=model_keys)
+        except Interrupted:
+            if event == "signal, slow end" and ranks.is_first:
+                time.sleep(10 * heartbeat.INTERVAL)  # the heartbeat has seen by then that the other rank has ended
+            raise
         print(ranks.rank, result.update, len(result.weights), flush=True)
         if event == "gradients":
             results = gradients_of_updates(parallel, ranks)

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from mtkit.errors import Interrupted
 from mtkit.hardware import has_gpu
 from mtkit.training.distributed.fsdp import is_sharded
 from mtkit.training.distributed.heartbeat import Heartbeat
@@ -130,6 +131,9 @@ def init_process_group() -> Iterator[ProcessGroup]:
     heartbeat = Heartbeat(rank, world_size)
     try:
         yield ProcessGroup(rank, world_size)
+    except Interrupted:  # all processes stop at the same update; none has failed, and the others may still be saving
+        heartbeat.close(None)
+        raise
     except BaseException as error:
         if isinstance(error, RuntimeError) and any(word in str(error).lower() for word in ("gloo", "nccl")):
             heartbeat.wait_for_dead_rank()  # a connection breaks when the process at its other end dies; name that one
