@@ -58,10 +58,14 @@ def test_every_other_layer_is_kept() -> None:
     torch.testing.assert_close(states(half), states(model))
 
 
-def test_layers_of_which_each_is_a_mixture_of_experts() -> None:
+def test_of_layers_that_are_all_mixtures_of_experts_every_other_is_kept() -> None:
     mixtures = replace(CONFIG, feed_forward=MixtureOfExpertsConfig(num_experts=2, moe_every=1))
-    config, tensors = drop_layers(mixtures, weights(build(mixtures)))
-    load_weights(config.build(VOCAB.size, VOCAB.size), tensors)
+    model = build(mixtures)
+    config, tensors = drop_layers(mixtures, weights(model))
+    half = config.build(VOCAB.size, VOCAB.size).eval()
+    load_weights(half, tensors)
+    model.encoder.order, model.decoder.order = (0, 2), (0,)
+    torch.testing.assert_close(states(half), states(model))
 
 
 def test_refused() -> None:
