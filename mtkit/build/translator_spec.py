@@ -39,7 +39,7 @@ class TranslatorSpec:
         return load_translator(**vars(self))
 
     def settings(self) -> dict[str, Any]:
-        """Everything that determines the translation of a line, as plain values."""
+        """Everything that determines the translation of a line, as plain values; batches matter only to a shortlist."""
         compute_type: str = self.compute_type
         language = self.options.language_model
         if not any(is_exported(path) for path in self.models):

@@ -21,9 +21,9 @@ from mtkit.errors import DataError, UsageError
 from mtkit.inference.prepare import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
-from mtkit.model_folder.config_file import LEXICON, require_replaceable
-from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.changed_copy import write_changed_copy
+from mtkit.model_folder.config_file import require_replaceable
+from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
 from mtkit.models.config import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
@@ -72,8 +72,7 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> li
     final = Path(os.path.realpath(output))
     with OutputLock(output, make_parents=True), temporary_folder(final) as folder:
         trial = folder / "model"
-        _write(trial, loaded, metadata, tensors)
-        read_model(trial)  # before it replaces a model
+        write_changed_copy(trial, loaded, metadata, tensors)  # and read, before it replaces a model
         count = _count_set if "sparse" in (options.to, loaded.metadata.storage) else _count
         counts = count(weights(loaded.model)), count(tensors)
         before, after = measure([loaded.folder, trial], counts, text, tgt_lang=lang, compute_type=options.compute_type)
@@ -146,12 +145,6 @@ def _without_unimportant_heads(
     importance = head_importance(loaded.model, batches(loaded, options.text))
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     return prune_heads(config, tensors, choose_heads(importance, fraction))
-
-
-def _write(folder: Path, loaded: LoadedModel, metadata: ModelMetadata, tensors: Mapping[str, Tensor]) -> None:
-    lexicon = loaded.folder / LEXICON if (loaded.folder / LEXICON).is_file() else None
-    card = model_card(metadata, {}, num_parameters=_count(tensors))
-    write_model(folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon)
 
 
 def _count(tensors: Mapping[str, Tensor]) -> int:

@@ -20,8 +20,7 @@ from mtkit.text.source_prefix import TagName
 Expectation = Literal["higher", "lower", "equal", "not_lower"]
 MetricKey = Literal[
     "bleu", "loss", "perplexity", "token_accuracy", "ece", "free_running_gap", "repetition", "rare_words",
-    "train_seconds",
-    "tokens_per_second", "lines_per_second",
+    "train_seconds", "tokens_per_second", "lines_per_second",
 ]  # fmt: skip
 METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words")  # the others are those of trained models
 Text = Annotated[str, Field(min_length=1)]

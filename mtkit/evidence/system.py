@@ -15,9 +15,9 @@ from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evidence.claim import CompressionConfig, SystemConfig
 from mtkit.io.files import hash_file, write_text
+from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import WEIGHTS
-from mtkit.model_folder.folder import read_model, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.folder import read_model
 from mtkit.models import ModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.overrides import apply_overrides
@@ -107,7 +107,4 @@ def _write_with_overrides(model: Path, output: Path, overrides: Sequence[str]) -
     changed: _ModelOverrides = schema.build(
         _ModelOverrides, apply_overrides(tree, overrides, Path.cwd(), errors), errors
     )
-    metadata, tensors = replace(loaded.metadata, model=changed.model), weights(loaded.model)
-    count = sum(tensor.numel() for tensor in tensors.values())
-    write_model(output, tensors, metadata, loaded.tokenizers, card=model_card(metadata, {}, num_parameters=count))
-    read_model(output)
+    write_changed_copy(output, loaded, replace(loaded.metadata, model=changed.model), weights(loaded.model))

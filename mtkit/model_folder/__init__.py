@@ -2,6 +2,7 @@
 
 folder             reading and writing of model folders
 config_file        config.json, with the hashes of all files
+changed_copy       copies of a model with other weights or settings
 weights_file       weights: checked against the model, then memory-mapped
 quantised_weights  weights in 8 and 4 bits
 find_tokenizer     tokenizer of a model file, a model folder or a run folder

@@ -60,6 +60,11 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
     if not isinstance(tree.value, dict):
         known = ", ".join(field.name for field in fields(StudyConfig))
         raise RecipeError(f"{tree.origin.location}: a study is a mapping with the keys {known}")
+    if _is_recipe(tree.value):
+        raise RecipeError(
+            f"{name_or_path}: a recipe, not a study; run it with mtkit run {name_or_path}, or compare variants of it "
+            f"in a study with base: {name_or_path}"
+        )
     tree = apply_overrides(tree, [_as_common_override(text) for text in overrides], Path.cwd(), errors)
     config: StudyConfig = build(StudyConfig, tree, errors)
     recipes = _recipes(config, tree)
@@ -68,6 +73,13 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
     test = config.test or next(iter(recipes[baseline].corpus.test), "")
     _check_test_set(recipes, tree, baseline=baseline, test=test)
     return Study(config, recipes, baseline, test)
+
+
+def _is_recipe(content: Mapping[str, LocatedValue]) -> bool:
+    """Return whether keys are those of a recipe and none of a study, apart from `name` and `base`, which both have."""
+    of_recipes, of_studies = ({field.name for field in fields(cls)} for cls in (Recipe, StudyConfig))
+    keys = content.keys() - {"name", "base"}
+    return bool(keys & of_recipes) and not keys & of_studies
 
 
 def _as_common_override(override: str) -> str:

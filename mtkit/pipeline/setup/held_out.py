@@ -66,8 +66,8 @@ class SplitReport:
 
 
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
-_ELSEWHERE = "write the recipe of these texts elsewhere: mtkit new SRC TGT -o OTHER.yaml, then mtkit run OTHER.yaml"
 HELD_OUT_FIRST: tuple[Part, ...] = ("valid", "test", "train")
+_ELSEWHERE = "write the recipe of these texts elsewhere: mtkit new SRC TGT -o OTHER.yaml, then mtkit run OTHER.yaml"
 
 
 def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:

@@ -146,6 +146,8 @@ def test_builtin_studies_are_valid(name: str, tmp_path: Path) -> None:
         recipe.training.decoder_input.build(pieces)
     recipes: list[Recipe] = [run.recipe for run in runs_of(study, tmp_path)]
     assert len({recipe.name for recipe in recipes}) == 3 * len(study.recipes)
+    head = " ".join(builtin_files("study")[name].read_text(encoding="utf-8").partition("\nname:")[0].split("\n# "))
+    assert f" {len(recipes)} runs" in head
 
 
 def test_all_studies_of_the_documentation_are_built_in() -> None:

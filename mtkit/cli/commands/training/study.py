@@ -50,7 +50,6 @@ def study(
         raise UsageError("study: --fresh, --dry-run and --report-only are mutually exclusive")
     if devices is not None and parallel > 1:
         raise UsageError("study: --devices already sets the number of simultaneous runs; omit --parallel")
-    _refuse_recipe(file)
     study_config = read_study(file, overrides or [])
     folder = study_folder(study_config, run_dir)
     slots = cpu_slots(parallel) if devices is None else gpu_slots(devices.split(","))
@@ -66,28 +65,3 @@ def study(
             outcome = run_study(study_config, folder, slots, fresh=fresh, display=display)
     print_table(study_table(outcome.results))
     print_lines([*notes(outcome.results), *map(str, outcome.files)])
-
-
-def _refuse_recipe(file: str) -> None:
-    """Refuse a recipe with one sentence, rather than one for each of its keys.
-
-    Raises:
-        MissingInputError: no such file.
-        RecipeError: the file has keys of a recipe and none of a study, apart from `name` and `base`.
-    """
-    from dataclasses import fields
-
-    from mtkit.errors import RecipeError
-    from mtkit.recipe.builtin import resolve_recipe_path
-    from mtkit.recipe.recipe import Recipe
-    from mtkit.recipe.yaml_reader import read_yaml_file
-    from mtkit.study.config import StudyConfig
-
-    content = read_yaml_file(resolve_recipe_path("study", file), []).value
-    keys = set(content) - {"name", "base"} if isinstance(content, dict) else set()
-    of_recipes, of_studies = ({field.name for field in fields(cls)} for cls in (Recipe, StudyConfig))
-    if keys & of_recipes and not keys & of_studies:
-        raise RecipeError(
-            f"{file}: a recipe, not a study; run it with mtkit run {file}, or compare variants of it in "
-            f"a study with base: {file}"
-        )
