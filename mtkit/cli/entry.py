@@ -19,6 +19,7 @@ import typer
 from mtkit import signals
 from mtkit.cli.app import app
 from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
+from mtkit.cli.printing import print_notes
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
 from mtkit.errors import MissingInputError, OutputClosedError
 
@@ -83,8 +84,10 @@ def _execute(words: list[str], raised: signals.RaisedSignals, *, debug: bool) ->
         if debug:
             traceback.print_exc()
         known = to_mtkit_error(error, words[0] if words else "")
+        notes = getattr(error, "__notes__", [])
     flush_stdout()
     print_error(known)
+    print_notes(notes)
     return known.exit_code
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtkit.errors import DataError, MissingInputError
+from mtkit.io.counts import count_of
 from mtkit.io.files import translate_read_errors, translate_write_errors
 from mtkit.io.growing_file import GrowingFile, part_of, refuse_special_file
 from mtkit.io.json_text import parse_json
@@ -55,7 +56,8 @@ def open_part_file(
 ) -> Iterator[PartFile]:
     """Lock FILE and open FILE.part, which becomes FILE when the block ends without an error, and otherwise stays.
 
-    An existing FILE.part stays as it is until the first line is written.
+    An existing FILE.part stays as it is until the first line is written. An error after that gets a note
+    (`BaseException.add_note`) that says how many lines are kept.
 
     Args:
         path: FILE; a symbolic link is followed.
@@ -78,8 +80,11 @@ def open_part_file(
             part.read()
         try:
             yield part
-        except BaseException:
+        except BaseException as error:
             part.close()
+            if part.num_written:
+                count = count_of(part.resumed.lines + part.num_written, "finished line")
+                error.add_note(f"{part.part} keeps {count}; the same command with --resume continues it")
             raise
         part.finish()
 
@@ -99,6 +104,7 @@ class PartFile:
 
     Attributes:
         resumed: the record of the lines that are kept.
+        num_written: calls of `write`.
     """
 
     def __init__(self, paths: Sequence[Path], header: Mapping[str, Any]) -> None:
@@ -108,9 +114,9 @@ class PartFile:
         self.journal = _journal_of(self.part)
         refuse_special_file(self.journal)
         self.resumed = LineRecord()
+        self.num_written = 0
         self._header: dict[str, Any] = json.loads(json.dumps(dict(header)))
         self._journal_bytes = 0  # of the journal, that are kept
-        self._num_lines = 0
         self._open_journal: IO[bytes] | None = None
 
     def read(self) -> None:
@@ -130,7 +136,6 @@ class PartFile:
             for each in reversed(records)
             if all(size >= kept for size, kept in zip(sizes, each[0].bytes, strict=False))
         )
-        self._num_lines = self.resumed.lines
         for file, size, digest in zip(self.files, self.resumed.bytes, self.resumed.outputs, strict=False):
             if not file.keep(size, digest):
                 raise DataError(f"{file.part}: changed since it was written; {_START_OVER}")
@@ -162,7 +167,7 @@ class PartFile:
         for file, text in zip(self.files, texts, strict=True):
             if text is not None:
                 file.write(text.encode() + b"\n")
-        self._num_lines += 1
+        self.num_written += 1
 
     def record(self, sources: str) -> None:
         """Mark the lines written so far as those to continue after.
@@ -171,7 +176,7 @@ class PartFile:
             sources: hash of what all of them were made from.
         """
         sizes, digests = [file.num_bytes for file in self.files], [file.digest() for file in self.files]
-        record = LineRecord(self._num_lines, sources, sizes, digests)
+        record = LineRecord(self.resumed.lines + self.num_written, sources, sizes, digests)
         self._append(json.dumps(asdict(record)))
 
     def _append(self, line: str) -> None:

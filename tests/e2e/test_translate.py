@@ -163,6 +163,7 @@ def test_finished_lines_stay_in_the_part_file_after_an_invalid_line(
     assert captured.out == ""
     assert not output.exists()
     assert len(lines_of(output.with_name("out.txt.part").read_text(encoding="utf-8"))) == len(LINES)
+    assert f"out.txt.part keeps {len(LINES)} finished lines; the same command with --resume" in captured.err
 
 
 @pytest.mark.parametrize(
