@@ -30,7 +30,7 @@ from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import find_model, read_metadata
 from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import read_lines
-from mtkit.translate.engines.ctranslate2 import Threads
+from mtkit.translate.engines.ctranslate2 import BATCH_TOKENS, Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -39,7 +39,6 @@ T = TypeVar("T")
 NUM_WARMUP_LINES = 32  # lines translated before time is taken
 NUM_LATENCY_LINES = 50  # lines translated one by one to measure latency
 MEBIBYTE = 1 << 20
-CTRANSLATE2_BATCH_TOKENS = 1_024  # measured: its fastest batches held 32 to 64 captions
 
 Export = Callable[[Path, Path], object]  # (model folder, output folder)
 
@@ -191,7 +190,7 @@ def _load(setting: BenchSetting, folder: Path) -> Translator:
             shortlist=setting.shortlist,
         )
     # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
-    tokens = CTRANSLATE2_BATCH_TOKENS
+    tokens = BATCH_TOKENS
     if setting.batch_tokens:
         tokens = max(1, setting.batch_tokens // (1 + setting.beam_size))
     threads = Threads(inter_threads=setting.workers, intra_threads=setting.threads_per_worker, batch_tokens=tokens)

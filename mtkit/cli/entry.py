@@ -84,7 +84,7 @@ def _execute(words: list[str], raised: signals.RaisedSignals, *, debug: bool) ->
         if debug:
             traceback.print_exc()
         known = to_mtkit_error(error, words[0] if words else "")
-        notes = getattr(error, "__notes__", [])
+        notes: list[str] = vars(error).get("__notes__", [])
     flush_stdout()
     print_error(known)
     print_notes(notes)

@@ -23,7 +23,5 @@ def write_changed_copy(
     """
     lexicon = loaded.folder / LEXICON
     card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(
-        folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None
-    )
+    write_model(folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
     read_model(folder)

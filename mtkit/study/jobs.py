@@ -127,7 +127,7 @@ def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, disp
 
 
 def _save_recipe(run: StudyRun, *, fresh: bool) -> None:
-    """Write the recipe of a run that waits for the model that initialises it, without which the run cannot be opened."""
+    """Write the recipe of a run that waits for the model which initialises it; without that it cannot be opened."""
     with RunLock(run.folder.path):
         if fresh:
             run.folder.delete_training()

@@ -20,6 +20,7 @@ from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engines.interface import SearchFn
 
+BATCH_TOKENS = 1_024  # measured (tests/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 
 
@@ -30,12 +31,12 @@ class Threads:
     Attributes:
         inter_threads: number of batches translated in parallel.
         intra_threads: threads of each batch; 0: CTranslate2 chooses.
-        batch_tokens: source tokens of a batch, into which CTranslate2 splits a request; None: `inter_threads` batches.
+        batch_tokens: source tokens of a batch, into which CTranslate2 sorts and splits a request.
     """
 
     inter_threads: int = 1
     intra_threads: int = 0
-    batch_tokens: int | None = None
+    batch_tokens: int = BATCH_TOKENS
 
 
 class CTranslate2Engine:
@@ -121,12 +122,9 @@ class CTranslate2Engine:
         Raises:
             DataError: a sentence is longer than the exported position table.
         """
-        size, kind = math.ceil(len(sources) / self._threads.inter_threads), "examples"
-        if self._threads.batch_tokens is not None:
-            size, kind = self._threads.batch_tokens, "tokens"
         with _explain_position_errors():
             results: list[Any] = self._translator.translate_batch(
-                sources, max_batch_size=size, batch_type=kind, **options
+                sources, max_batch_size=self._threads.batch_tokens, batch_type="tokens", **options
             )
         return results
 
