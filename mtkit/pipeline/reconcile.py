@@ -99,9 +99,10 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
         more = "\n  ..." if len(changes.fatal) > MAX_LISTED else ""
         keys = ", ".join(change.partition(":")[0] for change in changes.harmless)
         harmless = f"\nthese changes are allowed: {keys}" if keys else ""
+        further = f" (training.init_from={folder.path} begins with this model)" if folder.model.is_dir() else ""
         raise RecipeError(
             f"{folder.path}: a training was started here with another recipe; changed:\n{listed}{more}{harmless}\n"
-            "undo the change, choose another --run-dir, or start over with --fresh"
+            f"undo the change, choose another --run-dir{further}, or start over with --fresh"
         )
     return recipe, changes.harmless
 
