@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
+from mtkit.training.monitoring.busy_machine import CpuTimes, cores_of_others, read_cpu_times
 from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.objectives.interface import RewardName
 from mtkit.training.precision import PrecisionName
@@ -42,6 +44,7 @@ PROBE_TOKENS = 512  # maximum size of the dummy micro-batch; time and activation
 FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
 MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on PROBE_TOKENS
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
+MIN_BUSY_CORES = 0.5  # of other processes, from which the time is said to be that of a busy machine
 REPEATS = 3  # timings of a fast model, of which the minimum counts
 
 
@@ -83,8 +86,9 @@ def dry_run_report(recipe: Recipe) -> str:
         RecipeError: sections of the recipe are incompatible.
         ComputeError: weights and gradients do not fit into the memory of this machine.
     """
-    recipe = _resolve_auto_keys(recipe)
-    return "\n".join(_report_lines(recipe, *_probe(recipe)))
+    recipe, before = _resolve_auto_keys(recipe), read_cpu_times()
+    lines = _report_lines(recipe, *_probe(recipe))
+    return "\n".join([*lines, *_busy_lines(before, read_cpu_times())])
 
 
 def estimate_training(recipe: Recipe) -> TrainingEstimate:
@@ -258,6 +262,15 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
         f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens, "
         "plus validation",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
+    ]
+
+
+def _busy_lines(before: CpuTimes | None, now: CpuTimes | None) -> list[str]:
+    """A line that says that the measured time is that of a busy machine, if it is one."""
+    if before is None or now is None or (others := cores_of_others(before, now)) < MIN_BUSY_CORES:
+        return []
+    return [
+        f"(other processes used {others:.1f} of {os.cpu_count()} cores meanwhile; on free cores it takes less time)"
     ]
 
 

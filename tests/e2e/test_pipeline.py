@@ -92,7 +92,8 @@ def test_a_changed_recipe_is_refused_and_nothing_is_lost(folder: Path) -> None:
         "  model.dropout: 0.3, now 0.1",
         "these changes are allowed: training.patience",
     ]
-    assert "--fresh" in lines[-1] and f"training.init_from={folder / 'run'} begins with this model" in lines[-1]
+    assert "--fresh" in lines[-1]
+    assert f"training.init_from={folder / 'run'} begins with this model" in lines[-1]
     with pytest.raises(RecipeError, match=r'model.kind: "transformer", now "rnn"'):
         run(folder, kind="rnn")
     assert (folder / "run" / "model" / "model.safetensors").read_bytes() == model

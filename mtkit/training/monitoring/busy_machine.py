@@ -44,6 +44,18 @@ def read_cpu_times() -> CpuTimes | None:
     return CpuTimes(time.perf_counter(), ticks / os.sysconf("SC_CLK_TCK"), time.process_time())
 
 
+def cores_of_others(before: CpuTimes, now: CpuTimes, processes: int = 1) -> float:
+    """Return the number of cores that other processes used on average.
+
+    Args:
+        before: the earlier times.
+        now: the later ones.
+        processes: of this training, each as busy as this one.
+    """
+    own = processes * (now.process - before.process)
+    return max(0.0, (now.machine - before.machine - own) / (now.wall - before.wall))
+
+
 class BusyMachine:
     """Compares the free cores with the threads of this training, and warns once if there are too few cores.
 
@@ -82,9 +94,7 @@ class BusyMachine:
         now = None if self._last is None else self._read()
         if now is None or self._last is None or now.wall - self._last.wall < MIN_SECONDS:
             return None
-        wall = now.wall - self._last.wall
-        own = self._processes * (now.process - self._last.process)
-        others = max(0.0, (now.machine - self._last.machine - own) / wall)
+        others = cores_of_others(self._last, now, self._processes)
         self._last = now
         if self._processes * self._threads + others <= self._cores + TOLERANCE:
             return None
