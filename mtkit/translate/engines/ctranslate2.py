@@ -207,14 +207,15 @@ class _CTranslate2Search:
             log_probs = self.engine.log_probs([source] * len(targets), targets)
         hypotheses = []
         for i, (target, token_log_probs) in enumerate(zip(targets, log_probs, strict=True)):
-            total = math.fsum(token_log_probs)
-            score = self.penalty.score(torch.tensor(total), torch.tensor(len(token_log_probs)))
+            total, score = math.fsum(token_log_probs), result.scores[i]
+            if self.with_scores:
+                score = float(self.penalty.score(torch.tensor(total), torch.tensor(len(token_log_probs))))
             attention = torch.tensor(result.attention[i][: len(target)]) if self.with_scores and target else None
             hypotheses.append(
                 Hypothesis(
                     tokens=self.engine.target_ids(target),
                     log_prob=total,
-                    score=float(score) if self.with_scores else result.scores[i],
+                    score=score,
                     token_log_probs=token_log_probs,
                     finished=len(target) < max_length,
                     attention=attention,
