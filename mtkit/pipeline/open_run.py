@@ -78,7 +78,7 @@ class Run:
 
 @contextmanager
 def open_run(
-    recipe: Recipe, run_dir: Path | None, *, fresh: bool = False, display: Display | None = None
+    recipe: Recipe, run_dir: Path | str | None, *, fresh: bool = False, display: Display | None = None
 ) -> Iterator[Run]:
     """Lock a run folder, reconcile the recipe with a training started there, save the recipe and open the log.
 
@@ -163,6 +163,6 @@ def training_summary(end: Mapping[str, Any], precision: str) -> Json:
     return {"updates": end["update"], **{key: end[key] for key in keys}, "precision": precision}
 
 
-def run_folder_path(recipe: Recipe, run_dir: Path | None) -> Path:
+def run_folder_path(recipe: Recipe, run_dir: Path | str | None) -> Path:
     """Return the absolute path of a run folder; by default `runs/NAME` in the current directory."""
-    return (run_dir if run_dir is not None else Path("runs") / recipe.name).absolute()
+    return (Path(run_dir) if run_dir is not None else Path("runs") / recipe.name).absolute()

@@ -62,7 +62,7 @@ def check_inputs(recipe: Recipe) -> None:
         listed = list(missing.values())[:MAX_LISTED]
         more = [f"... and {len(missing) - MAX_LISTED} more"] if len(missing) > MAX_LISTED else []
         is_known = any("multi30k" in str(path) for path in missing)
-        remedy = ["mtkit fetch multi30k downloads this corpus"] if is_known else []
+        remedy = ["mtkit fetch multi30k downloads this corpus; then add corpus.root=data/multi30k"] if is_known else []
         raise MissingInputError("\n".join([*listed, *more, *remedy]))
     held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainParallelFiles | TrainMonolingualFile)]
     held_out = {path for pair in held_out_pairs for path in (pair.src, pair.tgt)}

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtkit.build.translator import load_translator
@@ -118,7 +118,13 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
     return [*lines, "", *_output_paths(run, list(scores))]
 
 
-_LABELS = {"bleu": "BLEU", "bleu_moses_lc": "BLEU (lower-cased Moses tokens)", "chrf": "chrF2", "ter": "TER"}
+_LABELS: Mapping[str, str] = {
+    "bleu": "BLEU",
+    "bleu_moses_lc": "BLEU (lower-cased Moses tokens)",
+    "chrf": "chrF2",
+    "chrf++": "chrF2++",
+    "ter": "TER",
+}
 
 
 def _examples(run: Run, test: str) -> list[str]:

@@ -32,7 +32,8 @@ from mtkit.pipeline.train_stage import (
     train_model,
 )
 from mtkit.recipe.recipe import Recipe, validate_recipe
-from mtkit.training.distributed.process_group import ProcessGroup, init_process_group
+from mtkit.training.config import TrainingConfig
+from mtkit.training.distributed.process_group import ProcessGroup, init_process_group, num_processes
 from mtkit.training.monitoring.log import Display
 
 
@@ -52,7 +53,9 @@ class Report:
     content: dict[str, Any]
 
 
-def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None) -> Report:
+def run(
+    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
+) -> Report:
     """Run all stages of a recipe: tokenizer, corpus, training, translation of the test sets, scores, plots.
 
     Stages whose inputs are unchanged are skipped; an interrupted training is resumed. Under `torchrun` the first
@@ -83,6 +86,7 @@ def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, dis
         >>> report.content["test"]["embedded"]["bleu"]
     """
     recipe = validate_recipe(recipe)
+    _require_micro_batches(recipe.training)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
@@ -100,7 +104,7 @@ def run(recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, dis
 
 
 def train(
-    recipe: Recipe, *, run_dir: Path | None = None, fresh: bool = False, display: Display | None = None
+    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
 ) -> Report:
     """Train the model of a recipe, or resume its training; ends by writing the model folder `model/` in the run folder.
 
@@ -123,6 +127,7 @@ def train(
         >>> load_model(report.run_dir).translate(["A dog runs."])
     """
     recipe = validate_recipe(recipe)
+    _require_micro_batches(recipe.training)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
@@ -131,6 +136,20 @@ def train(
             outcome = _prepare_and_train(run, ranks)
             model = [f"model: {run.folder.model}"] if outcome.finished else []
             return _report(run, [outcome.message, *model])
+
+
+def _require_micro_batches(training: TrainingConfig) -> None:
+    """Refuse more processes than micro-batches.
+
+    Raises:
+        RecipeError: some processes would have nothing to do.
+    """
+    if (processes := num_processes()) > training.micro_batches:
+        raise RecipeError(
+            f"training.micro_batches: {training.micro_batches}, fewer than the {processes} processes, which divide the "
+            f"micro-batches of an update among them; set it to {processes} or a multiple, and training.batch_tokens "
+            f"(now {training.batch_tokens}) to the tokens of one micro-batch"
+        )
 
 
 def _prepare_and_train(run: Run, ranks: ProcessGroup) -> TrainingOutcome:
@@ -142,7 +161,7 @@ def _prepare_and_train(run: Run, ranks: ProcessGroup) -> TrainingOutcome:
     return train_model(run, tokenizers, corpora, ranks)
 
 
-def train_tokenizer(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
+def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Train the tokenizer unless it exists and is unchanged. Arguments, result and errors as `run`."""
     recipe = validate_recipe(recipe)
     check_inputs(recipe)
@@ -151,7 +170,7 @@ def train_tokenizer(recipe: Recipe, *, run_dir: Path | None = None, display: Dis
         return _report(run, [str(run.folder.tokenizer)])
 
 
-def preprocess(recipe: Recipe, *, run_dir: Path | None = None, display: Display | None = None) -> Report:
+def preprocess(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Clean and binarise the corpora unless they exist and are unchanged. Arguments, result and errors as `run`."""
     recipe = validate_recipe(recipe)
     check_inputs(recipe)
@@ -167,7 +186,7 @@ def _corpus_summary(store: Store) -> str:
     return f"{store.folder}: {pairs}, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
 
 
-def evaluate_run(run_dir: Path, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:
+def evaluate_run(run_dir: Path | str, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:
     """Translate and score the test sets of a finished run, skipping translations that are unchanged.
 
     Args:

@@ -276,7 +276,7 @@ def _summary(result: TrainingResult, recipe: Recipe, learner: Learner) -> Json:
     return training_summary(end, recipe.training.precision)
 
 
-def train_as_worker(recipe: Recipe, run_dir: Path | None, ranks: ProcessGroup) -> Path:
+def train_as_worker(recipe: Recipe, run_dir: Path | str | None, ranks: ProcessGroup) -> Path:
     """Train in a process other than the first, in the same run folder; return that folder.
 
     Raises:

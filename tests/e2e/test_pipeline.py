@@ -110,8 +110,9 @@ def test_fresh_starts_over(folder: Path) -> None:
 
 def test_training_continues_after_harmless_changes(folder: Path) -> None:
     run(folder)
-    report, display = run(folder, "training.max_updates=6", "search.beam_size=1", "evaluation.metrics=[chrf]")
+    report, display = run(folder, "training.max_updates=6", "search.beam_size=1", "evaluation.metrics=[chrf, chrf++]")
     assert {"recipe", "resume"} <= set(display.names)
+    assert any("  chrF2++ " in line for line in report.lines)
     assert report.content["train"]["updates"] == 6
     assert report.content["test"]["toy"]["beam_size"] == 1
     assert "bleu" not in report.content["test"]["toy"]

@@ -95,6 +95,16 @@ def test_its_recipe_is_valid(
     assert "parameters" in capsys.readouterr().out
 
 
+def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENTS[0].read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    tiny = "model={kind: transformer, d_model: 16, d_ff: 16, num_heads: 2, encoder_layers: 1, decoder_layers: 1}"
+    short = f'"training.max_updates=2", "{tiny}", "search={{beam_size: 1, max_length: {{offset: 9, factor: 0}}}}"'
+    assert '"training.max_updates=500"' in example
+    monkeypatch.chdir(tmp_path)
+    exec(example.replace('"training.max_updates=500"', short), {})
+    assert 0 <= float(capsys.readouterr().out.split("\n")[-2]) < 100
+
+
 @pytest.mark.parametrize("words", [words for words in MTKIT if {"--help", "--version"} & set(words)], ids=identity)
 def test_quick_ones_run(words: list[str]) -> None:
     assert entry.execute(words) == 0

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from mtkit.errors import RecipeError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
-from tests.toy.runs import MODELS, RECIPE, sentences, write_pair
+from tests.toy.runs import MODELS, RECIPE, sentences, toy, write_all, write_pair
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rate: 0.01}", "training.batch_tokens=64"]
@@ -57,3 +58,14 @@ def test_two_processes_train_the_model_of_one(tmp_path, parallel):
     assert scores[0] == scores[1]  # the two processes decode half of the sentences each
     assert len(scores[0]) == 2
     assert torch.isfinite(torch.tensor([e["nll"] for e in logs[0] if e["event"] == "validation"])).all()
+
+
+@pytest.mark.parametrize("stage", [stages.run, stages.train])
+def test_more_processes_than_micro_batches_are_refused(tmp_path, monkeypatch, stage):
+    write_all(tmp_path)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    message = "training.micro_batches: 3, fewer than the 4 processes, .* set it to 4 or a multiple, and .*batch_tokens"
+    with pytest.raises(RecipeError, match=message):
+        stage(toy(tmp_path, "training.micro_batches=3"), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -114,17 +114,22 @@ def _device() -> torch.device:
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
 
+def num_processes() -> int:
+    """Return the number of processes that torchrun started; 1 without it."""
+    is_torchrun = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    return int(os.environ["WORLD_SIZE"]) if is_torchrun else 1
+
+
 @contextmanager
 def init_process_group() -> Iterator[ProcessGroup]:
     """Provide the group of the processes that torchrun started, or the single process if there are no others.
 
     When a process dies, stops or leaves the block by an exception, the other processes end, see Heartbeat.
     """
-    is_torchrun = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
-    if not is_torchrun or os.environ["WORLD_SIZE"] == "1":
+    if (world_size := num_processes()) == 1:
         yield SINGLE_PROCESS
         return
-    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank = int(os.environ["RANK"])
     if has_gpu():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if has_gpu() else "gloo", timeout=COLLECTIVE_TIMEOUT)

@@ -244,3 +244,8 @@ def test_search_overrides_with_and_without_section() -> None:
 def test_a_kind_that_is_not_a_string(basic: Path) -> None:
     assert error(basic, "model.kind=[a]").startswith(C + 'model.kind: no such kind: ["a"] (the kinds are ')
     assert error(basic, "model.kind=.nan") == C + "model.kind: .nan is not a finite number"
+
+
+@pytest.mark.parametrize("name", builtin_files("recipe"))
+def test_a_shipped_recipe_leaves_nothing_to_be_chosen(name: str) -> None:
+    assert load_recipe(name).defaults == "fixed"
