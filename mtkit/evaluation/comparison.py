@@ -114,11 +114,14 @@ def compare(
         groups: segments of each group to score separately, such as those of `by_length` and `by_document`.
 
     Raises:
-        DataError, MissingExtraError: as `score`.
+        DataError: as `score`, or no metric suits the script of the references.
+        MissingExtraError: as `score`.
     """
     for lines in hyps.values():
         check_counts(len(lines), [len(ref) for ref in refs])
     choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
+    if not choice.names:
+        raise DataError("; ".join(choice.notes))
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
     for name, metric in choice.build().items():
         statistics[name] = dict(zip(hyps, metric.statistics([*hyps.values()], refs), strict=True))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
+from mtkit.text.language import language_code
 
 SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 Script = Literal["Chinese", "Japanese", "Korean", "Thai", "Lao", "Khmer", "Burmese", "Tibetan"]
@@ -84,7 +85,7 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
         MissingExtraError, MissingInputError, DataError: as `check_tokenizer_installed`.
     """
     primary = (lang or "").lower().replace("_", "-").partition("-")[0]
-    script = _LANGUAGES.get(primary) or script_of(refs)
+    script = _LANGUAGES.get(primary) or _LANGUAGES.get(language_code(primary) or "") or script_of(refs)
     if requested != "auto":
         check_tokenizer_installed(requested)
         choice = TokenizerChoice(requested, script)

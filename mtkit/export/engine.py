@@ -16,6 +16,7 @@ from mtkit.build.translator import search_config
 from mtkit.errors import BusyError, DamagedError, DataError, FormatError, MissingExtraError, ReadWriteError, UsageError
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.hardware import default_device
 from mtkit.io.files import translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, verify_model
@@ -61,6 +62,8 @@ def serving_models(engine: EngineName, request: TranslationRequest) -> tuple[lis
     models = list(request.models)
     if engine == "torch" or any(is_exported(model) for model in models):
         return models, None
+    if engine == "auto" and request.device is None and default_device().type != "cpu":
+        return models, "engine: torch, since CTranslate2 would run on the CPU"
     try:
         _check(request)
         folder, is_new = cached_export(models[0])

@@ -163,4 +163,5 @@ def _identifier() -> Any:
 
 def are_similar(first: str, second: str) -> bool:
     """Return whether two codes mean the same language, or languages that are easily confused in text."""
+    first, second = (language_code(each) or each for each in (first, second))
     return first == second or any({first, second} <= group for group in SIMILAR)

@@ -124,11 +124,17 @@ class Tokenizer:
             for line, tokens in zip(lines, ids, strict=True)
         ]
 
+    def spell(self, line: str, ids: Sequence[int]) -> list[str]:
+        """The tokens of a line, one for each of its ids, with unknown ones as they stand in the line."""
+        if self.vocab.unk not in ids or self._is_listed:
+            return self.ids_to_tokens(ids)
+        tokens = self._processor.encode(self._alphabet.escape(self.normalise(line)), out_type=str)
+        return list(map(self._alphabet.unescape_token, tokens))
+
     def _spell_out(self, line: str) -> list[str]:
         """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
         tokens: list[str] = self._processor.encode([self._alphabet.escape(self.normalise(line))], out_type=str)[0]
-        ids: list[int] = self._processor.piece_to_id(tokens)
-        is_unknown = [token_id == self.vocab.unk and not self._is_listed for token_id in ids]
+        is_unknown = [i == self.vocab.unk and not self._is_listed for i in self._processor.piece_to_id(tokens)]
         parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
         return [self._alphabet.unescape_token(part) for each in parts for part in each]
 

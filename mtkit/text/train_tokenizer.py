@@ -113,8 +113,8 @@ def train_tokenizer(files: Sequence[Text], prefix: Path, config: TokenizerConfig
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     if tokenizer.vocab.size < config.vocab_size:
         raise DataError(_too_large(config, report, tokenizer.vocab.size))
-    if config.vocab_size < _MIN_VOCAB_SIZE:
-        raise DataError(_too_small(config, report, _MIN_VOCAB_SIZE))
+    if config.vocab_size < (smallest := _min_vocab_size(config)):
+        raise DataError(_too_small(config, report, smallest))
     if config.model_type == "wordpiece":
         first = FIRST_SPECIAL_ID + len(SPECIAL_TOKENS)
         model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(first, tokenizer.vocab.size)))
@@ -166,7 +166,24 @@ def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig) -> int:
             f"tokenizer.min_frequency: no {config.model_type} of {', '.join(report.files)} occurs "
             f"{config.min_frequency} times; lower it to at most {max(counts.values())}"
         )
-    return min(config.vocab_size, _MIN_VOCAB_SIZE - 1 + (_NUM_BYTES if config.byte_fallback else 0) + frequent)
+    if config.model_type == "char":
+        frequent = min(frequent, _num_covered(counts, config.character_coverage))
+    return min(config.vocab_size, _min_vocab_size(config) - 1 + frequent)
+
+
+def _num_covered(counts: Counter[str], coverage: float) -> int:
+    """The number of characters that sentencepiece keeps: the most frequent ones up to this share of the text."""
+    covered, total = 0, sum(counts.values())
+    for number, (_, count) in enumerate(counts.most_common()):
+        if covered >= coverage * total:
+            return number
+        covered += count
+    return len(counts)
+
+
+def _min_vocab_size(config: TokenizerConfig) -> int:
+    """The size of a vocabulary of reserved tokens and one more."""
+    return _MIN_VOCAB_SIZE + (_NUM_BYTES if config.byte_fallback else 0)
 
 
 def _break_up_special_tokens(line: str) -> Iterator[str]:
@@ -208,7 +225,9 @@ def _train_model(lines: Iterator[str], config: TokenizerConfig, report: Tokenize
             sentence_iterator=source,
             model_writer=model,
             model_type=_SENTENCEPIECE_TYPES.get(config.model_type, config.model_type),
-            vocab_size=max(config.vocab_size, _MIN_VOCAB_SIZE),  # below that, it fails before it counts the characters
+            vocab_size=max(
+                config.vocab_size, _min_vocab_size(config)
+            ),  # below that, it fails before it counts the characters
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             split_digits=config.split_digits,
@@ -260,7 +279,7 @@ def _too_small(config: TokenizerConfig, report: TokenizerReport, smallest: int) 
             f"tokenizer.vocab_size: {config.vocab_size} is too small: the reserved tokens and the {_NUM_BYTES} bytes "
             f"of a byte_bpe model need at least {smallest}; raise it"
         )
-    reserved = _MIN_VOCAB_SIZE - 1 + (_NUM_BYTES if config.byte_fallback else 0)
+    reserved = _min_vocab_size(config) - 1
     return (
         f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved tokens and the characters of "
         f"{', '.join(report.files)} need at least {smallest}; raise it, or lower tokenizer.character_coverage"

@@ -18,6 +18,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import require_regular_file
 from mtkit.text.lines import read_lines
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.subword.bpe_codes import CONTINUES
 from mtkit.text.tokenizer import Tokenizer
 
 
@@ -66,9 +67,10 @@ class _VectorMatcher:
 def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVectors:
     """The vectors of a file for the tokens of a tokenizer; memory grows with the vocabulary, not with the file.
 
-    A file of subword vectors (one with U+2581 in it) is matched token by token. Any other file has word vectors: a
-    token that starts a word is matched with that word, else with the word in lower case. A token inside a word is not
-    matched, unless it has no letters (full stops and numbers stand alone in such files).
+    A file of subword vectors (one with U+2581 in it, or @@ for BPE codes) is matched token by token. Any other file has
+    word vectors: a token that starts a word (of BPE codes: that ends one) is matched with that word, else with the word
+    in lower case. Other tokens are not matched, unless they have no letters: full stops and numbers stand alone in such
+    files.
 
     Args:
         path: plain or compressed.
@@ -83,7 +85,8 @@ def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVecto
     num_words, has_subwords = 0, False
     for number, word, rest in _read_entries(path, dim):
         num_words += 1
-        has_subwords = has_subwords or word.startswith(SPACE_MARK)
+        is_subword = word.startswith(SPACE_MARK) or (tokenizer.is_codes and word.endswith(CONTINUES))
+        has_subwords = has_subwords or is_subword
         if word in subwords.candidates or word in whole_words.candidates:
             value = _parse_vector(rest, dim, f"{path}:{number}")
             if value is None:
@@ -103,13 +106,16 @@ def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatche
     """A matcher for files of subwords, one for files of words, and the number of text tokens."""
     subwords, whole_words = _VectorMatcher(), _VectorMatcher()
     not_text = {*tokenizer.special_ids(), tokenizer.vocab.unk}
-    names = tokenizer.ids_to_tokens(range(tokenizer.vocab.size))
+    names, surfaces = tokenizer.ids_to_tokens(range(tokenizer.vocab.size)), tokenizer.token_bytes()
     for token, name in enumerate(names):
         if token in not_text:
             continue
         subwords.add_candidate(name, token, 0)
-        if name.startswith(SPACE_MARK) or not any(map(str.isalpha, name)):
-            word = name.removeprefix(SPACE_MARK)
+        surface = surfaces[token].decode(
+            errors="replace"
+        )  # the name, apart from marks and letters that stand for bytes
+        if SPACE_MARK in (surface[:1], surface[-1:]) or not any(map(str.isalpha, surface)):
+            word = surface.strip(SPACE_MARK)
             whole_words.add_candidate(word, token, 0)
             whole_words.add_candidate(word.lower(), token, 1)
     return subwords, whole_words, len(names) - len(not_text)

@@ -29,6 +29,7 @@ class Segment:
     line: int  # number of the line in the whole text, from 1
     number: int  # among all segments of all lines; the same in every batch and window
     leading_space: str  # white space of the line before the segment
+    text: str
     ids: list[int]
     flags: tuple[str, ...] = ()
     constraints: TokenConstraints | None = None
@@ -84,7 +85,7 @@ def split_lines(
         is_long = ids is None or (max_length is not None and len(ids) > max_length)
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
-            yield Segment(first + i, (first + i) * _MAX_PARTS, "", ids, flags, constraints, end=len(text))
+            yield Segment(first + i, (first + i) * _MAX_PARTS, "", text, ids, flags, constraints, end=len(text))
         elif max_length is not None:
             yield from _split_long_line(requests[i], first + i, tokenizer, max_length)
 
@@ -103,7 +104,8 @@ def _split_long_line(request: LineRequest, line: int, tokenizer: Tokenizer, max_
         for part, ids in zip(parts, tokenizer.encode([p.text for p in parts]), strict=True):
             end += len(part.leading_space) + len(part.text)
             flags = ("split", *_unknown(ids, tokenizer))
-            yield Segment(line, number, part.leading_space, ids, flags, constraints if ids else None, end=end)
+            given = constraints if ids else None
+            yield Segment(line, number, part.leading_space, part.text, ids, flags, given, end=end)
             number += 1
             constraints = None if ids else constraints  # the prefix begins the first translation
 
@@ -197,11 +199,9 @@ class _Alignment:
         self._tgt.append(segment.leading_space)
         pairs = links_of(attention, len(segment.ids))
         self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in pairs]
-        for tokens, ids, tokenizer in (
-            (self._src, segment.ids, self._tokenizers.src),
-            (self._tgt, segment.hypotheses[0].tokens, self._tokenizers.tgt),
-        ):
-            new = tokenizer.ids_to_tokens(ids)
+        src = self._tokenizers.src.spell(segment.text, segment.ids)
+        tgt = self._tokenizers.tgt.ids_to_tokens(segment.hypotheses[0].tokens)
+        for tokens, new in ((self._src, src), (self._tgt, tgt)):
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]
 

@@ -6,13 +6,17 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from mtkit.cli import entry
 from mtkit.export import engine
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.length_penalty import Average
+from mtkit.translate.engines.ctranslate2 import _CTranslate2Search
 from tests.e2e.conftest import sentences
 
 pytest.importorskip("ctranslate2")
@@ -153,3 +157,29 @@ def test_a_cache_that_cannot_be_written(toy_model, translate, tmp_path: Path, mo
     model = toy_model(CONFIG)
     assert "engine: torch, since CTranslate2 cannot serve this" in translate(model, "--engine", "auto")[1]
     assert str(tmp_path / "cache") in translate(model, "--engine", "ctranslate2", exit_code=74)[1]
+
+
+def test_auto_leaves_json_lines_to_torch_since_they_may_have_constraints(toy_model, tmp_path: Path, capfd) -> None:
+    path = tmp_path / "input.jsonl"
+    path.write_text('{"text": "the dog"}\n{"text": "the cat", "prefix": "a"}\n')
+    assert entry.execute(["translate", str(toy_model(CONFIG)), str(path), "--jsonl-input", "--engine", "auto"]) == 0
+    captured = capfd.readouterr()
+    assert "--jsonl-input needs the engine torch" in captured.err
+    assert len(captured.out.splitlines()) == 2
+
+
+def test_auto_stays_on_the_gpu(toy_model, monkeypatch) -> None:
+    model = toy_model(CONFIG)
+    monkeypatch.setattr(engine, "default_device", lambda: torch.device("cuda"))
+    request = engine.TranslationRequest(models=[model])
+    assert engine.serving_models("auto", request) == ([model], "engine: torch, since CTranslate2 would run on the CPU")
+    assert engine.serving_models("ctranslate2", request)[0] != [model]
+
+
+def test_an_empty_translation_has_attention_of_no_tokens() -> None:
+    """Without it, alignments of the following parts of a line would not count the words of this part."""
+    scorer = SimpleNamespace(log_probs=lambda sources, targets: [[-1.0]], target_ids=lambda tokens: [])
+    search = _CTranslate2Search(scorer, {}, Average(), with_scores=True, n_best=1)
+    result = SimpleNamespace(hypotheses=[[]], scores=[-1.0], attention=[[]])
+    (hypothesis,) = search._hypotheses(["a", "dog"], result, 5)
+    assert hypothesis.attention.shape == (0, 2)

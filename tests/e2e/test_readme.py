@@ -96,7 +96,8 @@ def test_its_recipe_is_valid(
 
 
 def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENTS[0].read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    readme = DOCUMENTS[0].read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     tiny = "model={kind: transformer, d_model: 16, d_ff: 16, num_heads: 2, encoder_layers: 1, decoder_layers: 1}"
     short = f'"training.max_updates=2", "{tiny}", "search={{beam_size: 1, max_length: {{offset: 9, factor: 0}}}}"'
     assert '"training.max_updates=500"' in example

@@ -94,9 +94,7 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
     are smaller batches.
     """
     seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
-    widths = [size.d_model for size in SIZES]
-    width = recipe.model.d_model
-    start = widths.index(width) if width in widths else 0
+    start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
     for size in range(start, -1, -1):
         limited = replace(limits, size=size)
         recipe = load_recipe(name_or_path, overrides, limits=limited)

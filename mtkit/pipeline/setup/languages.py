@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import hash_file
-from mtkit.text.language import are_similar, language_of_name, language_of_text
+from mtkit.text.language import are_similar, language_code, language_of_name, language_of_text
 from mtkit.text.lines import read_lines
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # it names files and stands unquoted in the recipe
@@ -57,14 +57,15 @@ def guess_languages(
     first, second = _guess(src, src_lang, "--src-lang"), _guess(tgt, tgt_lang, "--tgt-lang")
     if src_lang is not None and tgt_lang is not None:
         return first, second
-    is_swapped = first.code == second.text != second.code and second.code == first.text
+    codes = [language_code(each.code) or each.code for each in (first, second)]
+    is_swapped = codes[0] == second.text != codes[1] and codes[1] == first.text
     if is_swapped:
         raise DataError(
             f"{src} is {first.text} and {tgt} is {second.text} by their text, the other way round than by their names; "
             f"swapped? Rename them; {STATE_THEM}"
         )
-    if first.code == second.code or (first.text is not None and first.text == second.text):
-        code = first.code if first.code == second.code else first.text
+    if codes[0] == codes[1] or (first.text is not None and first.text == second.text):
+        code = codes[0] if codes[0] == codes[1] else first.text
         raise DataError(f"{src} and {tgt}: both seem to be in {code}; a translation has two languages; {STATE_THEM}")
     return first, second
 

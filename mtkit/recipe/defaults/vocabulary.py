@@ -12,6 +12,7 @@ SMALLEST, LARGEST = 1000, 32_000
 STEP = 500
 RESERVED = len(SPECIAL_TOKENS) + 4  # with pad, unk, bos and eos
 TOKENS_PER_CHARACTER = 2  # room for the subwords of a script with thousands of characters
+CHAR_SHARE = 0.9  # of the characters for a vocabulary of them; the rarest are noise, and the rule sees a sample
 MIN_SHARED_CHARACTERS = 0.3  # en-de 0.9, en-ja 0.1 to 0.2 (markup and digits)
 SMALL_CORPUS = 3_000_000  # tokens, see `is_small`
 
@@ -41,6 +42,8 @@ def vocab_size(facts: Facts, values: Values) -> Choice:
     alphabets = [side.alphabet.keys() for side in sides]
     is_shared = values["tokenizer.shared"]
     characters = len(alphabets[0] | alphabets[1]) if is_shared else max(map(len, alphabets))
+    if values["tokenizer.model_type"] == "char":
+        return Choice(RESERVED + math.floor(CHAR_SHARE * characters), f"{characters:,} different characters")
     if (room := TOKENS_PER_CHARACTER * characters + RESERVED) > size:
         size, reason = room, f"{characters:,} different characters"
     size = min(max(size, SMALLEST), LARGEST)

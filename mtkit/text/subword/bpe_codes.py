@@ -19,7 +19,7 @@ from mtkit.text.subword.listed_vocabulary import CONTROL, UNK, UNKNOWN_TEXT, Lis
 HEADER = b"#version:"  # begins the first line of a file; files of the first version may lack it
 _CHARACTERS = b"#characters: "  # begins a line with further characters of the vocabulary
 _END_OF_WORD = "</w>"
-_CONTINUES = "@@"
+CONTINUES = "@@"
 _EMPTY_WORD = SPACE_MARK
 _MAX_CACHED_WORDS = 1 << 20
 _BYTE_LEVEL_SPACE = "Ġ"  # how the byte-level BPE of GPT-2 writes a space
@@ -45,11 +45,11 @@ class BpeCodes(ListedVocabulary):
     def _symbol_names(self, pairs: Iterable[tuple[str, str]], extra: str) -> Iterable[str]:
         merged = ["".join(pair) for pair in pairs]
         characters = sorted({*extra, *(c for symbol in merged for c in symbol.removesuffix(_END_OF_WORD))})
-        yield from (name for c in characters for name in (c + _CONTINUES, c))
+        yield from (name for c in characters for name in (c + CONTINUES, c))
         for symbol in merged:
             text = symbol.removesuffix(_END_OF_WORD)
             if text == symbol:
-                yield text + _CONTINUES
+                yield text + CONTINUES
             if text and (text != symbol or self._ends_as_symbol):
                 yield text
 
@@ -72,13 +72,13 @@ class BpeCodes(ListedVocabulary):
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space after a word."""
-        return name.removesuffix(_CONTINUES) if name.endswith(_CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
+        return name.removesuffix(CONTINUES) if name.endswith(CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
 
     def _join(self, names: Sequence[str]) -> str:
         joined = "".join(
             UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
         )
-        return joined[:-1] if names and not names[-1].endswith(_CONTINUES) else joined
+        return joined[:-1] if names and not names[-1].endswith(CONTINUES) else joined
 
     def _segment_line(self, line: str, segment: Callable[[str], list[str]]) -> list[str]:
         words = line.split(" ") if line else []
@@ -114,14 +114,14 @@ class BpeCodes(ListedVocabulary):
                 symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
         if symbols[-1] == _END_OF_WORD:
             symbols.pop()
-        tokens = [*(symbol + _CONTINUES for symbol in symbols[:-1]), symbols[-1].removesuffix(_END_OF_WORD)]
+        tokens = [*(symbol + CONTINUES for symbol in symbols[:-1]), symbols[-1].removesuffix(_END_OF_WORD)]
         # merges that were learned from text with the name of a control token must not produce that token
         return [part for token in tokens for part in (_spelled(token) if token in CONTROL else [token])]
 
 
 def _spelled(token: str) -> list[str]:
     """The characters of a word."""
-    return [*(character + _CONTINUES for character in token[:-1]), token[-1]]
+    return [*(character + CONTINUES for character in token[:-1]), token[-1]]
 
 
 def with_header(content: bytes) -> bytes:

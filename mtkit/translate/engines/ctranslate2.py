@@ -163,7 +163,8 @@ class _CTranslate2Search:
         """The n best hypotheses of each sentence, best first."""
         if request.shortlist_ids is not None or request.constraints:
             raise UsageError(
-                "CTranslate2 supports neither a shortlist nor constraints; use the model folder, not the exported model"
+                "CTranslate2 supports neither a shortlist nor constraints; use the model folder and --engine torch, "
+                "not the exported model"
             )
         sources = self.engine.source_tokens(request.source)
         max_lengths, min_lengths = request.max_length.tolist(), request.min_length.tolist()
@@ -210,7 +211,10 @@ class _CTranslate2Search:
             total, score = math.fsum(token_log_probs), result.scores[i]
             if self.with_scores:
                 score = float(self.penalty.score(torch.tensor(total), torch.tensor(len(token_log_probs))))
-            attention = torch.tensor(result.attention[i][: len(target)]) if self.with_scores and target else None
+            attention = None
+            if self.with_scores:
+                rows = result.attention[i][: len(target)]
+                attention = torch.tensor(rows) if rows else torch.zeros(0, len(source))
             hypotheses.append(
                 Hypothesis(
                     tokens=self.engine.target_ids(target),

@@ -110,3 +110,9 @@ def test_copies_normal_forms_and_lost_bytes_are_reported() -> None:
     assert implausible_inputs(copied, refs, src) == ["1 of 10 translations are copies of the source"]
     broken = ["Gr\ufffd\ufffde", *refs[0][1:]]
     assert "1 translations contain U+FFFD" in implausible_inputs(broken, refs, src)[0]
+
+
+def test_metrics_that_all_do_not_suit_the_script() -> None:
+    thai = ["สวัสดีชาวโลก", "วันนี้อากาศดี"]
+    with pytest.raises(DataError, match="TER is left out"):
+        compare({"a": thai}, [thai], ["ter"])

@@ -144,3 +144,9 @@ def test_flores200_is_not_downloaded(sacrebleu_folder) -> None:
     (sacrebleu_folder / "flores200sacrebleuspm").write_bytes(b"<html>")
     with pytest.raises(DataError, match="flores200sacrebleuspm: not a sentencepiece model, or a damaged one; download"):
         choose_tokenizer([], "th")
+
+
+@pytest.mark.parametrize(("long", "short"), [("jpn", "ja"), ("zho", "zh"), ("kor", "ko"), ("tha", "th")])
+def test_codes_of_three_letters(long, short) -> None:
+    assert choose_tokenizer([], long) == choose_tokenizer([], short)
+    assert choose_tokenizer([], long).script is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from mtkit.errors import UsageError
 from mtkit.pipeline import dry_run, stages
 from mtkit.pipeline.dry_run import estimate_training, seconds_per_update
 from mtkit.pipeline.setup import choices
+from mtkit.recipe import recipe as recipe_module
 from mtkit.recipe.defaults.facts import Limits
 from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.recipe import describe_choices, load_recipe
@@ -200,3 +202,15 @@ def test_the_learning_rate_falls_with_the_time_that_is_left(
     assert 3 < len(rates) < 50
     assert rates == sorted(rates, reverse=True)
     assert (rates[-1] < rates[0] / 3) == decays
+
+
+def test_a_budget_that_is_long_enough_keeps_the_size(path: Path, monkeypatch) -> None:
+    of_text = recipe_module.corpus_statistics
+    monkeypatch.setattr(
+        recipe_module, "corpus_statistics", lambda src, tgt: replace(of_text(src, tgt), pairs=5_000_000)
+    )
+    monkeypatch.setattr(recipe_module, "has_gpu", lambda: True)
+    monkeypatch.setattr(choices, "seconds_per_update", lambda recipe: 1e-3)
+    whole, limited = (choices.load_run_recipe(str(path), budget=budget) for budget in ("best", "1000d"))
+    assert whole.chosen["model.d_model"].startswith("base: ")  # medium has the same width
+    assert limited.model == whole.model

@@ -53,3 +53,9 @@ def test_similar_languages() -> None:
 def test_text(lines: list[str], code: str | None) -> None:
     pytest.importorskip("py3langid")
     assert language_of_text(lines) == code
+
+
+def test_codes_of_any_length_name_a_language() -> None:
+    assert are_similar("deu", "de")
+    assert are_similar("zh-CN", "zh")
+    assert not are_similar("deu", "nl")

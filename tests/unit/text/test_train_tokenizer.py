@@ -118,3 +118,16 @@ def test_training_prints_nothing(tmp_path, capfd):
     learn(tmp_path, TEXT, vocab_size=150)
     sys.stderr.flush()
     assert capfd.readouterr() == ("", "")
+
+
+def test_frequent_characters_within_the_coverage(tmp_path):
+    lines = [*TEXT, "ä ö ü ß", "ä ö ü ß"]
+    settings = {"model_type": "char", "vocab_size": 8000, "min_frequency": 2}
+    every, most = (learn(tmp_path, lines, **settings, character_coverage=share)[0] for share in (1.0, 0.99))
+    assert every.vocab_size - most.vocab_size == 4
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word", "char"])
+def test_too_small_with_the_bytes(tmp_path, kind):
+    with pytest.raises(DataError, match=r"vocab_size: 200 is too small: the 358 reserved tokens"):
+        learn(tmp_path, TEXT, model_type=kind, vocab_size=200, byte_fallback=True)

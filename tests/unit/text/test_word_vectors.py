@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 from mtkit.errors import DataError
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.subword.import_tokenizer import import_tokenizer
+from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.text.vocab import Vocab
 from mtkit.text.word_vectors import read_token_vectors
 
@@ -24,6 +28,11 @@ class TokenList:
 
     def special_ids(self):
         return [0, 2, 3]
+
+    is_codes = False
+
+    def token_bytes(self):
+        return [token.encode() for token in TOKENS]
 
 
 def write(folder, text):
@@ -88,3 +97,25 @@ def test_error_names_the_line(tmp_path, text, message):
     with pytest.raises(DataError) as caught:
         read_token_vectors(path, TokenList(), 2)
     assert str(caught.value).startswith(f"{path}{message}")
+
+
+def matched(path, tokenizer):
+    vectors = read_token_vectors(path, tokenizer, 2)
+    return dict(zip(tokenizer.ids_to_tokens(vectors.ids.tolist()), vectors.values.tolist(), strict=True))
+
+
+def test_vectors_for_the_tokens_of_bpe_codes(tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\nH u\nHu n\nHun d</w>\nd i\ndi e</w>\n")
+    tokenizer = import_tokenizer(tmp_path / "codes").tokenizer
+    assert matched(write(tmp_path, "Hund 1 2\ndie 3 4\nHun 5 6\n"), tokenizer) == {"Hund": [1, 2], "die": [3, 4]}
+    subwords = {"Hund": [1, 2], "Hun@@": [5, 6], "die": [3, 4]}
+    assert matched(write(tmp_path, "Hund 1 2\nHun@@ 5 6\ndie 3 4\nDie 7 8\n"), tokenizer) == subwords
+
+
+def test_word_vectors_for_byte_level_tokens(tmp_path):
+    (tmp_path / "text").write_text("мама мыла раму\n" * 50)
+    train_tokenizer([tmp_path / "text"], tmp_path / "spm", TokenizerConfig(model_type="byte_bpe", vocab_size=380))
+    tokenizer = Tokenizer.load(tmp_path / "spm.model")
+    ids = tokenizer.encode(["мама мыла"])[0]
+    found = read_token_vectors(write(tmp_path, "мама 1 2\nмыла 3 4\n"), tokenizer, 2)
+    assert sorted(ids) == found.ids.tolist()

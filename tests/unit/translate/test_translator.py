@@ -12,6 +12,7 @@ from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.sampling import Sampling
+from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
@@ -102,6 +103,17 @@ def test_long_lines_are_split_and_neighbours_are_unchanged(tokenizers):
     assert translations[1].hyp.endswith("\t")
     assert sum(translations[1].token_log_probs) == pytest.approx(translations[1].log_prob, abs=1e-4)
     assert all(s < len(long.split()) and t < len(translations[1].hyp.split()) for s, t in translations[1].alignment)
+
+
+def test_white_space_that_the_vocabulary_lacks_separates_words_in_alignments(tokenizers):
+    line = "the dog\u3000sees a cat ."
+    (ids,) = tokenizers.src.encode([line])
+    tokens = tokenizers.src.spell(line, ids)
+    assert tokenizers.src.vocab.unk in ids
+    assert len(tokens) == len(ids)
+    assert words_of(tokens)[-1] == len(line.split()) - 1
+    (translation,) = translator(tokenizers).translate([line])
+    assert max(s for s, _ in translation.alignment) < len(line.split())
 
 
 def test_long_lines_stay_whole_without_split_long_lines(tokenizers):

@@ -141,7 +141,13 @@ def translate(
     )
     writing.check(source.files)
     flush_every = 1 if is_interactive(file) else flush_every
-    own_features = {"--lm": lm is not None, "--shortlist": shortlist, "--no-rewrite": no_rewrite, **source.own_features}
+    own_features = {
+        "--lm": lm is not None,
+        "--shortlist": shortlist,
+        "--no-rewrite": no_rewrite,
+        "--jsonl-input": jsonl_input and engine is EngineChoice.auto,  # a line may have constraints
+        **source.own_features,
+    }
     request = TranslationRequest(
         models=[model, *(ensemble or [])],
         search_overrides=search.overrides(),

@@ -101,7 +101,7 @@ def test_decided_choices_are_kept_when_the_text_grows(tmp_path, corpus):
 
 
 def test_vocabulary_fits_the_published_sizes():
-    values = {"tokenizer.shared": True}
+    values = {"tokenizer.shared": True, "tokenizer.model_type": "bpe"}
     sizes = {pairs: vocabulary.vocab_size(facts(pairs), values).value for pairs in (4600, 29_000, 4_500_000)}
     assert sizes == {4600: 4000, 29_000: 10_000, 4_500_000: 32_000}
 
@@ -112,7 +112,7 @@ def test_vocabulary_leaves_room_for_the_alphabet_of_two_scripts():
     few = replace(facts(1000), corpus=CorpusStatistics(1000, facts(1000).corpus.src, side))
     assert not vocabulary.shared(few, {"model.tied_embeddings": "undecided"}).value
     assert vocabulary.shared(few, {"model.tied_embeddings": "all"}) == Choice(True, "tied_embeddings all")
-    choice = vocabulary.vocab_size(few, {"tokenizer.shared": False})
+    choice = vocabulary.vocab_size(few, {"tokenizer.shared": False, "tokenizer.model_type": "bpe"})
     assert choice.value >= 2 * 2500
     assert choice.reason == "2,500 different characters"
 
@@ -245,3 +245,10 @@ def test_choices_with_one_reason_share_a_line():
     others = {"a.shared": "x", "a.positions": "y", "a.budget": "no budget"}
     plain = {"a": {"shared": True, "positions": {"kind": "rope"}, "budget": None}}
     assert describe(others, plain) == ["a.shared true: x", "a.positions rope: y"]
+
+
+def test_a_vocabulary_of_characters_can_be_trained(tmp_path, corpus):
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus, "tokenizer: {model_type: char}\n")))
+    train_pair([tmp_path / "t.en"], [tmp_path / "t.de"], tmp_path, recipe.tokenizer)
+    assert TokenizerPair.load(tmp_path).src.vocab.size == recipe.tokenizer.vocab_size
+    assert "different characters" in recipe.chosen["tokenizer.vocab_size"]
