@@ -73,8 +73,9 @@ def test_the_line_is_named_and_the_lines_before_it_stay(overflowing, search, tex
     output = tmp_path / "out.txt"
     assert entry.execute(["translate", str(overflowing), str(text), "-o", str(output), *search]) == 65
     error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert f"{overflowing}: computes NaN or infinity for line {BAD_LINE}" in error
+    sentence, note = error.splitlines()
+    assert f"{overflowing}: computes NaN or infinity for line {BAD_LINE}" in sentence
+    assert f"{output}.part keeps {BAD_LINE - 1} finished lines" in note
     assert not output.exists()
     part = Path(f"{output}.part").read_text()
     (tmp_path / "good.txt").write_text("".join(f"{line}\n" for line in LINES[: BAD_LINE - 1]))
