@@ -156,6 +156,17 @@ def test_options_of_translate_with_an_exported_model(exported: str, text: Path, 
     assert run_mtkit(capsys, "translate", exported, str(text), "--workers", "2", "--beam-size", "3")[0] == hyps
 
 
+def test_each_sentence_has_its_own_limit(toy_model: Make, exported: str, text: Path, capsys) -> None:
+    words = [str(text), "--set", "search.max_length={factor: 0.5, offset: 1}", "--beam-size", "1", "--jsonl"]
+    peer, ours = (
+        [json.loads(line) for line in run_mtkit(capsys, "translate", model, *words)[0]]
+        for model in (exported, str(toy_model(transformer())))
+    )
+    assert len({len(each["tokens"]) for each in ours}) > 3  # limits cut in at different lengths
+    assert [each["tokens"] for each in peer] == [each["tokens"] for each in ours]
+    assert [each["log_prob"] for each in peer] == pytest.approx([each["log_prob"] for each in ours], abs=1e-3)
+
+
 def test_sentences_longer_than_the_exported_positions_are_a_data_error(exported: str, text: Path, capsys) -> None:
     limits = [
         *("--set", "search.max_length={factor: 0, offset: 1500}"),

@@ -105,7 +105,9 @@ class CTranslate2Engine:
             "return_attention": with_scores,
             "max_input_length": 0,
         }
-        return _CTranslate2Search(self, options, search.penalty(), with_scores, search.num_returned)
+        return _CTranslate2Search(
+            self, options, search.penalty(), with_scores, search.num_returned, cuttable=search.beam_size == 1
+        )
 
     def source_tokens(self, source: Source) -> list[list[str]]:
         """The tokens of each sentence without the end of sentence, which the model adds itself."""
@@ -158,6 +160,7 @@ class _CTranslate2Search:
     penalty: LengthPenalty
     with_scores: bool
     n_best: int
+    cuttable: bool  # what is beyond a limit can be cut off: in a beam, the limit decides which hypotheses win
 
     def __call__(self, request: SearchRequest) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence, best first."""
@@ -170,12 +173,13 @@ class _CTranslate2Search:
         max_lengths, min_lengths = request.max_length.tolist(), request.min_length.tolist()
         results: list[Any] = [None] * len(sources)
         # CTranslate2 has one pair of limits for a batch: first the widest for all sentences, then a sentence's own for
-        # each whose result exceeds them.
+        # each whose result exceeds them, unless it can be cut.
         everything = list(range(len(sources)))
         self._run(sources, results, everything, max(max_lengths, default=0), min(min_lengths, default=0))
         for i, result in enumerate(results):
             lengths = [len(tokens) for tokens in result.hypotheses]
-            if max(lengths) > max_lengths[i] or min(lengths) < min(min_lengths[i], max_lengths[i]):
+            too_long = max(lengths) > max_lengths[i] and not self.cuttable
+            if too_long or min(lengths) < min(min_lengths[i], max_lengths[i]):
                 self._run(sources, results, [i], max_lengths[i], min_lengths[i])
         return [
             self._hypotheses(source, result, max_length)
