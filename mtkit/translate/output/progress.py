@@ -17,8 +17,9 @@ _CLEAR = "\r\x1b[K"  # erases the line of a terminal
 class TranslationProgress:
     """Reports progress: a line that is redrawn each second at a terminal, otherwise a new line every 30 seconds.
 
-    The rate is that of all lines since the start, without those that were skipped by resuming. `with` erases the line
-    at the end, so that an error does not stand behind it.
+    The rate is that of all lines since the start, without those that were skipped by resuming. Translations arrive
+    together, a window of lines at a time: a report counts those before the one that just arrived, whose window may not
+    be complete. `with` erases the line at the end, so that an error does not stand behind it.
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class TranslationProgress:
         self._stream, self._is_terminal = stream, is_terminal
         self._count_lines, self._clock = count_lines, clock
         self._interval = TERMINAL_SECONDS if is_terminal else LOG_SECONDS
-        self._start = self._last = clock()
-        self._count = 0
+        self._start = self._last = self._arrived = clock()
+        self._count = self._line = 0
         self._total: int | None = None
         self._has_reported = False
 
@@ -57,26 +58,31 @@ class TranslationProgress:
 
     def add(self, translation: Translation) -> None:
         """Count a translation, and report if it is time."""
-        self._count += 1
         now = self._clock()
-        if now - self._last < self._interval:
-            return
-        self._last = now
+        if self._count == 0:
+            self._last = now
+        elif now - self._last >= self._interval:
+            self._last = now
+            self._report(now)
+        self._count, self._line, self._arrived = self._count + 1, translation.line, now
+
+    def _report(self, now: float) -> None:
+        """Write what was done when the last translation arrived."""
         if not self._has_reported:
             self._total = self._count_lines()
             self._has_reported = True
-        text = self._describe(translation.line, now - self._start)
+        text = self._describe(now)
         self._stream.write(f"{_CLEAR}{text}\r" if self._is_terminal else f"{text}\n")
         self._stream.flush()
 
-    def _describe(self, line: int, seconds: float) -> str:
+    def _describe(self, now: float) -> str:
         """Such as `1,200 of 30,000 lines, 85 lines/s, 5:39 left`."""
-        rate = self._count / seconds
+        rate = self._count / max(self._arrived - self._start, 1e-6)
         shown_rate = f"{rate:,.0f} lines/s" if rate >= 10 else f"{rate:.1f} lines/s"
         if self._total is None:
-            return f"{line:,} lines, {shown_rate}"
-        left = round(max(0, self._total - line) / rate)
-        return f"{line:,} of {self._total:,} lines, {shown_rate}, {_format_clock(left)} left"
+            return f"{self._line:,} lines, {shown_rate}"
+        left = round(max(0.0, (self._total - self._line) / rate - (now - self._arrived)))
+        return f"{self._line:,} of {self._total:,} lines, {shown_rate}, {_format_clock(left)} left"
 
 
 def _format_clock(seconds: int) -> str:

@@ -45,3 +45,16 @@ def test_a_short_translation_says_nothing(is_terminal):
 def test_lines_that_were_resumed_are_not_in_the_rate():
     text, _ = report(31, 1, is_terminal=False, total=5000, first=1000)
     assert text == "1,029 of 5,000 lines, 1.0 lines/s, 1:06:11 left\n"
+
+
+def test_lines_that_arrive_together_are_counted_together():
+    now, stream = [0.0], io.StringIO()
+    with TranslationProgress(stream, is_terminal=False, count_lines=lambda: 500, clock=lambda: now[0]) as progress:
+        for window in range(3):
+            now[0] += 40
+            for line in range(100 * window + 1, 100 * window + 101):
+                progress.add(Translation(line=line, hyp=""))
+    assert stream.getvalue() == (
+        "100 of 500 lines, 2.5 lines/s, 2:00 left\n"  # 160 s after the 40, of which 40 have passed
+        "200 of 500 lines, 2.5 lines/s, 1:20 left\n"
+    )
