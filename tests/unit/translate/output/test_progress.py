@@ -44,7 +44,7 @@ def test_a_short_translation_says_nothing(is_terminal):
 
 def test_lines_that_were_resumed_are_not_in_the_rate():
     text, _ = report(31, 1, is_terminal=False, total=5000, first=1000)
-    assert text == "1,029 of 5,000 lines, 1.0 lines/s, 1:06:11 left\n"
+    assert text == "1,029 of 5,000 lines, 1.0 lines/s, 1:06:10 left\n"
 
 
 def test_lines_that_arrive_together_are_counted_together():
