@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from mtkit.build.initial_weights import Notify, initialise
-from mtkit.build.validator import DecodedSubset, TranslationValidator, ValidationSet
+from mtkit.build.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, NonFiniteError, RecipeError
 from mtkit.evaluation.score import score
-from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.hardware import default_device
 from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
@@ -242,8 +242,6 @@ def build_validator(
         DecodedSubset.from_store(store, 0 if isinstance(corpus, DenoisingCorpus) else sentences)
         for store, corpus in zip(valid, corpora, strict=True)
     ]
-    refs = [ref for subset in subsets for ref in subset.ref]
-    tokenizer = choose_tokenizer(refs, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
 
     def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
         # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
@@ -253,18 +251,19 @@ def build_validator(
         except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
             return [""] * len(lines)
 
-    def bleu(hyps: Sequence[str], refs: Sequence[str]) -> float:
-        result = score(hyps, [refs], ["bleu"], tokenize=tokenizer).bleu
-        return result.value if result else 0.0
+    def bleu_of(lang: str, refs: Sequence[str]) -> BleuFn:
+        return partial(_bleu, tokenize=choose_tokenizer(refs, lang, recipe.evaluation.tokenize).name)
 
+    langs = [recipe.corpus.language_of_target(one) for one in files]
     sets = [
-        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one))
-        for number, (one, corpus, subset) in enumerate(zip(files, corpora, subsets, strict=True))
+        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one), bleu_of(lang, subset.ref))
+        for number, (one, corpus, subset, lang) in enumerate(zip(files, corpora, subsets, langs, strict=True))
     ]
+    refs = [ref for subset in subsets for ref in subset.ref]
     command = None if config.command is None else ValidationCommand(config.command, ranks=ranks, notify=notify)
     validator = TranslationValidator(
         sets,
-        bleu=bleu,
+        bleu=bleu_of(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
         objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
@@ -273,6 +272,11 @@ def build_validator(
     if command is not None:
         command.check(validator.sources(), validator.references())
     return validator
+
+
+def _bleu(hyps: Sequence[str], refs: Sequence[str], *, tokenize: SacrebleuTokenizer) -> float:
+    result = score(hyps, [refs], ["bleu"], tokenize=tokenize).bleu
+    return result.value if result else 0.0
 
 
 def _set_name(number: int, files: CorpusFiles) -> str:

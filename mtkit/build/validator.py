@@ -68,12 +68,14 @@ class ValidationSet:
         corpus: the binarised text.
         subset: the sentences to decode; if it is empty, no BLEU is computed.
         translate: translates lines with a model.
+        bleu: BLEU of this set's language.
     """
 
     name: str
     corpus: Corpus
     subset: DecodedSubset
     translate: TranslateFn
+    bleu: BleuFn
 
 
 class TranslationValidator:
@@ -81,7 +83,7 @@ class TranslationValidator:
 
     Args:
         sets: the validation sets.
-        bleu: BLEU of hypotheses and references, 0 to 100.
+        bleu: BLEU of all sets as one text.
         batch_tokens: sentences × longest side of a batch.
         precision: of the forward passes.
         objective: computes the nll, without label smoothing.
@@ -158,7 +160,7 @@ class TranslationValidator:
     def _bleu_by_set(self, hyps: Sequence[str]) -> dict[str, float]:
         remaining = iter(hyps)
         return {
-            one.name: round(self.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
+            one.name: round(one.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
             for one in self.sets
             if one.subset.ref
         }

@@ -13,8 +13,9 @@ from mtkit.corpus.noise import NoiseConfig
 from mtkit.text.lines import Text, text_of_limit
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
-TestName = Annotated[  # it names a file: hyps/TEST.txt
-    str, Field(pattern=r"^\w[\w.-]*$", description="a name of letters, digits, _ and, after the first, . and -")
+NAME_OF_TEST = "a name of at most 60 letters, digits, _ and, after the first, . and -"
+TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
+    str, Field(pattern=r"^\w[\w.-]{0,59}$", description=NAME_OF_TEST)
 ]
 Weight = Annotated[float, Field(gt=0)]
 Limit = Annotated[int, Field(gt=0)]
@@ -100,6 +101,10 @@ class CorpusConfig:
     def valid_sets(self) -> list[ParallelFiles | MonolingualFile]:
         """All validation sets."""
         return list(self.valid) if isinstance(self.valid, list) else [] if self.valid is None else [self.valid]
+
+    def language_of_target(self, files: CorpusFiles) -> str:
+        """Target language of a test or validation set."""
+        return (files.tgt_lang if isinstance(files, ParallelFiles) else None) or self.tgt_lang
 
     @property
     def tags(self) -> tuple[str, ...]:

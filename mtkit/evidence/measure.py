@@ -47,7 +47,9 @@ class Measurements:
         recipe = next(iter(claim.study.recipes.values()))
         files = recipe.corpus.test[claim.study.test]
         self.srcs, self.refs = list(read_lines(files.src)), list(read_lines(files.tgt))
-        self.tokenizer = choose_tokenizer(self.refs, recipe.corpus.tgt_lang, recipe.evaluation.tokenize).name
+        self.tokenizer = choose_tokenizer(
+            self.refs, recipe.corpus.language_of_target(files), recipe.evaluation.tokenize
+        ).name
         self._statistics: dict[str, Mapping[int, Floats]] = {}
 
     @cached_property

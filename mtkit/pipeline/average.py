@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
@@ -11,8 +12,10 @@ from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_rep
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
 from mtkit.model_folder.model_card import model_card
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
+from mtkit.pipeline.reconcile import flat_keys
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import model_metadata
+from mtkit.recipe.recipe import to_plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
@@ -52,6 +55,7 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = average_checkpoints(sources)
     for source in sources[1:]:
+        _require_same_model(metadata, sources[0], source)
         if _tokenizer_hash(source) not in (None, tokenizers.hash()):
             raise DataError(
                 f"{source}: its vocabularies differ from those of {sources[0]}, so equal ids are different tokens; "
@@ -60,6 +64,30 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
     with OutputLock(folder, make_parents=True):
         write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+
+
+def _require_same_model(first: ModelMetadata, of: Path, source: Path) -> None:
+    """Check that weights of equal shape are used in the same way; a checkpoint outside a run folder does not say.
+
+    Raises:
+        DataError: they are not; names the first key.
+    """
+    if not (source / CONFIG).is_file() and not RunFolder(source.resolve().parent.parent).recipe.is_file():
+        return
+    ours, theirs = _used(first), _used(_metadata(source)[0])
+    different = [key for key in [*ours, *theirs] if ours.get(key) != theirs.get(key)]
+    if different:
+        key = different[0]
+        raise DataError(
+            f"{source}: not the same model as {of}: {key} is {theirs.get(key)!r} there and {ours.get(key)!r} here; "
+            "only checkpoints of one model can be averaged"
+        )
+
+
+def _used(metadata: ModelMetadata) -> dict[str, Any]:
+    """The values on which the meaning of weights depends, by key: all but dropout, which acts in training alone."""
+    content = {key: to_plain(getattr(metadata, key)) for key in ("src_lang", "tgt_lang", "tags", "model")}
+    return {key: value for key, value in flat_keys(content) if "drop" not in key}
 
 
 def _tokenizer_hash(source: Path) -> str | None:

@@ -20,6 +20,7 @@ from mtkit.plot.curves import plot_curves
 from mtkit.plot.figure import is_installed
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.translator import special_ids
 
 LENGTH_GROUPS = 5
@@ -41,9 +42,10 @@ def draw_plots(run: Run) -> None:
     try:
         plot_curves([run.folder.path], curve)
         _draw_bleu_by_length(run)
-        sentence = _example_sentence(run)
-        if sentence:
-            plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png")
+        example = _example_sentence(run)
+        if example is not None:
+            sentence, prefix = example
+            plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png", prefix=prefix)
     except (DataError, UsageError) as error:  # a log without updates, a model without attention
         run.notify("plots", str(error))
     except ImportError as error:  # matplotlib is installed, but broken
@@ -55,7 +57,7 @@ def _draw_bleu_by_length(run: Run) -> None:
     corpus = run.recipe.corpus
     for name, files in list(corpus.test.items())[:1]:
         src, refs, hyps = (list(read_lines(path)) for path in (files.src, files.tgt, run.folder.hyps(name)))
-        tokenize = choose_tokenizer(refs, files.tgt_lang or corpus.tgt_lang, run.recipe.evaluation.tokenize).name
+        tokenize = choose_tokenizer(refs, corpus.language_of_target(files), run.recipe.evaluation.tokenize).name
         is_unspaced = choose_tokenizer(src, corpus.src_lang).is_unspaced
         groups, bleu = [], []
         for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():
@@ -79,36 +81,41 @@ def _equal_groups(lengths: Sequence[int]) -> dict[str, list[int]]:
     return groups
 
 
-def _example_sentence(run: Run) -> str | None:
-    """Return a test sentence of a readable length, else the first one that is not blank."""
-    first: str | None = None
+def _example_sentence(run: Run) -> tuple[str, SourcePrefix] | None:
+    """Return a test sentence of a readable length, else the first one that is not blank, and what precedes it."""
+    first: tuple[str, SourcePrefix] | None = None
     for files in run.recipe.corpus.test.values():
+        prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
         for line in read_lines(files.src):
             if len(line.split()) in PLOTTED_LENGTHS:
-                return line
-            first = first or line.strip() or None
+                return line, prefix
+            if first is None and line.strip():
+                first = line, prefix
     return first
 
 
 @torch.inference_mode()
-def plot_sentence_attention(model: Path, sentence: str, output: Path) -> None:
+def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix: SourcePrefix = NO_PREFIX) -> None:
     """Translate a sentence and draw its attention map: the mean over the heads of the last layer.
 
     Args:
         model: a model folder or a run folder.
         sentence: one line of text.
         output: the PNG file to write.
+        prefix: what the model reads before the sentence.
 
     Raises:
-        UsageError: the model has no attention, or the sentence is empty.
+        UsageError: the model has no attention or needs a tag, or the sentence is empty.
         MissingInputError, DataError: the model cannot be read.
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the plot cannot be written.
     """
     loaded = read_model(model)
+    prefix.check_tag(loaded.tokenizers, requires_tag=loaded.metadata.requires_tag)
     ids = loaded.tokenizers.src.encode([sentence])[0]
     if not sentence.strip() or not ids:
         raise UsageError("there is nothing to translate: the sentence is empty")
+    ids = [*prefix.ids(loaded.tokenizers), *ids]
     config = loaded.metadata.search
     ids_with_meaning = special_ids(loaded.tokenizers.tgt, allow_unknown=config.allow_unknown)
     search = config.build(ids_with_meaning, with_attention=True)

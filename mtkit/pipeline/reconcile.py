@@ -55,7 +55,7 @@ def compare_recipes(before: Recipe, after: Recipe) -> Changes:
     harmless = resumable_keys(before.training) & resumable_keys(after.training)
     harmless_paths = _ALWAYS_HARMLESS | {f"training.{key}" for key in harmless}
     dependencies = _training_dependencies(before)
-    old, new = dict(_flat(to_plain(before), "")), dict(_flat(to_plain(after), ""))
+    old, new = dict(flat_keys(to_plain(before))), dict(flat_keys(to_plain(after)))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
     changes = Changes([], [])
     for key in [*old, *(key for key in new if key not in old)]:
@@ -138,14 +138,14 @@ def _format_value(flat: dict[str, Any], key: str) -> str:
     return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
 
 
-def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def flat_keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every scalar of nested mappings and lists with its dotted path."""
     if not isinstance(value, dict | list) or not value:
         yield path, value
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        yield from _flat(item, f"{path}.{key}" if path else str(key))
+        yield from flat_keys(item, f"{path}.{key}" if path else str(key))
 
 
 def training_fingerprint(recipe: Recipe) -> str:

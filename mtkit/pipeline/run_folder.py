@@ -9,7 +9,7 @@ checkpoints/        update-00001000/ ...
 model/              the model folder, written when training is finished
 hyps/TEST.txt       translations of the test sets
 report.json         scores and training statistics
-fingerprints.json   hashes of the inputs of each translation
+fingerprints.json   hashes of the inputs of translations and scores
 log.jsonl           one event per line
 ```
 
@@ -76,9 +76,10 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fields of fingerprints.json: hashes of the inputs of each translation and of its text."""
+    """Fields of fingerprints.json: hashes of the inputs of each translation and of its text, and of those of scores."""
 
     test: dict[str, list[str]] = field(default_factory=dict)
+    scores: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class RunFolder:
 
     @property
     def fingerprints(self) -> Path:
-        """Hashes of the inputs of translations (see Fingerprints)."""
+        """Hashes of the inputs of translations and scores (see Fingerprints)."""
         return self.path / "fingerprints.json"
 
     def folders_with_temporaries(self) -> list[Path]:

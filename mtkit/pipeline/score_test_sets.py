@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mtkit.build.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
@@ -18,7 +19,8 @@ from mtkit.io.records import Json
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.model_card import write_model_card
 from mtkit.pipeline.open_run import Run
-from mtkit.recipe.recipe import to_plain
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.recipe import Recipe, to_plain
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.translator import Translator
@@ -54,7 +56,8 @@ class TestSets:
         """
         run = self.run
         files, output = run.recipe.corpus.test[name], run.folder.hyps(name)
-        prefix, inputs = SourcePrefix(tag=files.tag, prefix=files.prefix), self._input_fingerprint(files)
+        prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
+        inputs = translation_fingerprint(run.recipe, files, weights=self.weights, src=run.hash(files.src))
         fingerprints = run.folder.read_fingerprints().get("test", {})
         is_current = output.is_file() and fingerprints.get(name) == [inputs, hash_file(output)]
         if is_current and previous.keys() >= DECODING_FIELDS:
@@ -74,10 +77,38 @@ class TestSets:
         beam_size = run.recipe.search.beam_size
         return {"beam_size": beam_size, "compute_type": translator.compute_type, "seconds": round(seconds, 2)}
 
-    def _input_fingerprint(self, files: ParallelFiles) -> str:
-        prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
-        text = json.dumps([self.weights, self.run.hash(files.src), to_plain(self.run.recipe.search), *prefix])
-        return hashlib.sha256(text.encode()).hexdigest()
+
+def translation_fingerprint(recipe: Recipe, files: ParallelFiles, *, weights: str, src: str) -> str:
+    """Hash of what the translation of a test set depends on; `weights` and `src` are those of the files."""
+    prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
+    return _hash([weights, src, to_plain(recipe.search), *prefix])
+
+
+def score_fingerprint(recipe: Recipe, folder: RunFolder, name: str) -> str:
+    """Hash of what the scores of a test set depend on: its translation, what that depends on, references and metrics.
+
+    Raises:
+        MissingInputError: a file does not exist.
+    """
+    files = recipe.corpus.test[name]
+    weights, src = hash_file(folder.model / WEIGHTS), hash_file(files.src)
+    inputs = translation_fingerprint(recipe, files, weights=weights, src=src)
+    metrics = [to_plain(recipe.evaluation), recipe.corpus.language_of_target(files)]
+    return _hash([inputs, hash_file(folder.hyps(name)), hash_file(files.tgt), *metrics])
+
+
+def is_scored(recipe: Recipe, folder: RunFolder, name: str) -> bool:
+    """Return whether report.json has the scores of this recipe, its finished model and the present text of a test set.
+
+    Raises:
+        MissingInputError: a file does not exist.
+    """
+    recorded = folder.read_fingerprints().get("scores", {}).get(name)
+    return name in folder.read_report().get("test", {}) and recorded == score_fingerprint(recipe, folder, name)
+
+
+def _hash(content: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def score_test_sets(run: Run) -> dict[str, Scores]:
@@ -92,15 +123,18 @@ def score_test_sets(run: Run) -> dict[str, Scores]:
     corpus = run.recipe.corpus
     scores: dict[str, Scores] = {}
     entries: Json = {}
+    fingerprints: dict[str, str] = {}
     for name, files in corpus.test.items():
         decoding = test_sets.translate(name, report.get("test", {}).get(name, {}))
         hyps, refs = list(read_lines(run.folder.hyps(name))), list(read_lines(files.tgt))
-        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=files.tgt_lang or corpus.tgt_lang)
+        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.language_of_target(files))
         for note in scores[name].notes:
             run.notify(f"score {name}", note)
         entries[name] = {**scores[name].as_dict(), **decoding}
+        fingerprints[name] = score_fingerprint(run.recipe, run.folder, name)
     report = {"test": entries, **{key: value for key, value in report.items() if key != "test"}}
     run.update_record(run.folder.report, report)
+    run.update_record(run.folder.fingerprints, {"scores": fingerprints})
     write_model_card(run.folder.model, report)
     return scores
 

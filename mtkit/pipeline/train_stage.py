@@ -23,7 +23,7 @@ from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.io.files import require_regular_file
-from mtkit.io.records import Json
+from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
 from mtkit.model_folder.folder import ModelMetadata, find_model, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
@@ -125,6 +125,9 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         parameters = sum(p.numel() for p in learner.model.parameters())
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
         lexicon = corpora.lexicon
+        report = folder.read_report()
+        if "test" in report:  # scores of the model that is replaced
+            write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
         # the model folder with its fingerprint marks the training as finished
         write_model(
             folder.model, result.weights, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint

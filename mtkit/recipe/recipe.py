@@ -32,9 +32,8 @@ from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 
-RunName = Annotated[  # name of the run folder, runs/NAME
-    str, Field(pattern=r"^[^/\s.][^/\n]*$", description="a name without / that begins with neither . nor a space")
-]
+NAME_OF_RUN = "a name of at most 200 characters without / that begins with neither . nor a space"
+RunName = Annotated[str, Field(pattern=r"^[^/\s.\x00-\x1f][^/\x00-\x1f\x7f]{0,199}$", description=NAME_OF_RUN)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,6 +160,7 @@ class Job:
     def start(cls, run: StudyRun, slot: DeviceSlot, command: Sequence[str]) -> Job:
         """Start the process; its stdout and stderr go to output.txt in the run folder."""
         run.clear_failure()
+        run.note_required()
         with translate_write_errors(run.folder.path), cls.output(run).open("wb") as output:
             environment = {**os.environ, **slot.environment}
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
@@ -280,9 +281,15 @@ class JobPool:
 
 
 def _check_required(run: StudyRun) -> bool:
-    """Return whether the models that a run needs exist; if not, the run is recorded as failed."""
+    """Return whether a run can train from the models that it needs; if not, it is recorded as failed."""
     missing = [each.label for each in run.required if not each.is_finished()]
+    outdated = run.outdated()
     if missing:
         purpose = "initialise from" if run.source is not None else "learn from"
         run.note_failure(f"not started: {', '.join(missing)} has no model to {purpose}")
-    return not missing
+    elif outdated:
+        run.note_failure(
+            f"not started: it began with an earlier model of {', '.join(outdated)}; delete {run.folder.path} to train "
+            "it again"
+        )
+    return not missing and not outdated

@@ -140,7 +140,8 @@ def _test_significance(study: Study, results: Sequence[RunResult]) -> Significan
     if baseline is None or not hyps:
         return Significance({}, "")
     recipe, ref = study.recipes[study.baseline], _reference(study)
-    tokenizer = choose_tokenizer(ref, recipe.corpus.tgt_lang, recipe.evaluation.tokenize)
+    lang = recipe.corpus.language_of_target(recipe.corpus.test[study.test])
+    tokenizer = choose_tokenizer(ref, lang, recipe.evaluation.tokenize)
     return paired_bootstrap(baseline, hyps, [ref], tokenize=tokenizer.name)
 
 

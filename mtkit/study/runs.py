@@ -8,13 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import DamagedError, FormatError, RecipeError
+from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.evaluation.word_statistics import repetition_rate
-from mtkit.io.files import translate_read_errors
+from mtkit.io.files import hash_file, translate_read_errors
 from mtkit.io.records import write_record
-from mtkit.pipeline.reconcile import reconcile_recipe
+from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config
+from mtkit.pipeline.reconcile import reconcile_recipe, training_fingerprint
 from mtkit.pipeline.run_folder import RunFolder, read_json
+from mtkit.pipeline.score_test_sets import is_scored
 from mtkit.recipe.recipe import Recipe, load_saved
 from mtkit.study.by_length import bleu_of_length_groups
 from mtkit.study.config import StudyConfig
@@ -63,15 +65,35 @@ class StudyRun:
         return [run for run in (self.source, self.teacher) if run is not None]
 
     def is_finished(self) -> bool:
-        """Return whether exactly this recipe was trained and scored in the folder."""
+        """Return whether exactly this recipe was trained and scored in the folder, from the present source and teacher.
+
+        The saved recipe alone does not say so: it is that of the last attempt, which may have been interrupted.
+        """
         try:
             report = self.folder.read_report()
             scores = report.get("test", {}).get(self.test, {})
             if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
                 return False
-            return reconcile_recipe(self.recipe, self.folder)[0] == load_saved(self.folder.recipe)
-        except (DamagedError, FormatError, RecipeError):  # running it repairs the damage or reports the difference
+            recipe = reconcile_recipe(self.recipe, self.folder)[0]
+            trained = read_config(self.folder.model / CONFIG)["training"] == training_fingerprint(recipe)
+            is_current = trained and recipe == load_saved(self.folder.recipe) and not self.outdated()
+            return is_current and is_scored(recipe, self.folder, self.test)
+        except (DamagedError, FormatError, RecipeError, MissingInputError):  # running it repairs or reports it
             return False
+
+    @property
+    def _required_models(self) -> Path:
+        return self.folder.path / "required-models.json"
+
+    def note_required(self) -> None:
+        """Record the weights of source and teacher, before the first training from them."""
+        if self.required and not self.folder.has_training():
+            write_record(self._required_models, {run.label: _weights_hash(run) for run in self.required})
+
+    def outdated(self) -> list[str]:
+        """Labels of source and teacher whose model is another one than that which the training began with."""
+        recorded = read_json(self._required_models) if self.folder.has_training() else {}
+        return [run.label for run in self.required if recorded.get(run.label) not in (None, _weights_hash(run))]
 
     @property
     def _failure(self) -> Path:
@@ -92,6 +114,11 @@ class StudyRun:
         except DamagedError as error:
             return error.what
         return str(record["reason"]) if record else None
+
+
+def _weights_hash(run: StudyRun) -> str | None:
+    weights = run.folder.model / WEIGHTS
+    return hash_file(weights) if weights.is_file() else None
 
 
 def study_folder(study: Study, run_dir: Path | None) -> Path:
@@ -190,7 +217,8 @@ def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> di
     if config.bleu_by_length:
         files = run.recipe.corpus.test[run.test]
         srcs, refs = list(read_lines(files.src)), list(read_lines(files.tgt))
-        tokenizer = choose_tokenizer(refs, run.recipe.corpus.tgt_lang, run.recipe.evaluation.tokenize)
+        lang = run.recipe.corpus.language_of_target(files)
+        tokenizer = choose_tokenizer(refs, lang, run.recipe.evaluation.tokenize)
         groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenizer.name)
         metrics |= {f"bleu {name}": value for name, value in groups.items()}
     if config.exposure_bias:

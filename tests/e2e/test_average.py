@@ -11,6 +11,7 @@ from mtkit.errors import DataError
 from mtkit.model_folder.folder import read_model, write_model
 from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.average import average_models
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -37,3 +38,15 @@ def test_models_with_different_vocabularies_of_equal_size_are_refused(
     with pytest.raises(DataError, match="b: its vocabularies differ from those of"):
         average_models([one, other], tmp_path / "refused")
     assert not (tmp_path / "refused").exists()
+
+
+def test_models_that_use_weights_of_equal_shape_in_another_way_are_refused(toy_model, tmp_path: Path) -> None:
+    keys = {"d_model": 8, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1}
+    one, other, noisier = (tmp_path / name for name in ("two_heads", "four_heads", "noisier"))
+    toy_model(TransformerConfig(**keys, num_heads=2)).rename(one)
+    toy_model(TransformerConfig(**keys, num_heads=4)).rename(other)
+    toy_model(TransformerConfig(**keys, num_heads=2, dropout=0.4)).rename(noisier)
+    with pytest.raises(DataError, match=r"model\.num_heads is 4 there and 2 here; only checkpoints of one model"):
+        average_models([one, other], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+    average_models([one, noisier], tmp_path / "mean")  # dropout acts in training alone

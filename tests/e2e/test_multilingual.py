@@ -73,6 +73,19 @@ def test_every_direction_is_scored(tagged: Path) -> None:
     assert list(last["bleu_by_set"]) == ["0 text.en text.de", "1 text.en text.xx"]
 
 
+def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    drawn = []
+    monkeypatch.setattr("mtkit.pipeline.plots.attention_map.plot_attention", lambda *given: drawn.append(given[1:3]))
+    words = ["plot", str(tagged / "run"), "--attention", LINES[5], "-o", str(tagged / "map.png")]
+    assert entry.execute([*words, "--tag", "xx"]) == 0
+    src = [f"▁{word}" for word in LINES[5].split()]
+    assert drawn == [(["<tag1>", *src, "</s>"], [f"▁{NONSENSE[word]}" for word in LINES[5].split()])]
+    assert entry.execute(words) == 2
+    assert "the model needs a tag before each source; choose one with --tag: de, xx" in capsys.readouterr().err
+    assert entry.execute(["plot", str(tagged / "run"), "--tag", "xx", "-o", str(tagged / "map.png")]) == 2
+    assert "--tag and --prefix are for --attention" in capsys.readouterr().err
+
+
 def test_the_tag_chooses_the_language(tagged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tag, table in (("de", WORDS), ("xx", NONSENSE)):
         words = ["translate", str(tagged / "run"), str(tagged / "text.en"), "--tag", tag]

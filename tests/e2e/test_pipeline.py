@@ -118,6 +118,14 @@ def test_training_continues_after_harmless_changes(folder: Path) -> None:
     assert "bleu" not in report.content["test"]["toy"]
 
 
+def test_scores_of_a_model_that_was_trained_further_are_removed(folder: Path) -> None:
+    stages.run(toy(folder), run_dir=folder / "run")
+    further = toy(folder, "training.max_updates=6")
+    report = stages.train(further, run_dir=folder / "run")
+    assert (report.content["train"]["updates"], report.content.get("test")) == (6, None)
+    assert stages.run(further, run_dir=folder / "run").content["test"].keys() == {"toy"}
+
+
 def test_a_changed_search_translates_again_without_training(folder: Path) -> None:
     run(folder)
     _, display = run(folder, "search.beam_size=1")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtkit.io.records import record_line, write_record
+from mtkit.model_folder.config_file import CONFIG, MODEL_CARD, WEIGHTS, write_config
+from mtkit.pipeline.reconcile import training_fingerprint
+from mtkit.pipeline.score_test_sets import score_fingerprint
 from mtkit.recipe.recipe import save_recipe
 from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
@@ -81,6 +84,10 @@ def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: f
     write(folder.hyps(run.test), hyps)
     train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "best_update": 2}
     write_record(folder.report, {"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}})
+    (folder.model / WEIGHTS).write_text(f"weights of {run.label} with loss {loss}")
+    (folder.model / MODEL_CARD).write_text("")
+    write_config(folder.model / CONFIG, {"training": training_fingerprint(run.recipe)})
+    write_record(folder.fingerprints, {"scores": {run.test: score_fingerprint(run.recipe, folder, run.test)}})
     events = [
         {"event": "begin", "update": 0, "parameters": 1234},
         {"event": "validation", "update": 2, "nll": loss, "bleu": bleu},

@@ -43,7 +43,7 @@ def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainPar
     named = [("corpus.valid", each) for each in corpus.valid_sets]
     for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
         if isinstance(files, ParallelFiles):
-            yield place, files, files.tgt_lang or corpus.tgt_lang
+            yield place, files, corpus.language_of_target(files)
 
 
 def _first_lines(path: Path) -> list[str]:

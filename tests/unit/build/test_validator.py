@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import sacrebleu
 import torch
 import torch.nn.functional as F
 
@@ -60,7 +61,7 @@ def validate(validator: TranslationValidator, model: TranslationModel, world_siz
 def validator(store: Store, subset: DecodedSubset, batch_tokens: int = 40) -> TranslationValidator:
     precision = Precision(name="float32", device="cpu", dtype=None)
     return TranslationValidator(
-        [ValidationSet("valid", store, subset, shout)],
+        [ValidationSet("valid", store, subset, shout, same)],
         bleu=same,
         batch_tokens=batch_tokens,
         precision=precision,
@@ -141,6 +142,21 @@ def test_a_diverged_model_has_a_bleu_of_0_and_does_not_end_the_training(parts, t
     assert result.bleu == 0
     assert result.sample is not None
     assert result.sample[1] == ""
+
+
+def test_bleu_is_that_of_the_language_of_the_set(parts, tmp_path) -> None:
+    store, tokenizers, _ = parts
+    write_all(tmp_path)
+    valid = "{src: valid.en, tgt: valid.de, tgt_lang: zh}"
+    recipe = toy(tmp_path, f"corpus.valid=[{valid}, {{src: valid.en, tgt: valid.de}}]", kind="rnn")
+    precision = Precision(name="float32", device="cpu", dtype=None)
+    validator = build_validator(recipe, [store, store], tokenizers, precision)
+    hyp, ref = ["他 hat einen hund da ."], ["他有 hat einen hund da ."]
+    of_set = [one.bleu(hyp, ref) for one in validator.sets]
+    assert of_set == [sacrebleu.corpus_bleu(hyp, [ref], tokenize=name).score for name in ("zh", "13a")]
+    assert of_set[0] != of_set[1]
+    (alone,) = build_validator(toy(tmp_path, f"corpus.valid={valid}", kind="rnn"), [store], tokenizers, precision).sets
+    assert alone.bleu(hyp, ref) == of_set[0]
 
 
 @pytest.mark.parametrize("world_size", [1, 3])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import MissingInputError
+from mtkit.errors import DataError
 from mtkit.io.records import write_record
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.study import free_running
@@ -68,8 +68,8 @@ def test_a_damaged_cache_is_measured_again(run: StudyRun, monkeypatch: pytest.Mo
     write_record(run.folder.path / CACHE_FILE, {"measured": measured, "nats_per_token": 3.0})
     assert free_running_loss(run.folder) == 3.0
     flip(run.folder.path / CACHE_FILE, 40)
-    with pytest.raises(MissingInputError, match=r"no config\.json"):  # the toy has no model to measure
+    with pytest.raises(DataError, match=r"config\.json"):  # the toy has no model to measure
         free_running_loss(run.folder)
     write_record(run.folder.path / CACHE_FILE, {"measured": "of another set", "nats_per_token": 3.0})
-    with pytest.raises(MissingInputError, match=r"no config\.json"):
+    with pytest.raises(DataError, match=r"config\.json"):
         free_running_loss(run.folder)

@@ -127,6 +127,21 @@ def test_a_run_waits_for_the_model_that_initialises_it(tmp_path: Path) -> None:
     assert not any(line.startswith("pre, seed 2") for line in display.results)
 
 
+def test_a_run_that_began_with_an_earlier_model_is_not_continued(tmp_path: Path) -> None:
+    toy_corpus(tmp_path)
+    source, run = runs_of(toy_study(tmp_path, "init_from_variant={pre: post}", "seeds=[1]"), tmp_path / "runs")
+    finish(source, ["x"], bleu=1.0, loss=1.0)
+    run.folder.path.mkdir(parents=True)
+    run.note_required()
+    finish(run, ["x"], bleu=1.0, loss=1.0)
+    assert run.is_finished()
+    finish(source, ["x"], bleu=1.0, loss=0.5)  # trained further: other weights
+    assert not run.is_finished()
+    run.note_required()  # no more: its training has begun
+    run_jobs([run], SLOTS, RecordingDisplay(), command=lambda run: python("import sys; sys.exit(70)"))
+    assert str(run.failure()).startswith("not started: it began with an earlier model of post, seed 1; delete ")
+
+
 def test_a_student_waits_for_its_teacher(tmp_path: Path) -> None:
     toy_corpus(tmp_path)
     distilled = "variants.post.training.objective={kind: distillation, cosine: 0}"

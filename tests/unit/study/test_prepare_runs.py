@@ -87,6 +87,29 @@ def test_finished_runs_are_kept_unless_fresh(folder: Path) -> None:
     assert not found[0].is_finished()
 
 
+@pytest.mark.parametrize(
+    "override", ["training.max_updates=8", "search.beam_size=2", "evaluation.metrics=[bleu, chrf]"]
+)
+def test_what_an_interrupted_repetition_left_is_unfinished(folder: Path, override: str) -> None:
+    """The repetition saves its recipe in all folders before it continues the first training."""
+    prepare_runs(runs(folder), fresh=False, display=NullDisplay())
+    finish(runs(folder)[0], ["x"], bleu=1.0, loss=1.0)
+    assert runs(folder)[0].is_finished()
+    changed = runs(folder, override)
+    prepare_runs(changed, fresh=False, display=NullDisplay())
+    assert changed[0].folder.load_recipe() == changed[0].recipe
+    assert not changed[0].is_finished()
+    assert runs(folder)[0].is_finished() is False  # the saved recipe is the changed one
+
+
+def test_scores_of_another_text_are_not_those_of_the_run(folder: Path) -> None:
+    run = runs(folder)[0]
+    finish(run, ["x"], bleu=1.0, loss=1.0)
+    assert run.is_finished()
+    (folder / "test.de").write_text((folder / "test.de").read_text().replace("Hund", "Kater"))
+    assert not run.is_finished()
+
+
 def test_a_changed_recipe_is_refused(folder: Path) -> None:
     finish(runs(folder)[0], ["x"], bleu=1.0, loss=1.0)
     changed = runs(folder, "model.dropout=0.5")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import forbid_overwriting_input
+from mtkit.cli.options import Prefix, Tag, forbid_overwriting_input, parse_prefix
 
 
 def plot(
@@ -23,6 +23,8 @@ def plot(
         str | None,
         typer.Option("--attention", metavar="SENTENCE", help="Translate this sentence and draw its attention map."),
     ] = None,
+    tag: Tag = None,
+    prefix: Prefix = None,
     positions: Annotated[
         bool, typer.Option("--positions", help="Draw the position encodings of a RECIPE (untrained) or of a MODEL.")
     ] = False,
@@ -38,6 +40,8 @@ def plot(
     from mtkit.errors import UsageError
 
     forbid_overwriting_input("plot", output, runs, option="-o")
+    if attention is None and (tag is not None or prefix is not None):
+        raise UsageError("plot: --tag and --prefix are for --attention")
     if gradients:
         from mtkit.describe.gradients import plot_gradients
 
@@ -57,7 +61,7 @@ def plot(
     elif len(runs) == 1:
         from mtkit.pipeline.plots import plot_sentence_attention
 
-        plot_sentence_attention(runs[0], attention, output)
+        plot_sentence_attention(runs[0], attention, output, prefix=parse_prefix(tag, prefix))
     else:
         raise UsageError("plot: --attention takes one MODEL or run folder")
     print_lines([str(output)])
