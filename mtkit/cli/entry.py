@@ -83,7 +83,7 @@ def _execute(words: list[str], raised: signals.RaisedSignals, *, debug: bool) ->
             raise
         if debug:
             traceback.print_exc()
-        known = to_mtkit_error(error, words[0] if words else "")
+        known = to_mtkit_error(error, words)
         notes: list[str] = vars(error).get("__notes__", [])
     flush_stdout()
     print_error(known)

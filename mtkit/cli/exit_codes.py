@@ -14,17 +14,21 @@ Each code except 0, 1 and those of signals is the `exit_code` of a class in `mtk
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import textwrap
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
 from mtkit.cli import memory
 from mtkit.cli.usage import ClickUsageError, explain_usage_error
-from mtkit.errors import ComputeError, Interrupted, MtkitError, ReadWriteError, UsageError, is_oom
+from mtkit.errors import ComputeError, Interrupted, MissingInputError, MtkitError, ReadWriteError, UsageError, is_oom
+from mtkit.io.files import MAX_QUOTED
 from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
@@ -38,13 +42,14 @@ def is_bug(error: BaseException) -> bool:
     return isinstance(error, RuntimeError | ImportError) and not is_oom(error)
 
 
-def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
+def to_mtkit_error(error: BaseException, words: Sequence[str]) -> MtkitError:
     """Convert an expected error into the `MtkitError` with its exit code and message.
 
     Args:
         error: one of EXPECTED_ERRORS that is no bug.
-        command: the first word of the command line, which decides what to advise.
+        words: the command line.
     """
+    command = words[0] if words else ""
     match error:
         case MtkitError():
             return error
@@ -54,11 +59,19 @@ def to_mtkit_error(error: BaseException, command: str) -> MtkitError:
             return Interrupted(number, str(error))
         case KeyboardInterrupt():
             return Interrupted(signal.SIGINT, describe(signal.SIGINT))
+        case OSError(errno=errno.ENAMETOOLONG) if _is_argument(error.filename, words):
+            return MissingInputError(f"{error.filename[:MAX_QUOTED]}...: no such file: the name is too long")
         case OSError() if not is_oom(error):
             reason = (error.strerror or str(error)).lower()
             place = "reading or writing failed" if error.filename is None else error.filename
             return ReadWriteError(f"{place}: {reason}")
     return ComputeError(memory.explain_oom(error, command))
+
+
+def _is_argument(path: object, words: Sequence[str]) -> bool:
+    """Return whether a path begins with an argument, which is an input; outputs are values of options."""
+    arguments = [word for before, word in pairwise(words) if word and not before.startswith("-")]
+    return isinstance(path, str) and path.startswith((*arguments, *(str(Path(word).absolute()) for word in arguments)))
 
 
 def print_error(error: MtkitError) -> None:

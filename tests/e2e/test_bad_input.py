@@ -193,6 +193,29 @@ def test_no_such_model_or_run(run: Run, folder: Path, words: list[str]) -> None:
     assert "no-" in message
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", LONG], 66),
+        (["describe", LONG], 66),
+        (["translate", LONG, "valid.en"], 66),
+        (["average", LONG, "-o", "model"], 66),
+        (["encode", LONG], 66),
+        (["watch", LONG], 66),
+        (["run", "toy.yaml", "--run-dir", LONG], 74),
+        (["plot", "runs/toy", "-o", LONG], 74),
+        (["evaluate", "valid.de", "--ref", "valid.de", "--json", LONG], 74),
+    ],
+)
+def test_names_that_no_file_can_have(run: Run, folder: Path, words: list[str], expected: int) -> None:
+    code, message = run(*words)
+    assert code == expected
+    assert "too long" in message
+
+
 @pytest.mark.parametrize("words", [["plot", "no-run"], ["average", "no-checkpoint", "-o", "model"]])
 def test_no_such_run_or_checkpoint(run: Run, folder: Path, words: list[str]) -> None:
     code, message = run(*words)
