@@ -179,7 +179,7 @@ def test_auto_stays_on_the_gpu(toy_model, monkeypatch) -> None:
 def test_an_empty_translation_has_attention_of_no_tokens() -> None:
     """Without it, alignments of the following parts of a line would not count the words of this part."""
     scorer = SimpleNamespace(log_probs=lambda sources, targets: [[-1.0]], target_ids=lambda tokens: [])
-    search = _CTranslate2Search(scorer, {}, Average(), with_scores=True, n_best=1)
+    search = _CTranslate2Search(scorer, {}, Average(), with_scores=True, n_best=1, cuttable=True)
     result = SimpleNamespace(hypotheses=[[]], scores=[-1.0], attention=[[]])
     (hypothesis,) = search._hypotheses(["a", "dog"], result, 5)
     assert hypothesis.attention.shape == (0, 2)
