@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mtkit.build.initial_weights import Notify, initialise
-from mtkit.build.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet
+from mtkit.build.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet, require_positions
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
@@ -230,8 +230,9 @@ def build_validator(
         notify: receives a sentence about a failure of `training.validation.command`.
 
     Raises:
-        RecipeError: the command fails; it is tried.
+        RecipeError: the command fails, which is tried, or a sentence has more tokens than the model has positions.
     """
+    require_positions(valid, recipe.model.max_lengths())
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
     is_masked = recipe.training.objective.kind == "masked_lm"

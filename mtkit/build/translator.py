@@ -46,7 +46,7 @@ def load_translator(
     In Python it is also available as `mtkit.load_model`.
 
     Args:
-        models: one path, or the paths of an ensemble, whose log-probabilities are averaged at every step.
+        models: one path, or the paths of an ensemble, whose probabilities are averaged at every step.
         search: search configuration; None: that of the first model.
         search_overrides: `search.KEY=VALUE` each, applied on top of `search`.
         compute_type: float32, bf16 or int8; auto is bf16 on hardware with instructions for it, else float32.

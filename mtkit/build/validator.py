@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -13,7 +13,8 @@ import torch
 
 from mtkit.corpus.noise.noise import Corpus
 from mtkit.corpus.order.loader import eval_batches
-from mtkit.corpus.store import Store
+from mtkit.corpus.store import Side, Store
+from mtkit.errors import RecipeError
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import Objective, TranslationModel
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
@@ -76,6 +77,26 @@ class ValidationSet:
     subset: DecodedSubset
     translate: TranslateFn
     bleu: BleuFn
+
+
+def require_positions(stores: Sequence[Store], max_lengths: Mapping[str, int]) -> None:
+    """Check before the first update that the sentences of validation sets fit into tables of positions.
+
+    Args:
+        stores: the validation sets.
+        max_lengths: see `ModelConfigBase.max_lengths`.
+
+    Raises:
+        RecipeError: one does not; names the key and the line.
+    """
+    for key, limit in max_lengths.items():
+        side: Side = "src" if key.startswith("encoder") else "tgt"
+        for stats in (store.stats(side) for store in stores):
+            if stats.max_length + 1 > limit:
+                raise RecipeError(
+                    f"model.{key}: {limit} positions for the {stats.max_length + 1} tokens of "
+                    f"{stats.path}:{stats.max_length_line}, end of sentence included; raise it, or shorten that line"
+                )
 
 
 class TranslationValidator:
@@ -167,7 +188,9 @@ class TranslationValidator:
 
 
 def _counts(chunks: Sequence[TokenPredictions]) -> list[list[float]]:
-    """Counts of the predictions of a batch; none if the model computed NaN."""
+    """Counts of the predictions of a batch; none if nothing is scored, as in blank lines, or the model computed NaN."""
+    if not chunks:
+        return Calibration().counts()
     confidence = torch.cat([chunk.confidence for chunk in chunks]).float().cpu()  # [N]
     is_correct = torch.cat([chunk.is_correct for chunk in chunks]).cpu()
     return (Calibration.of(confidence, is_correct) if bool(confidence.isfinite().all()) else Calibration()).counts()

@@ -239,8 +239,15 @@ def _checkpoints_to_average(run: TrainingRun) -> list[Path]:
     if average is None or average.which == "best":
         count = average.count if average else 1
         return [checkpoint_path(run.checkpoints, update) for update in run.progress.best_updates.updates()[:count]]
-    checkpoints = list_checkpoints(run.checkpoints)
-    return [path for update, path in checkpoints.items() if run.config.is_checkpoint_due(update)][-average.count :]
+    end = run.progress.update  # which need not be regular: patience or the time ended the training
+    regular = [
+        path
+        for update, path in list_checkpoints(run.checkpoints).items()
+        if run.config.is_checkpoint_due(update) or update == end
+    ]
+    if len(regular) < min(2, average.count):
+        return [checkpoint_path(run.checkpoints, update) for update in run.progress.best_updates.updates()[:1]]
+    return regular[-average.count :]
 
 
 def _is_intact(path: Path, run: TrainingRun) -> bool:

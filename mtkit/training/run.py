@@ -154,7 +154,7 @@ class TrainingRun:
         if self.progress.skipped_in_a_row >= self.config.max_skips:
             if self.config.on_divergence is None:
                 raise ComputeError(f"{problem}, like the {self.config.max_skips - 1} before it\n{location}")
-            self._roll_back(self.config.on_divergence)
+            self._roll_back(self.config.on_divergence, has_diverged=False)
 
     def log_progress(self, learning_rate: float) -> None:
         """Log the updates since the last log line, if a line is due."""
@@ -223,14 +223,14 @@ class TrainingRun:
         """
         config = self.config.on_divergence
         if config is not None and self.progress.loss_trend.has_diverged(config):
-            self._roll_back(config)
+            self._roll_back(config, has_diverged=True)
 
-    def _roll_back(self, config: DivergenceConfig) -> None:
-        folder, is_due = self.checkpoints, self.config.is_checkpoint_due
+    def _roll_back(self, config: DivergenceConfig, *, has_diverged: bool) -> None:
+        where, is_due = (self.learner, self.checkpoints, self.progress), self.config.is_checkpoint_due
         with self._watch.paused():
             self._writer.wait()
             self.ranks.barrier()
-            self.progress, path = roll_back(self.learner, folder, self.progress, config, is_checkpoint_due=is_due)
+            self.progress, path = roll_back(*where, config, has_diverged=has_diverged, is_checkpoint_due=is_due)
             self.ranks.barrier()  # until all ranks have read the checkpoint, which the next one may replace
         lr_factor = self.progress.loss_trend.lr_factor
         self.log.event("diverged", self.progress.update, checkpoint=str(path), lr_factor=lr_factor)

@@ -98,3 +98,13 @@ def test_denoising_resumes_exactly(folder: Path) -> None:
     stages.train(recipe, run_dir=folder / "parts")
     whole, parts = weights_of(folder / "whole"), weights_of(folder / "parts")
     assert [name for name in whole if not torch.equal(whole[name], parts[name])] == []
+
+
+def test_blank_lines_of_a_validation_text_score_nothing(folder: Path) -> None:
+    """A batch of blank lines alone has no masked token."""
+    (folder / "valid.de").write_text("\n" * 40 + "der Hund sieht\n")
+    masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}", "training.batch_tokens=64"]
+    recipe = load_recipe(str(folder / "pretraining.yaml"), masked)
+    display = RecordingDisplay()
+    stages.train(recipe, run_dir=folder / "run", display=display)
+    assert "validation" in display.names

@@ -133,3 +133,17 @@ def test_little_memory(folder: Path, kilobytes: int, command: str) -> None:
     assert "Traceback" not in done.stderr
     if done.returncode:
         assert done.stderr.splitlines()[-1].startswith("mtkit: error: out of memory"), done.stderr
+
+
+@pytest.mark.parametrize(("side", "key"), [("en", "encoder_positions"), ("de", "decoder_positions")])
+def test_a_validation_line_beyond_the_positions_is_found_before_training(
+    run: Run, folder: Path, side: str, key: str
+) -> None:
+    path = folder / f"valid.{side}"
+    texts = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in [*texts[:2], " ".join(texts[2].split() * 40), *texts[3:]]))
+    positions = f"model.{key}={{kind: learned, max_length: 40}}"
+    code, err = run("train", "toy.yaml", "corpus.cleaning.max_length=30", positions)
+    assert (code, err.count("mtkit: error")) == (78, 1)
+    assert f"model.{key}.max_length: 40 positions for the " in err
+    assert f"valid.{side}:3, end of sentence included; raise it, or shorten that line" in err

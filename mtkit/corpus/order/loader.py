@@ -150,7 +150,7 @@ class Loader:
         """Return the number of updates of a number of epochs, at least 1.
 
         It is exact for whole windows, at most _MAX_COUNTED. The updates of a part of a window, or of more windows, are
-        in proportion to those that were planned.
+        in proportion to those that were planned. Epochs of corpora with weights are seldom whole windows.
         """
         num_windows = epochs * self.order.windows_per_epoch
         planned = min(math.ceil(num_windows), _MAX_COUNTED)

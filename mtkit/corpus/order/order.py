@@ -59,9 +59,10 @@ class DataOrder:
             raise ValueError(f"weights must be positive, got {self.weights}")
 
     @property
-    def windows_per_epoch(self) -> int:
-        """The number of windows that together hold as many samples as all corpora."""
-        return -(-sum(self.sizes) // self.window_size)
+    def windows_per_epoch(self) -> float:
+        """The number of windows that together hold as many samples as all corpora: whole, unless there are weights."""
+        total = sum(self.sizes)
+        return -(-total // self.window_size) if self.weights is None else total / min(total, self.window_size)
 
     def window(self, number: int) -> SampleWindow:
         """Window `number` >= 0."""
@@ -71,7 +72,7 @@ class DataOrder:
 
     def _epoch_window(self, number: int) -> SampleWindow:
         """A slice of the epoch's permutation of all samples; the slices of an epoch differ in size by at most 1."""
-        total, num_windows = sum(self.sizes), self.windows_per_epoch
+        total, num_windows = sum(self.sizes), int(self.windows_per_epoch)
         epoch, window = divmod(number, num_windows)
         indices = np.arange(window * total // num_windows, (window + 1) * total // num_windows)
         samples = permute(indices, total, hash_seed(self.seed, epoch))

@@ -25,6 +25,7 @@ def roll_back(
     progress: Progress,
     config: DivergenceConfig,
     *,
+    has_diverged: bool,
     is_checkpoint_due: Callable[[int], bool],
 ) -> tuple[Progress, Path]:
     """Restore weights and optimiser of the best checkpoint; data and schedule continue from the present update.
@@ -38,6 +39,8 @@ def roll_back(
         folder: of the checkpoints, none of which is being written.
         progress: at the update where the training diverged.
         config: limit of the number of rollbacks, and the learning rate after this one.
+        has_diverged: whether the present weights are bad; otherwise updates after them were skipped, and the checkpoint
+            of the present update is one to return to.
         is_checkpoint_due: whether an update has a regular checkpoint.
 
     Returns:
@@ -52,7 +55,8 @@ def roll_back(
     if trend.recoveries >= config.max_recoveries:
         raise ComputeError(f"{problem} after {trend.recoveries} rollbacks (on_divergence.max_recoveries)\n{hint}")
     # one choice for all ranks: another rank could find a checkpoint damaged that this one finds intact
-    best = [update for update in progress.best_updates.updates() if update < progress.update]
+    end = progress.update if has_diverged else progress.update + 1
+    best = [update for update in progress.best_updates.updates() if update < end]
     regular = [update for update in reversed(list_checkpoints(folder)) if is_checkpoint_due(update)]
     older = [update for update in regular if update <= progress.update - trend.updates_above]
     chosen = _first_intact(folder, [*best, *older]) if learner.ranks.is_first else -1
@@ -63,7 +67,9 @@ def roll_back(
     learner.load(read_checkpoint(path).tensors)
     for newer in [each for each in list_checkpoints(folder) if each > update and learner.ranks.is_first]:
         remove_checkpoint(checkpoint_path(folder, newer))
-    best_updates = progress.best_updates.without(progress.update)  # that validation was of other weights
+    best_updates = progress.best_updates
+    if update < progress.update:
+        best_updates = best_updates.without(progress.update)  # that validation was of other weights
     trend = trend.after_rollback(config)
     return replace(progress, best_updates=best_updates, loss_trend=trend, skipped_in_a_row=0), path
 

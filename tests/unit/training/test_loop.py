@@ -63,6 +63,24 @@ def test_checkpoint_average(tmp_path, which, chosen):
     assert equal(result.weights, average_checkpoints(paths))
 
 
+def test_an_average_of_the_last_has_the_end_of_a_training_that_stopped_early(tmp_path):
+    average = CheckpointAverageConfig(count=2, which="last")
+    config = toy_config(max_updates=60, patience=1, checkpoint_every=8, checkpoint_average=average)
+    values = {6: 1.0, 12: 0.9, 18: 2.0}
+    result = toy_train(tmp_path, config, validate=lambda model, update: Validation(values[update]))
+    assert result.update == 18
+    paths = [tmp_path / f"checkpoints/update-{update:08d}" for update in (16, 18)]
+    assert equal(result.weights, average_checkpoints(paths))
+
+
+def test_without_two_checkpoints_to_average_the_best_is_chosen(tmp_path):
+    average = CheckpointAverageConfig(count=2, which="last")
+    config = toy_config(max_updates=60, patience=1, checkpoint_every=50, checkpoint_average=average)
+    result = toy_train(tmp_path, config, validate=lambda model, update: Validation(float(update)))
+    assert (result.update, result.best.update) == (12, 6)
+    assert equal(result.weights, translation_weights(tmp_path / "checkpoints/update-00000006"))
+
+
 def test_validations_by_another_metric_are_not_compared(tmp_path):
     """By BLEU update 12 was best; by nll, from update 16 on, update 18 is, though each BLEU is below any nll."""
     bleu = toy_config(validation=ValidationConfig(metric="bleu"))

@@ -9,6 +9,7 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.order import loader as loader_module
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
+from mtkit.corpus.order.order import DataOrder
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError
 from mtkit.text.config import TokenizerConfig
@@ -215,6 +216,13 @@ def test_updates_of_epochs_are_counted_before_training(load, sampling, world_siz
         assert loader.count_updates(epochs) == len(windows(loader, epochs))
     assert loader.count_updates(0.5) == round(loader.count_updates(1) / 2)
     assert loader.count_updates(1e-6) == 1
+
+
+def test_an_epoch_of_corpora_with_weights_has_as_many_samples_as_all():
+    order = DataOrder((35_000, 35_001), seed=1, weights=(1.0, 1.0))
+    assert order.windows_per_epoch * len(order.window(0)) == 70_001
+    assert DataOrder((35_000, 35_001), seed=1).windows_per_epoch == 2
+    assert DataOrder((30, 40), seed=1, weights=(1.0, 2.0)).windows_per_epoch == 1
 
 
 def test_updates_of_many_windows_are_extrapolated(load, monkeypatch):

@@ -1,6 +1,7 @@
 """Rollback to the best checkpoint, with a lower learning rate, in trainings that may be interrupted at any time."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -119,6 +120,29 @@ def test_too_many_skips_in_a_row_roll_back_too(tmp_path):
     result = toy_train(tmp_path, config, learner=toy_learner(config, objective=PoisonedCrossEntropy(9, 9, 9)))
     assert result.update == 24
     assert [event["update"] for event in events(tmp_path, "diverged")] == [8]
+
+
+def test_a_best_checkpoint_before_skipped_updates_is_the_one_to_return_to(tmp_path):
+    """Its weights are good: the updates after it were not applied."""
+    config = toy_config(on_divergence=CONFIG, on_nonfinite="skip", max_skips=2, keep=RetentionConfig(last=1))
+    poison = (7, 7, 7)  # two batches of the first update, one of the second
+
+    def train(folder):
+        learner = toy_learner(config, objective=PoisonedCrossEntropy(*poison))
+        return toy_train(folder, config, learner=learner, validate=lambda model, update: Validation(1 + update / 100))
+
+    whole = train(tmp_path / "whole")
+    (event,) = events(tmp_path / "whole", "diverged")
+    assert (event["update"], event["checkpoint"][-2:]) == (6, "06")
+    assert whole.best.update == 6
+    saved = list_checkpoints(tmp_path / "whole" / "checkpoints")[6]
+    assert equal(whole.weights, translation_weights(saved))
+    # killed after the rollback: the same updates are skipped again
+    copied = tmp_path / "killed" / "checkpoints" / saved.name
+    shutil.copytree(saved, copied)
+    train(tmp_path / "killed")
+    last = [list_checkpoints(tmp_path / name / "checkpoints")[24] for name in ("whole", "killed")]
+    assert equal(*map(translation_weights, last))
 
 
 @pytest.mark.parametrize("update", [9, 10, 11, 14])
