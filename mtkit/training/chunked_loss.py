@@ -76,44 +76,50 @@ class _LossInputs(NamedTuple):
             yield chunk, logits if self.bias is None else logits.add_(self.bias)
 
     def loss(self, chunk: slice, logits: Tensor) -> _ChunkLoss:
-        """The summed loss of a chunk, whose logits are overwritten."""
+        """The summed loss of a chunk without `uniform_part`; its logits are overwritten."""
         target_logit = logits.gather(1, self.target[chunk].unsqueeze(1))  # [n, 1]
-        uniform = logits.sum() * (self.smoothing / logits.size(1)) if self.smoothing else 0.0
         max_logit = logits.amax(1, keepdim=True)  # [n, 1]
         probs = logits.sub_(max_logit).exp_()  # [n, V], not yet divided by `norm`
         norm = probs.sum(1, keepdim=True)  # [n, 1]
-        loss = (max_logit + norm.log()).sum() - (1 - self.smoothing) * target_logit.sum() - uniform
+        loss = (max_logit + norm.log()).sum() - (1 - self.smoothing) * target_logit.sum()
         return _ChunkLoss(loss, probs.div_(norm), max_logit, target_logit, norm)
 
-    def gradient(self, chunk: slice, probs: Tensor) -> Tensor:
-        """d loss / d logits [n, V]: the model's minus the target's probabilities; overwrites `probs`."""
-        if self.smoothing:
-            probs -= self.smoothing / probs.size(1)
-        target = self.target[chunk].unsqueeze(1)  # [n, 1]
-        return probs.scatter_add_(1, target, probs.new_full(target.shape, self.smoothing - 1))
+    def uniform_part(self) -> Tensor:
+        """e / V times the sum of all logits of the batch: the sum of the states times the sum of the weights."""
+        rate, wide = self.smoothing / self.weight.size(0), torch.promote_types(self.hidden.dtype, torch.float32)
+        total = (self.hidden.sum(0, dtype=wide) * self.weight.sum(0, dtype=wide)).sum()  # autocast leaves `*` alone
+        if self.bias is not None:
+            total = total + self.hidden.size(0) * self.bias.sum(dtype=wide)
+        return rate * total
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Projection and loss chunk by chunk; the forward pass also computes the gradient, while the logits exist."""
+    """Projection and loss chunk by chunk; the forward pass also computes the gradient, while the logits exist.
+
+    d loss / d logits = P - (1 - e) onehot(target) - e / V, with the model's probabilities P [N, V]. Only P is
+    multiplied by matrices, in the type of autocast. The other two terms are a row of the weights for each position and
+    a constant, so that they are added in float32 and without a pass over the logits.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
     ) -> Tensor:
         inputs = _cast_inputs(hidden, weight, bias, target, smoothing)
-        total = torch.zeros((), dtype=torch.promote_types(inputs.hidden.dtype, torch.float32), device=hidden.device)
-        grad_hidden = torch.empty_like(inputs.hidden)  # [N, D]
-        grad_weight = torch.zeros_like(weight, dtype=total.dtype)  # [V, D]
-        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=total.dtype)  # [V]
+        wide = torch.promote_types(inputs.hidden.dtype, torch.float32)
+        total = -inputs.uniform_part()
+        grad_hidden = torch.empty_like(hidden, dtype=wide)  # [N, D]
+        grad_weight = torch.zeros_like(weight, dtype=wide)  # [V, D]
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)  # [V]
         for chunk, logits in inputs.chunks():
             result = inputs.loss(chunk, logits)
             total += result.loss
-            gradient = inputs.gradient(chunk, result.probs)  # [n, V]
-            low = gradient.to(inputs.hidden.dtype)
+            low = result.probs.to(inputs.hidden.dtype)  # [n, V]
             grad_hidden[chunk] = mm_transposed(low, inputs.weight.mT)
             grad_weight += weight_grad(low, inputs.hidden[chunk])
             if grad_bias is not None:
-                grad_bias += gradient.sum(0)
+                grad_bias += result.probs.sum(0)
+        _subtract_target(grad_hidden, grad_weight, grad_bias, hidden.to(wide), weight.to(wide), target, smoothing)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
         return total
@@ -126,6 +132,24 @@ class _ChunkedLoss(torch.autograd.Function):
             for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
         return *scaled, None, None
+
+
+def _subtract_target(
+    grad_hidden: Tensor,
+    grad_weight: Tensor,
+    grad_bias: Tensor | None,
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+) -> None:
+    """Subtract the gradient of the target distribution (1 - e) onehot(target) + e / V, in place."""
+    uniform = smoothing / weight.size(0)
+    grad_hidden.sub_(weight[target], alpha=1 - smoothing).sub_(weight.sum(0), alpha=uniform)
+    grad_weight.index_add_(0, target, hidden, alpha=smoothing - 1).sub_(hidden.sum(0), alpha=uniform)
+    if grad_bias is not None:
+        ones = torch.ones_like(target, dtype=grad_bias.dtype)
+        grad_bias.index_add_(0, target, ones, alpha=smoothing - 1).sub_(uniform * target.numel())
 
 
 def _cast_inputs(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _LossInputs:
@@ -168,7 +192,7 @@ def label_smoothed_loss(
         losses.append(result.loss)
         if recorder is not None:
             recorder.append(result.predictions())
-    return torch.stack(losses).sum() if losses else hidden.new_zeros((), dtype=torch.float32)
+    return torch.stack(losses).sum() - inputs.uniform_part() if losses else hidden.new_zeros((), dtype=torch.float32)
 
 
 def apply_chunked(function: Callable[..., Tensor], *tensors: Tensor) -> list[Tensor]:

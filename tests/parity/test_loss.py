@@ -66,6 +66,22 @@ def test_bf16_autocast_is_near_float32():
     assert gradient.dtype == torch.float32
 
 
+def test_bf16_autocast_keeps_the_target_in_float32():
+    """Rounding 0.9 to bf16 alone would change the gradients by 2^-9 of their norm; only probabilities are rounded."""
+    torch.manual_seed(3)
+    hidden = torch.randn(1000, 32).bfloat16().float().requires_grad_()
+    weight = (0.2 * torch.randn(3000, 32)).bfloat16().float().requires_grad_()
+    target = torch.randint(3000, (1000,))
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = label_smoothed_loss(hidden, weight, None, target, smoothing=0.1)
+    logits = hidden.double() @ weight.double().T
+    exact = F.cross_entropy(logits, target, label_smoothing=0.1, reduction="sum")
+    assert torch.allclose(ours.double(), exact, rtol=1e-4)
+    gradients = (torch.autograd.grad(loss, [hidden, weight]) for loss in (ours, exact))
+    for a, b in zip(*gradients, strict=True):
+        assert torch.linalg.norm(a - b) < 2**-10 * torch.linalg.norm(b)
+
+
 def test_no_tokens_give_zero():
     _, weight, bias, _ = inputs()
     none = torch.zeros(0, D, dtype=torch.float64, requires_grad=True)
