@@ -83,6 +83,7 @@ def _row(result: CheckResult) -> list[str]:
     check, effect = result.check, result.effect
     digits = _digits(check)
     values = ", ".join(f"{fmean(side.values()):.{_value_digits(check)}f}" for side in (result.of, result.against))
+    values += " (all lines)" if check.longer_than else ""  # the effect is that of the long lines minus the others
     interval = "one seed" if effect.low is None else f"{effect.low:+.{digits}f} to {effect.high:+.{digits}f}"
     by_seed = ", ".join(f"{value:+.{digits}f}" for value in result.differences.values())
     length = f", sources over {check.longer_than} words minus the others" if check.longer_than else ""
