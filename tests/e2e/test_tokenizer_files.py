@@ -36,6 +36,14 @@ def foreign(folder: Path, name: str, **settings) -> Path:
     return folder / name
 
 
+def test_train_bpe_reports_a_tokenizer_that_it_replaces(folder, capsys) -> None:
+    command = ("train-bpe", folder / "train.en", "--vocab-size", "150", "-o", folder / "x")
+    assert mtkit(*command) == 0
+    assert "replaced" not in capsys.readouterr().err
+    assert mtkit(*command) == 0
+    assert f"{folder / 'x.model'}: replaced" in capsys.readouterr().err
+
+
 def test_train_bpe_output_is_the_tokenizer_of_a_run(folder, capsys) -> None:
     files = [folder / "train.en", folder / "train.de"]
     assert mtkit("train-bpe", *files, "--vocab-size", "150", "-o", folder / "x") == 0

@@ -80,7 +80,8 @@ def train_bpe(
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
     config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
-    for each in [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None):
+    outputs = [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None)
+    for each in outputs:
         forbid_overwriting_input("train-bpe", each, paths, option="-o")
     if output is None:
         from tempfile import TemporaryDirectory
@@ -88,9 +89,11 @@ def train_bpe(
         with TemporaryDirectory() as folder:
             _train_sizes(paths, sizes, Path(folder) / "spm", config, is_sweep=True)
     else:
+        from mtkit.cli.printing import print_notes
         from mtkit.io.lock import OutputLock
 
         with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
+            print_notes(f"{each}: replaced" for each in outputs if each.suffix == ".model" and each.exists())
             _train_sizes(paths, sizes, output, config, is_sweep=sweep is not None)
 
 
