@@ -55,7 +55,7 @@ def non_empty_path(name: str) -> Path:
 def forbid_overwriting_input(
     command: str, output: Path | None, inputs: Iterable[Path | None], *, option: str = "--json"
 ) -> None:
-    """Refuse to overwrite a file that a command reads.
+    """Refuse to overwrite a file that a command reads, or a file that a model or a run consists of.
 
     Args:
         command: its name.
@@ -64,12 +64,30 @@ def forbid_overwriting_input(
         option: the option that names the output.
 
     Raises:
-        UsageError: `output` is one of the inputs.
+        UsageError: `output` is one of these files.
     """
     if output is None or not output.is_file():  # a device, such as /dev/null, loses nothing
         return
     if output.resolve() in {each.resolve() for each in inputs if each is not None}:
         raise UsageError(f"{command}: {option} {output} would overwrite an input file; name another FILE")
+    if (owner := _owner(output.resolve())) is not None:
+        raise UsageError(f"{command}: {option} {output} would overwrite a file of {owner}; name another FILE")
+
+
+def _owner(file: Path) -> str | None:
+    """Return the model or run folder that has this file for a part, in words; None if there is none."""
+    if any((file.parent / name).is_file() for name in ("config.json", "mtkit.json")):
+        from mtkit.model_folder.config_file import is_part_of_model
+
+        if is_part_of_model(file):
+            return f"the model {file.parent}"
+    for folder in file.parents:
+        if (folder / "version.json").is_file():
+            from mtkit.pipeline.run_folder import RunFolder
+
+            if RunFolder(folder).has_part(file):
+                return f"the run folder {folder}"
+    return None
 
 
 def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:

@@ -104,17 +104,34 @@ def require_replaceable(folder: Path, name: str = CONFIG) -> None:
     if not folder.exists():
         return
     kind = "an exported model" if name == EXPORTED else "a model folder"
+    files = _listed_files(folder, name)
+    if files is None:
+        raise UsageError(f"{folder}: exists and is not {kind} of mtkit; choose another name")
+    with translate_read_errors(folder):
+        present = sorted(path.name for path in folder.iterdir())
+    if others := [each for each in present if each not in (name, *files)]:
+        raise UsageError(f"{folder / others[0]}: no file of {kind}, which would be replaced; move it away")
+
+
+def is_part_of_model(file: Path) -> bool:
+    """Return whether a file is listed in the config.json beside it, or in mtkit.json, or is that file itself.
+
+    Raises:
+        ReadWriteError: config.json or mtkit.json cannot be read.
+    """
+    listed = {name: _listed_files(file.parent, name) for name in (CONFIG, EXPORTED)}
+    return any(files is not None and file.name in (name, *files) for name, files in listed.items())
+
+
+def _listed_files(folder: Path, name: str) -> dict[str, Any] | None:
+    """Return the table of files in the metadata of a folder, damaged or not; None if mtkit did not write the folder."""
     try:
         with translate_read_errors(folder):
             fields = parse_json((folder / name).read_bytes())
-            present = sorted(path.name for path in folder.iterdir())
     except (MissingInputError, ValueError, NotADirectoryError):
-        fields, present = None, []
+        return None
     files = fields.get("files") if isinstance(fields, dict) and "mtkit" in fields else None
-    if not isinstance(files, dict):
-        raise UsageError(f"{folder}: exists and is not {kind} of mtkit; choose another name")
-    if others := [each for each in present if each not in (name, *files)]:
-        raise UsageError(f"{folder / others[0]}: no file of {kind}, which would be replaced; move it away")
+    return files if isinstance(files, dict) else None
 
 
 def damaged_files(folder: Path, name: str = CONFIG) -> list[str]:

@@ -267,6 +267,15 @@ class RunFolder:
             damaged.append(str(error).removesuffix("; "))
         return damaged
 
+    def has_part(self, file: Path) -> bool:
+        """Return whether a file below this folder is a record, or belongs to the tokenizer, corpus or checkpoints."""
+        try:
+            self._written_by()
+        except DamagedError:  # version.json of another program
+            return False
+        records = (self.recipe, backup_path(self.recipe), self.version, self.report, self.fingerprints, self.log)
+        return file in records or any(map(file.is_relative_to, (self.tokenizer, self.corpus, self.checkpoints)))
+
     def has_training(self) -> bool:
         """Return whether there is training that must not be lost."""
         return bool(list_checkpoints(self.checkpoints)) or self.model.is_dir()

@@ -1,4 +1,4 @@
-"""A command that would write over a file that it reads is refused, and the file stays as it is."""
+"""A command that would write over a file that it reads, or one of a model or run, is refused; the file stays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.pipeline.run_folder import RunFolder
 
 TEXT = {name: "".join(f"{name} line {number}\n" for number in range(20)) for name in ("a.en", "a.de", "words.vocab")}
 
@@ -57,6 +58,67 @@ def test_an_output_that_is_an_input(model: Path, capsys: pytest.CaptureFixture[s
     assert "would overwrite an input file; name another FILE" in message
     assert message.count("\n") == 1
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("translate MODEL a.en -o MODEL/config.json", "config.json"),
+        ("translate MODEL a.en -o fine --flags MODEL/model.safetensors", "model.safetensors"),
+        ("translate MODEL a.en --alignments link.json", "config.json"),
+        ("score MODEL --src a.en --ref a.de --json MODEL/config.json", "config.json"),
+        ("evaluate a.de --ref a.en --json MODEL/README.md", "README.md"),
+        ("describe MODEL --json MODEL/config.json", "config.json"),
+        ("train-bpe a.en --vocab-size 110 -o MODEL/spm", "spm.model"),
+    ],
+)
+def test_an_output_that_is_a_file_of_a_model(
+    model: Path, capsys: pytest.CaptureFixture[str], words: str, name: str
+) -> None:
+    Path("link.json").symlink_to(model / "config.json")
+    before = {path: path.read_bytes() for path in model.iterdir()}
+    assert name in {path.name for path in before}
+    assert entry.execute([word.replace("MODEL", str(model)) for word in words.split()]) == 2
+    message = capsys.readouterr().err
+    assert f"would overwrite a file of the model {model.resolve()}; name another FILE" in message
+    assert message.count("\n") == 1
+    assert {path: path.read_bytes() for path in model.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["recipe.yaml", ".recipe.yaml", "version.json", "report.json", "log.jsonl", "corpus/train.0/manifest.json"]
+)
+def test_an_output_that_is_a_file_of_a_run_folder(model: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    run = Path("runs/toy")
+    (run / name).parent.mkdir(parents=True)
+    RunFolder(run).write_version()
+    if name != "version.json":
+        (run / name).write_text("{}")
+    before = (run / name).read_bytes()
+    assert entry.execute(["evaluate", "a.de", "--ref", "a.en", "--json", str(run / name)]) == 2
+    assert f"would overwrite a file of the run folder {run.resolve()}; name another" in capsys.readouterr().err
+    assert (run / name).read_bytes() == before
+
+
+def test_a_text_of_the_user_in_a_run_folder_is_overwritten(model: Path) -> None:
+    run = Path("runs/toy")
+    (run / "hyps").mkdir(parents=True)
+    RunFolder(run).write_version()
+    for output in (run / "scores.json", run / "hyps/mine.json", model / "mine.json"):
+        output.write_text("old")
+        assert entry.execute(["evaluate", "a.de", "--ref", "a.en", "--json", str(output)]) == 0
+        assert output.read_text() != "old"
+
+
+@pytest.mark.parametrize("content", ['{"version": "1.2.3"}', "1.2.3", "{}"])
+def test_a_folder_of_another_program_with_a_version(model: Path, content: str) -> None:
+    Path("version.json").write_text(content)
+    Path("config.json").write_text(content)
+    Path("corpus").mkdir()
+    for output in (Path("corpus/scores.json"), Path("config.json")):
+        output.write_text("old")
+        assert entry.execute(["evaluate", "a.de", "--ref", "a.en", "--json", str(output)]) == 0
+        assert output.read_text() != "old"
 
 
 def test_a_sweep_over_a_text(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
