@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import require_regular_file
 from mtkit.text.lines import read_lines
+from mtkit.text.word_vectors import require_all_vectors
 
 MAX_WORDS = 1_000_000  # read from a file, the first ones; 1.2 GB with 300 numbers each
 
@@ -37,29 +38,34 @@ class WordVectors:
         """Read a file in the text format of word2vec or GloVe, plain or compressed.
 
         Raises:
-            DataError: a line is no word with the numbers of the first one.
+            DataError: a line is no word with as many numbers as the first line has or states, or the first line states
+                more vectors than there are.
             MissingInputError, ReadWriteError: as `read_lines`.
         """
         require_regular_file(path)
         words: list[str] = []
         rows: list[NDArray[np.float32]] = []
+        dim, stated = 0, 0
         for number, line in enumerate(read_lines(path), 1):
             word, *fields = line.rstrip(" ").split(" ")
             if number == 1 and len(fields) == 1 and word.isdigit() and fields[0].isdigit():
+                dim, stated = int(fields[0]), int(word)
                 continue
             try:
                 row = np.array(fields, dtype=np.float32)
             except ValueError:
                 row = np.empty(0, dtype=np.float32)
-            if not row.size or (rows and row.size != rows[0].size) or not np.isfinite(row).all():
-                expected = f"{rows[0].size} finite numbers" if rows else "finite numbers"
+            if not row.size or (dim and row.size != dim) or not np.isfinite(row).all():
+                expected = f"{dim} finite numbers" if dim else "finite numbers"
                 raise DataError(f"{path}:{number}: expected a word and {expected}, separated by spaces")
+            dim = row.size
             words.append(word)
             rows.append(row)
             if len(rows) == MAX_WORDS:
                 break
         if not rows:
             raise DataError(f"{path}: has no vectors")
+        require_all_vectors(path, len(rows), min(stated, MAX_WORDS))
         values = np.stack(rows)
         return cls(path, words, values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12))
 

@@ -125,7 +125,8 @@ def _read_entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
     """Line number, word, and the rest of the line, for every vector.
 
     Raises:
-        DataError: the first line states or has another dimension, or the file is empty.
+        DataError: the first line states or has another dimension, or more vectors than the file has, or the file is
+            empty.
     """
     require_regular_file(path)
     lines = read_lines(path)
@@ -140,11 +141,27 @@ def _read_entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:
             f"{path}:1: the vectors have {file_dim} numbers, the embeddings of this model {dim}; set model.d_model (or "
             f"model.d_embed, if the model has it) to {file_dim}, or use another file"
         )
+    stated = int(word) if is_header else 0
     if not is_header:
         yield 1, word, rest
+    number = 1
     for number, line in enumerate(lines, 2):
         word, _, rest = line.rstrip(" ").partition(" ")
         yield number, word, rest
+    require_all_vectors(path, number - 1, stated)
+
+
+def require_all_vectors(path: Path, count: int, stated: int) -> None:
+    """Check that a file has as many vectors as its header states.
+
+    Raises:
+        DataError: it has fewer.
+    """
+    if count < stated:
+        raise DataError(
+            f"{path}: ends after {count:,} of the {stated:,} vectors that its first line states; the file may be "
+            "incomplete: copy or download it again"
+        )
 
 
 def _parse_vector(rest: str, dim: int, location: str) -> NDArray[np.float32] | None:

@@ -121,6 +121,21 @@ def test_refusals(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         train_word_vectors(TokenisedText([text]), tmp_path / "o", VectorOptions())
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("3 2\na 1 0\nb 0 1\n", "ends after 2 of the 3 vectors that its first line states"),
+        ("2 3\na 1 0\nb 0 1\n", ":2: expected a word and 3 finite numbers"),
+        ("a 1 0\nb 0 1 1\n", ":2: expected a word and 2 finite numbers"),
+    ],
+)
+def test_an_incomplete_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "words.vec"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        WordVectors.read(path)
+
+
 def test_a_text_without_frequent_words_is_refused(text: Path, tmp_path: Path) -> None:
     pytest.importorskip("gensim")
     with pytest.raises(DataError, match="no word occurs 90000 times; lower --min-count, or give more text"):

@@ -88,6 +88,10 @@ def test_entries_that_contain_spaces_are_skipped(tmp_path):
         ("und 1 1\nhaus 1\n", ":2: 1 numbers follow the word instead of 2; the file may be damaged"),
         ("und 1 1\nhaus 1 2 3\n", ":2: 3 numbers follow the word instead of 2"),
         ("2 2\nund 1 1\nhaus 1 x\n", ":3: not a vector of numbers: could not convert"),
+        (
+            "3 2\nhaus 1 1\nund 1 1\n",
+            ": ends after 2 of the 3 vectors that its first line states; the file may be incomplete: copy or download",
+        ),
         ("haus 1 nan\n", ":1: the vector has a number that is not finite"),
         ("und 1 1\nso 1 1\n", ": none of its 2 words is a token of the vocabulary; check the language of the file"),
     ],
