@@ -62,6 +62,14 @@ def test_an_n_best_list_is_resumed_by_source_lines(model, source, capsys):
             ["--sample", "0.5", "--seed", "7", "--n-best", "3"],
             ["search.method={kind: sampling, temperature: 0.5, seed: 7, num_samples: 3}", "search.n_best=3"],
         ),
+        (
+            ["--sample", "0.5", "--set", "search.method.num_samples=6", "--set", "search.rerank={kind: mbr}"],
+            ["search.method={kind: sampling, temperature: 0.5, num_samples: 6}", "search.rerank={kind: mbr}"],
+        ),
+        (
+            ["--sample", "0.5", "--n-best", "2", "--set", "method.num_samples=6", "--set", "method.seed=7"],
+            ["search.method={kind: sampling, temperature: 0.5, seed: 7, num_samples: 6}", "search.n_best=2"],
+        ),
     ],
 )
 def test_options_are_settings_of_the_search(model, source, capsys, words, overrides):
@@ -168,6 +176,12 @@ def test_alignments_and_flags_are_files_beside_the_output_and_resumed_with_it(mo
         (["--seed", "2"], "--seed is the seed of sampling; add --sample TEMPERATURE"),
         (["--beam-size", "2", "--set", "search.beam_size=3"], "search.beam_size=3 and --beam-size set the same key"),
         (["--max-length", "9", "--set", "max_length={factor: 1}"], "and --max-length set the same key"),
+        (
+            ["--sample", "1", "--seed", "2", "--set", "method.seed=3"],
+            "search.method.seed=3 and --seed set the same key",
+        ),
+        (["--sample", "1", "--set", "method={kind: beam}"], "and --sample set the same key"),
+        (["--n-best", "2", "--set", "n_best=3"], "search.n_best=3 and --n-best set the same key"),
         (["--sample", "1", "--beam-size", "3"], "search.beam_size has no effect with method.kind sampling"),
         (["--set", "search.n_best=2"], "use --n-best 2 instead, or add --jsonl"),
         (["--jsonl-input", "--constraints", "FILE"], "with --jsonl-input, prefix, include and exclude are fields"),

@@ -85,21 +85,26 @@ class SearchOptions:
         settings = [text if text.startswith("search.") else f"search.{text}" for text in self.settings or ()]
         for text in settings:
             for override, option in from_options.items():
-                if _overlap(text, override):
+                if option is not None and _overlap(text, override):
                     raise UsageError(f"translate: --set {text} and {option} set the same key; give one of them")
-        return [*from_options, *settings]
+        defaults = {
+            override
+            for override, option in from_options.items()
+            if option is None and any(_overlap(text, override) for text in settings)
+        }
+        return [*(override for override in from_options if override not in defaults), *settings]
 
-    def _overrides(self) -> Iterator[tuple[str, str]]:
-        """Pairs of an override and the option that it comes from."""
+    def _overrides(self) -> Iterator[tuple[str, str | None]]:
+        """Pairs of an override and the option that states it; None: a default, which --set may replace."""
         if self.beam_size is not None:
             yield f"search.beam_size={self.beam_size}", "--beam-size"
         if self.sample is not None:
             yield "search.method.kind=sampling", "--sample"
             yield f"search.method.temperature={self.sample}", "--sample"
-            yield f"search.method.num_samples={self.n_best or 1}", "--sample"
-            yield f"search.method.seed={1 if self.seed is None else self.seed}", "--seed"
+            yield f"search.method.num_samples={self.n_best or 1}", None
+            yield f"search.method.seed={1 if self.seed is None else self.seed}", None if self.seed is None else "--seed"
         if self.n_best is not None or self.sample is not None:
-            yield f"search.n_best={self.n_best or 1}", "--n-best"
+            yield f"search.n_best={self.n_best or 1}", None if self.n_best is None else "--n-best"
         if self.length_penalty is not None:
             yield f"search.length_penalty={self.length_penalty}", "--length-penalty"
         if self.max_length is not None:
