@@ -30,6 +30,7 @@ from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
+from mtkit.text.train_tokenizer import require_vocab_for_text
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
@@ -85,6 +86,7 @@ def dry_run_report(recipe: Recipe) -> str:
     Raises:
         RecipeError: sections of the recipe are incompatible.
         ComputeError: weights and gradients do not fit into the memory of this machine.
+        DataError: `tokenizer.vocab_size` leaves no token for text.
     """
     recipe, before = _resolve_auto_keys(recipe), read_cpu_times()
     lines = _report_lines(recipe, *_probe(recipe))
@@ -144,6 +146,8 @@ def _probe(recipe: Recipe) -> tuple[Learner, MicroBatchCost]:
 
 
 def _build_learner(recipe: Recipe) -> Learner:
+    if recipe.tokenizer.model is None:
+        require_vocab_for_text(recipe.tokenizer)
     (src_size, size), device = planned_vocab_sizes(recipe.tokenizer), default_device()
     _require_memory(build_on_meta(lambda: build_modules(recipe, src_size, size)), free_memory(device))
     with SkipInit(device):

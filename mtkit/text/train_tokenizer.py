@@ -181,6 +181,18 @@ def _num_covered(counts: Counter[str], coverage: float) -> int:
     return len(counts)
 
 
+def require_vocab_for_text(config: TokenizerConfig) -> None:
+    """Check that `vocab_size` exceeds the number of reserved tokens, before there is a text.
+
+    Raises:
+        DataError: it does not.
+    """
+    if config.vocab_size < (smallest := _min_vocab_size(config)):
+        raise DataError(
+            f"tokenizer.vocab_size: {config.vocab_size} is too small: {smallest - 1} tokens are reserved; raise it"
+        )
+
+
 def _min_vocab_size(config: TokenizerConfig) -> int:
     """The size of a vocabulary of reserved tokens and one more."""
     return _MIN_VOCAB_SIZE + (_NUM_BYTES if config.byte_fallback else 0)

@@ -147,3 +147,15 @@ def test_a_validation_line_beyond_the_positions_is_found_before_training(
     assert (code, err.count("mtkit: error")) == (78, 1)
     assert f"model.{key}.max_length: 40 positions for the " in err
     assert f"valid.{side}:3, end of sentence included; raise it, or shorten that line" in err
+
+
+@pytest.mark.parametrize(
+    ("size", "keys", "reserved"), [(1, [], 102), (102, [], 102), (300, ["byte_fallback=true"], 358)]
+)
+def test_a_dry_run_with_fewer_tokens_than_are_reserved(
+    folder: Path, run: Run, size: int, keys: list[str], reserved: int
+) -> None:
+    words = [f"tokenizer.{key}" for key in (f"vocab_size={size}", *keys)]
+    code, message = run("train", "toy.yaml", *words, "--dry-run")
+    assert code == 65
+    assert f"tokenizer.vocab_size: {size} is too small: {reserved} tokens are reserved; raise it" in message
