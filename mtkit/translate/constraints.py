@@ -104,12 +104,17 @@ def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> Token
         for other in required:
             if text_bytes in tokenizer.text_bytes(other):
                 raise DataError(
-                    f"line {number}: {_quote(other)} must appear but contains {_quote(text)}, which is excluded"
+                    f"line {number}: {_quote(other)} must appear but contains {_quote(text)}, which is excluded; omit "
+                    "one of them"
                 )
     ids = tokenizer.encode(required)
-    for text, token_ids in zip(required, ids, strict=True):
+    for i, (text, token_ids) in enumerate(zip(required, ids, strict=True)):
         if tokenizer.vocab.unk in token_ids:
-            raise DataError(f"line {number}: {_quote(text)} contains characters that the vocabulary lacks")
+            key = "include" if i else "prefix"
+            raise DataError(
+                f"line {number}: {key}: {_quote(text)} contains characters that the vocabulary lacks; write it without "
+                "them, or omit it"
+            )
     numbers = {
         "tokens in prefix": (len(ids[0]), MAX_PREFIX_TOKENS),
         "tokens in include": (sum(map(len, ids[1:])), MAX_INCLUDED_TOKENS),

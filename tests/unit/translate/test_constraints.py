@@ -123,9 +123,16 @@ def test_the_prefix_of_a_long_line_begins_its_first_part(tokenizers, engine):
     [
         (
             ConstrainedLine(text="a", include=("red dog",), exclude=("dog",)),
-            "line 2: 'red dog' must appear but contains 'dog'",
+            "line 2: 'red dog' must appear but contains 'dog', which is excluded; omit one of them",
         ),
-        (ConstrainedLine(text="a", prefix="\u4e00"), "line 2: '\u4e00' contains characters that the vocabulary lacks"),
+        (
+            ConstrainedLine(text="a", prefix="\u4e00"),
+            "line 2: prefix: '\u4e00' contains characters that the vocabulary lacks; write it without them, or omit it",
+        ),
+        (
+            ConstrainedLine(text="a", prefix="red", include=("dog", "\u4e00")),
+            "line 2: include: '\u4e00' contains characters that the vocabulary lacks",
+        ),
     ],
 )
 def test_impossible_constraints_are_refused(tokenizers, engine, line, message):
