@@ -3,6 +3,7 @@
 - `exit_at_once` is installed before anything is imported, when there is nothing to save.
 - `RaisedSignals` raises `SignalReceived` while a command runs, so that its `finally` blocks clean up. A training
   finishes and saves its update first (training/robustness/signals.py).
+- While torch is imported, the exception waits for the end of the import.
 - A second Ctrl-C ends the program at once and without clean-up, also during a long save: files are written atomically.
 - `finish_at_once` is installed when the work is done: the exit code no longer changes.
 - Worker processes receive no signal (`blocked_in_workers`); their parent ends them.
@@ -81,6 +82,7 @@ class RaisedSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._delayed: int | None = None  # a signal that a timer will raise
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -110,7 +112,10 @@ class RaisedSignals:
             raise SignalReceived(self.received) from error
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received is None:
+        if self.received is None and self._delayed is None:
+            if _is_being_imported("torch"):  # its C++ code calls Python, and an exception there aborts the process
+                self._raise_later(number)
+                return
             self.received = number
             raise SignalReceived(number)
         if number == signal.SIGINT:
@@ -121,9 +126,23 @@ class RaisedSignals:
         if not isinstance(hook.exc_value, SignalReceived):
             sys.__unraisablehook__(hook)
             return
-        number, self.received = hook.exc_value.number, None
-        signal.signal(signal.SIGALRM, lambda _, frame: self._handle(number, frame))
+        self.received = None
+        self._raise_later(hook.exc_value.number)
+
+    def _raise_later(self, number: int) -> None:
+        def retry(_: int, frame: FrameType | None) -> None:
+            self._delayed = None
+            self._handle(number, frame)
+
+        self._delayed = number
+        signal.signal(signal.SIGALRM, retry)
         signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
+
+
+def _is_being_imported(package: str) -> bool:
+    """Return whether the `import` of a package has begun and not yet ended."""
+    spec = getattr(sys.modules.get(package), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))  # of CPython's import system
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +93,38 @@ def test_a_signal_that_a_destructor_drops_is_raised_again() -> None:
 
     with pytest.raises(SignalReceived, match="SIGUSR1"), RaisedSignals():
         work()
+
+
+SLOW_TORCH = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.2)
+SECOND_SIGNAL
+finished = True
+"""
+IMPORT_TORCH = """
+with signals.RaisedSignals() as raised:
+    try:
+        import torch
+        time.sleep(30)
+    except signals.SignalReceived as error:
+        print(error, torch.finished, raised.received == signal.SIGTERM)
+"""
+
+
+def import_slow_torch(folder: Path, *, second: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "torch.py").write_text(SLOW_TORCH.replace("SECOND_SIGNAL", second))
+    return python(f"sys.path.insert(0, {str(folder)!r})\n{IMPORT_TORCH}")
+
+
+def test_a_signal_waits_for_the_end_of_the_import_of_torch(tmp_path: Path) -> None:
+    done = import_slow_torch(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted by SIGTERM True True\n", "")
+
+
+def test_a_second_ctrl_c_ends_the_import_of_torch(tmp_path: Path) -> None:
+    done = import_slow_torch(tmp_path, second="os.kill(os.getpid(), signal.SIGINT)")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mtkit: error: interrupted by SIGINT\n")
 
 
 def test_a_signal_that_a_library_converts_to_its_own_error_prevails() -> None:
