@@ -15,8 +15,9 @@ from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import OutputProjection, TranslationModel
 
-MIN_WEIGHTS = 1 << 17  # with few rows, smaller projections lose more time in conversions than bf16 saves
-MIN_WEIGHTS_MANY_ROWS, MANY_ROWS = 1 << 14, 128  # what saves time also in smaller projections
+# With few rows, smaller projections lose more time in conversions than bf16 saves. With many rows they would gain, but
+# a choice by the number of rows makes translations depend on the batch (measured: see tests/benchmarks/NOTES.md).
+MIN_WEIGHTS = 1 << 17
 EXPECTED_ROWS = 128  # of a product; the packed weights serve other numbers of rows as well
 
 
@@ -71,19 +72,6 @@ class Bf16Linear(nn.Module, OutputProjection):
         return y
 
 
-class ManyRowsBf16Linear(nn.Module):
-    """A projection in bf16 for MANY_ROWS rows or more, and in float32 for fewer."""
-
-    def __init__(self, of: Projection) -> None:
-        super().__init__()
-        self.float32, self.bf16 = of, Bf16Linear.of(of)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., D_in] -> [..., D_out]."""
-        y: Tensor = self.bf16(x) if x.numel() >= MANY_ROWS * x.size(-1) else self.float32(x)
-        return y
-
-
 class Bf16Output(Bf16Linear):
     """Output projection whose logits stay in bf16: search converts a few rows at a time, which fit into the cache."""
 
@@ -95,10 +83,9 @@ class Bf16Output(Bf16Linear):
 def use_bf16_projections(model: TranslationModel) -> None:
     """Let the projections of a model compute in bf16, except small ones and those of tables in position encodings."""
     for parent, name, projection in list(projections(model)):
-        if projection is not model.output:
-            setattr(parent, name, bf16_projection(projection))
-        elif projection.weight.numel() >= MIN_WEIGHTS:
-            setattr(parent, name, Bf16Output.of(projection))
+        if projection.weight.numel() >= MIN_WEIGHTS:
+            kind = Bf16Output if projection is model.output else Bf16Linear
+            setattr(parent, name, kind.of(projection))
 
 
 def projections(module: nn.Module) -> Iterator[tuple[nn.Module, str, Projection]]:
@@ -108,10 +95,3 @@ def projections(module: nn.Module) -> Iterator[tuple[nn.Module, str, Projection]
             yield module, name, child
         elif not isinstance(child, Position):
             yield from projections(child)
-
-
-def bf16_projection(of: Projection) -> nn.Module:
-    """A projection that computes in bf16 where that takes less time than in float32; not for outputs."""
-    if of.weight.numel() >= MIN_WEIGHTS:
-        return Bf16Linear.of(of)
-    return ManyRowsBf16Linear(of) if of.weight.numel() >= MIN_WEIGHTS_MANY_ROWS else of

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.hardware import cpu_has_vnni
-from mtkit.inference.bf16 import bf16_projection, projections
+from mtkit.inference.bf16 import projections
 from mtkit.models.interface import OutputProjection, TranslationModel
 
 INT8_MAX = 127  # of a symmetric signed byte
@@ -112,13 +112,8 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
     return (x / scale).round_(), scale
 
 
-def quantise_projections(model: TranslationModel, *, small_in_bf16: bool) -> None:
-    """Replace the large projections of a model by Int8Linear, except those of tables in position encodings.
-
-    `small_in_bf16`: the others compute in bf16 where that takes less time than in float32.
-    """
+def quantise_projections(model: TranslationModel) -> None:
+    """Replace the large projections of a model by Int8Linear, except those of tables in position encodings."""
     for parent, name, projection in list(projections(model)):
         if projection.weight.numel() >= MIN_WEIGHTS:
             setattr(parent, name, Int8Linear.of(projection))
-        elif small_in_bf16 and projection is not model.output:
-            setattr(parent, name, bf16_projection(projection))

@@ -90,7 +90,7 @@ def prepare_for_inference(
         use_pruned_argmax(model)
     is_fusable = on_cpu and can_be_fused(model)  # in float32, whose rounding is below the tolerance
     if dtype == torch.int8:
-        quantise_projections(model, small_in_bf16=on_cpu and has_bf16(device))
+        quantise_projections(model)
     elif is_mixed:
         use_bf16_projections(model)
     elif on_cpu and dtype == torch.float32:
