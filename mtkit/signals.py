@@ -141,8 +141,10 @@ class RaisedSignals:
 
 def _is_being_imported(package: str) -> bool:
     """Return whether the `import` of a package has begun and not yet ended."""
-    spec = getattr(sys.modules.get(package), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))  # of CPython's import system
+    module = sys.modules.get(package)
+    if module is None or module.__spec__ is None:
+        return False
+    return bool(vars(module.__spec__).get("_initializing"))  # set by CPython's import system
 
 
 @contextmanager
