@@ -28,6 +28,7 @@ from mtkit.models.interface import State, Step
 from mtkit.models.transformer.model import EncoderMemory, Transformer
 
 Function = Callable[[Tensor], Tensor]
+IN_PLACE: dict[Function, Function] = {F.relu: torch.relu_}  # activations that overwrite their argument
 
 
 class FusedTransformer(Transformer):
@@ -90,7 +91,8 @@ class FusedLayer:
             width = self.absorbed.key_proj_absorbed.size(2)
             self.key_proj = self.absorbed.key_proj_absorbed * source.dot_product.position.scale(width)  # [H, K, D]
             self.value_proj = self.absorbed.value_proj_absorbed  # [H, D, K]
-        self.inner, self.activation, self.outer = function_of(inner.inner), inner.activation, function_of(inner.outer)
+        self.inner, self.outer = function_of(inner.inner), function_of(inner.outer)
+        self.activation = IN_PLACE.get(inner.activation, inner.activation)
         self.self_residual, self.source_residual, self.inner_residual = (
             FusedResidual(each)
             for each in (of.attention_residual, of.cross_attention_residual, of.feed_forward_residual)

@@ -10,6 +10,7 @@ heads          sizes of attention heads
 projections    makers of weight matrices
 matmul         products with weights, by the faster of two libraries on CPUs
 dropout        dropout with cheap masks on CPUs
+fast_softmax   softmax of short rows and of bf16 on CPUs
 precision      mixed precision inside a layer
 layer_call     activation checkpointing and torch.compile, layer by layer
 

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 LEVELS = 256  # values of a random byte
 
 
-def keep_mask(shape: torch.Size, drop_levels: int) -> Tensor:
-    """Sample a boolean tensor of `shape`, False with probability drop_levels/256, from 8 random bits per element."""
+def keep_mask(shape: torch.Size, drop_levels: int, dtype: torch.dtype = torch.bool) -> Tensor:
+    """Sample a mask of `shape`, False or 0 with probability drop_levels/256, from 8 random bits per element."""
     count = math.prod(shape)
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
-    return (words.view(torch.uint8)[:count] >= drop_levels).view(shape)
+    mask = torch.empty(count, dtype=dtype)
+    return torch.ge(words.view(torch.uint8)[:count], drop_levels, out=mask).view(shape)
 
 
 class StructuralDropout:
@@ -49,7 +50,7 @@ class Dropout(nn.Module):
         if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled code fuses the mask
             return F.dropout(x, self.p, training=True)
         scale = LEVELS / (LEVELS - self.drop_levels)
-        return x * keep_mask(x.shape, self.drop_levels).to(x.dtype).mul_(scale)
+        return x * keep_mask(x.shape, self.drop_levels, x.dtype).mul_(scale)
 
     def extra_repr(self) -> str:
         """See nn.Module."""

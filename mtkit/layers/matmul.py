@@ -16,7 +16,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import torch
@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.errors import UsageError
-from mtkit.layers.precision import is_autocast_on
+from mtkit.layers.precision import compute_dtype, is_autocast_on
 
 Library = Literal["blas", "onednn"]
 LIBRARIES: tuple[Library, ...] = ("blas", "onednn")
@@ -73,9 +73,17 @@ def has_onednn() -> bool:
     return is_built and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
+@cache
+def has_onednn_bf16() -> bool:
+    """Return whether oneDNN's operator computes in bf16 on this processor."""
+    return has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
-    if not _is_large(x, weight) or is_autocast_on(x) or chosen_library() == "blas":
+    if is_autocast_on(x):
+        return _autocast_linear(x, weight, bias)
+    if not _is_onednn_product(x, weight):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
         flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
@@ -84,25 +92,37 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return _onednn(x, weight, bias)
 
 
+def _autocast_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`linear` in the type of autocast; in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before."""
+    dtype = compute_dtype(x)
+    if dtype != torch.bfloat16 or x.device.type != "cpu" or torch.compiler.is_compiling() or not has_onednn_bf16():
+        return F.linear(x, weight, bias)
+    flat = x.reshape(-1, x.size(-1))  # [N, D_in]
+    y: Tensor = _Bf16Linear.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
+    return y.view(*x.shape[:-1], y.size(1))
+
+
 def mm_transposed(a: Tensor, b: Tensor) -> Tensor:
     """A B^T of a [M, K] and b [N, K], without gradients; transposed views are not copied."""
-    return _onednn(a, b) if _is_large(a, b) and chosen_library() == "onednn" else a @ b.mT
+    return _onednn(a, b) if _is_onednn_product(a, b) else a @ b.mT
 
 
 def weight_grad(grad: Tensor, x: Tensor) -> Tensor:
     """Gradient G^T X [D_out, D_in] of a weight, from the gradients [N, D_out] of N outputs and the inputs [N, D_in]."""
-    if grad.size(1) <= x.size(1):
-        return mm_transposed(grad.mT, x.mT)
-    return mm_transposed(x.mT, grad.mT).mT  # oneDNN prefers few rows and many columns
+    a, b = grad.mT, x.mT
+    if not _is_onednn_product(a, b):
+        return a @ x
+    return _onednn(a, b) if a.size(0) <= b.size(0) else _onednn(b, a).mT  # few rows and many columns are faster
 
 
-def _is_large(x: Tensor, weight: Tensor) -> bool:
-    """Return whether a product is one that oneDNN may compute: float32, on a CPU, and large enough for its overhead."""
+def _is_onednn_product(x: Tensor, weight: Tensor) -> bool:
+    """Return whether oneDNN computes a product: float32, on a CPU, large enough for its overhead, and the choice."""
     return (
         x.numel() * weight.size(0) >= MIN_MULTIPLICATIONS
         and x.dtype == torch.float32 == weight.dtype
         and x.device.type == "cpu"
         and not torch.compiler.is_compiling()  # compiled and exported programs choose their own products
+        and chosen_library() == "onednn"
     )
 
 
@@ -128,6 +148,28 @@ class _OneDNNLinear(torch.autograd.Function):
         grad_x = mm_transposed(grad, weight.mT) if needs_x else None
         grad_weight = weight_grad(grad, x) if needs_weight else None
         return grad_x, grad_weight, grad.sum(0) if needs_bias else None
+
+
+class _Bf16Linear(torch.autograd.Function):
+    """x W^T + b of x [N, D_in] in bf16, with gradients in the types of x, W and b."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        low, low_weight = x.to(torch.bfloat16), weight.to(torch.bfloat16)
+        ctx.save_for_backward(low, low_weight)
+        ctx.dtypes = x.dtype, weight.dtype, None if bias is None else bias.dtype
+        return _onednn(low, low_weight, None if bias is None else bias.to(torch.bfloat16))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        low, low_weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        x_dtype, weight_dtype, bias_dtype = ctx.dtypes
+        (grad,) = grads  # [N, D_out]
+        grad_x = (grad @ low_weight).to(x_dtype) if needs_x else None
+        grad_weight = (grad.mT @ low).to(weight_dtype) if needs_weight else None
+        return grad_x, grad_weight, grad.sum(0).to(bias_dtype) if needs_bias else None
 
 
 def _requested_library() -> Library | None:

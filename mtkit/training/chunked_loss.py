@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from mtkit.layers.matmul import mm_transposed, weight_grad
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
+BLOCK_SIZE = 1 << 17  # logits that take all operations of a softmax in turn: half a megabyte, for the cache of a core
 
 
 class TokenPredictions(NamedTuple):
@@ -45,17 +46,40 @@ def record_predictions() -> Iterator[list[TokenPredictions]]:
 
 
 class _ChunkLoss(NamedTuple):
-    """The loss of a chunk, and intermediate results."""
+    """Intermediate results of the loss of a chunk."""
 
-    loss: Tensor  # scalar, summed
-    probs: Tensor  # [n, V] the model's probabilities, which overwrite the logits
     max_logit: Tensor  # [n, 1]
     target_logit: Tensor  # [n, 1]
     norm: Tensor  # [n, 1] sum of exp(logit - max_logit)
 
+    def loss(self, smoothing: float) -> Tensor:
+        """The summed loss without `uniform_part`."""
+        return (self.max_logit + self.norm.log()).sum() - (1 - smoothing) * self.target_logit.sum()
+
     def predictions(self) -> TokenPredictions:
         """The most probable token has the probability exp(max_logit - max_logit) / norm."""
         return TokenPredictions(self.norm.reciprocal().squeeze(1), (self.target_logit == self.max_logit).squeeze(1))
+
+
+def softmax_(logits: Tensor, bias: Tensor | None, target: Tensor) -> _ChunkLoss:
+    """Overwrite logits [n, V] with the probabilities of the logits plus a bias [V], computed in float32 at least.
+
+    On a CPU it takes a few rows at a time through all operations, while they are in the cache.
+    """
+    rows, width = logits.shape
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    step = max(1, BLOCK_SIZE // width) if logits.device.type == "cpu" else max(1, rows)
+    max_logit, target_logit, norm = logits.new_empty(3, rows, 1, dtype=wide)
+    for start in range(0, rows, step):
+        block = slice(start, start + step)
+        probs = logits[block].to(wide)  # [step, V]; the logits themselves if they are of this type
+        if bias is not None:
+            probs += bias
+        target_logit[block] = probs.gather(1, target[block].unsqueeze(1))
+        torch.amax(probs, 1, keepdim=True, out=max_logit[block])
+        torch.sum(probs.sub_(max_logit[block]).exp_(), 1, keepdim=True, out=norm[block])
+        logits[block] = probs.div_(norm[block])
+    return _ChunkLoss(max_logit, target_logit, norm)
 
 
 class _LossInputs(NamedTuple):
@@ -67,22 +91,13 @@ class _LossInputs(NamedTuple):
     target: Tensor  # [N]
     smoothing: float
 
-    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The positions of each chunk, and their logits [n, V] in float32 (or float64)."""
-        wide = torch.promote_types(self.hidden.dtype, torch.float32)
+    def chunks(self) -> Iterator[tuple[slice, Tensor, _ChunkLoss]]:
+        """The positions of each chunk, their probabilities [n, V], and the results of their loss."""
         for start in range(0, self.hidden.size(0), CHUNK_SIZE):
             chunk = slice(start, start + CHUNK_SIZE)
-            logits = mm_transposed(self.hidden[chunk], self.weight).to(wide)  # [n, V]
-            yield chunk, logits if self.bias is None else logits.add_(self.bias)
-
-    def loss(self, chunk: slice, logits: Tensor) -> _ChunkLoss:
-        """The summed loss of a chunk without `uniform_part`; its logits are overwritten."""
-        target_logit = logits.gather(1, self.target[chunk].unsqueeze(1))  # [n, 1]
-        max_logit = logits.amax(1, keepdim=True)  # [n, 1]
-        probs = logits.sub_(max_logit).exp_()  # [n, V], not yet divided by `norm`
-        norm = probs.sum(1, keepdim=True)  # [n, 1]
-        loss = (max_logit + norm.log()).sum() - (1 - self.smoothing) * target_logit.sum()
-        return _ChunkLoss(loss, probs.div_(norm), max_logit, target_logit, norm)
+            logits = mm_transposed(self.hidden[chunk], self.weight)  # [n, V]
+            result = softmax_(logits, self.bias, self.target[chunk])
+            yield chunk, logits, result
 
     def uniform_part(self) -> Tensor:
         """e / V times the sum of all logits of the batch: the sum of the states times the sum of the weights."""
@@ -111,14 +126,12 @@ class _ChunkedLoss(torch.autograd.Function):
         grad_hidden = torch.empty_like(hidden, dtype=wide)  # [N, D]
         grad_weight = torch.zeros_like(weight, dtype=wide)  # [V, D]
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)  # [V]
-        for chunk, logits in inputs.chunks():
-            result = inputs.loss(chunk, logits)
-            total += result.loss
-            low = result.probs.to(inputs.hidden.dtype)  # [n, V]
-            grad_hidden[chunk] = mm_transposed(low, inputs.weight.mT)
-            grad_weight += weight_grad(low, inputs.hidden[chunk])
+        for chunk, probs, result in inputs.chunks():
+            total += result.loss(smoothing)
+            grad_hidden[chunk] = mm_transposed(probs, inputs.weight.mT)
+            grad_weight += weight_grad(probs, inputs.hidden[chunk])
             if grad_bias is not None:
-                grad_bias += result.probs.sum(0)
+                grad_bias += probs.sum(0, dtype=wide)
         _subtract_target(grad_hidden, grad_weight, grad_bias, hidden.to(wide), weight.to(wide), target, smoothing)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
@@ -187,9 +200,8 @@ def label_smoothed_loss(
         return loss
     inputs = _cast_inputs(hidden, weight, bias, target, smoothing)
     losses, recorder = [], _recorder.get()
-    for chunk, logits in inputs.chunks():
-        result = inputs.loss(chunk, logits)
-        losses.append(result.loss)
+    for _, _, result in inputs.chunks():
+        losses.append(result.loss(smoothing))
         if recorder is not None:
             recorder.append(result.predictions())
     return torch.stack(losses).sum() - inputs.uniform_part() if losses else hidden.new_zeros((), dtype=torch.float32)

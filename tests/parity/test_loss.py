@@ -33,6 +33,17 @@ def test_value_and_gradients_equal_torch(monkeypatch, smoothing, chunk, with_bia
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("block", [1, V, 3 * V, 10**6])
+def test_value_and_gradients_do_not_depend_on_the_block(monkeypatch, block):
+    monkeypatch.setattr(chunked_loss, "BLOCK_SIZE", block)
+    hidden, weight, bias, target = inputs()
+    ours = label_smoothed_loss(hidden, weight, bias, target, smoothing=0.1)
+    theirs = F.cross_entropy(F.linear(hidden, weight, bias), target, label_smoothing=0.1, reduction="sum")
+    assert torch.allclose(ours, theirs, rtol=1e-12)
+    for a, b in zip(*(torch.autograd.grad(loss, [hidden, weight, bias]) for loss in (ours, theirs)), strict=True):
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
 def test_differs_from_the_kl_form_by_the_targets_entropy():
     hidden, weight, bias, target = inputs()
     e = 0.1

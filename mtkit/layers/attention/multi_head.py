@@ -59,13 +59,14 @@ class SelfAttention(TokenMixer):
         """Queries [B, H, T, K] of x [B, T, D], and its keys and values; queries and keys normalised, then rotated."""
         heads = self.heads
         projected = self.query_key_value(x)  # [B, T, (H + G)·K + G·V], V = K unless value_head_dim is set
-        queries_keys = split_heads(projected[..., : heads.query_key_width], heads.num_heads + heads.num_kv_heads)
-        v = split_heads(projected[..., heads.query_key_width :], heads.num_kv_heads)
+        queries_keys, values = torch.split(projected, [heads.query_key_width, heads.value_width], dim=-1)
+        queries_keys = split_heads(queries_keys, heads.num_heads + heads.num_kv_heads)  # [B, H + G, T, K]
         if self.has_norms:
-            q, k = queries_keys[:, : heads.num_heads], queries_keys[:, heads.num_heads :]
-            queries_keys = torch.cat([self.query_norm(q), self.key_norm(k)], dim=1)  # [B, H + G, T, K]
-        rotated = self.position.rotate(queries_keys, pos)  # [B, H + G, T, K]
-        return rotated[:, : heads.num_heads], KVCache.of(rotated[:, heads.num_heads :], v, pos, real)
+            q, k = torch.split(queries_keys, [heads.num_heads, heads.num_kv_heads], dim=1)
+            queries_keys = torch.cat([self.query_norm(q), self.key_norm(k)], dim=1)
+        rotated = self.position.rotate(queries_keys, pos)
+        q, k = torch.split(rotated, [heads.num_heads, heads.num_kv_heads], dim=1)  # [B, H, T, K], [B, G, T, K]
+        return q, KVCache.of(k, split_heads(values, heads.num_kv_heads), pos, real)
 
     def forward(
         self, x: Tensor, pos: Tensor, *, real: Tensor | None = None, past: BatchedState | None = None

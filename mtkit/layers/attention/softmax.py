@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
 from mtkit.layers.attention.masks import Pattern, apply_mask, causal, full
 from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-from mtkit.layers.cache.kv_cache import AttentionCache, KVCache, padded_softmax
+from mtkit.layers.cache.kv_cache import AttentionCache, KVCache
 from mtkit.layers.cache.shared_prefix import SharedPrefixCache
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.fast_softmax import softmax
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 
@@ -65,7 +66,7 @@ def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
         scores: [B, H, T, S].
         visible: see `apply_mask`.
     """
-    weights = padded_softmax(apply_mask(scores, visible))
+    weights = softmax(apply_mask(scores, visible))
     if visible is None or visible.dtype != torch.bool:
         return weights  # an additive mask promises that every query sees a key
     return weights * visible.any(-1, keepdim=True).to(weights.dtype)

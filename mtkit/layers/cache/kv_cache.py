@@ -249,15 +249,6 @@ class KVCache(AttentionCache):
         )
 
 
-def padded_softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension; on a CPU fewer than MIN_KEYS scores are padded, which is faster."""
-    missing = MIN_KEYS - scores.size(-1)
-    if torch.compiler.is_compiling() or scores.requires_grad or scores.is_cuda or missing <= 0:
-        return scores.softmax(-1)  # an exported graph has no sizes to compare
-    padded = F.pad(scores, (0, missing), value=float("-inf"))
-    return padded.softmax(-1)[..., : scores.size(-1)]
-
-
 def _concat_rows(parts: Sequence[Tensor], length: int, *, transposed: bool = False) -> GrowableBuffer:
     """Concatenate the rows of tensors [., G, at most length, K].
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -20,10 +19,6 @@ Activation = Literal["relu", "gelu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
-# in place where the gradient does not need the input
-IN_PLACE = {**ACTIVATIONS, "relu": torch.relu_}
-
-
 class FeedForward(Sublayer):
     """W2 · act(W1 x + b1) + b2 at each position. Vaswani et al. 2017, eq. 2."""
 
@@ -31,7 +26,7 @@ class FeedForward(Sublayer):
         super().__init__()
         self.inner = linear(d_model, d_ff)
         self.outer = linear(d_ff, d_model)
-        self.activation = IN_PLACE[activation]
+        self.activation = ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
 
     def value_path_weights(self) -> list[Tensor]:

@@ -22,6 +22,16 @@ def test_every_byte_of_the_random_words_is_uniform():
     assert mask.sub(0.5).abs().max() < 5 * 0.5 / 100_000**0.5
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.float32, torch.float64])
+def test_masks_of_all_types_are_those_of_the_seed(dtype):
+    masks = []
+    for each in (torch.bool, dtype):
+        torch.manual_seed(4)
+        masks.append(keep_mask(torch.Size([7, 13]), 60, each))
+    assert masks[1].dtype == dtype
+    assert torch.equal(masks[0].to(dtype), masks[1])
+
+
 def test_identity_in_evaluation_and_at_zero():
     x = torch.randn(5, 3)
     assert Dropout(0.4).eval()(x) is x

@@ -60,12 +60,10 @@ def test_linear_and_its_gradients_agree_with_float64(shape, name, onednn_calls):
 
 
 @needs_onednn
-def test_small_products_other_types_and_autocast_are_left_to_torch(onednn_calls):
+def test_small_products_and_other_types_are_left_to_torch(onednn_calls):
     matmul.use_library("onednn")
     layer = linear(256, 1024)
     layer(torch.randn(3, 256))
-    with torch.autocast("cpu", torch.bfloat16):
-        layer(torch.randn(64, 256))
     layer.double()(torch.randn(64, 256, dtype=torch.float64))
     assert not onednn_calls
     layer.float()(torch.randn(8, 8, 256))
@@ -100,6 +98,51 @@ def test_weight_grad_has_the_shape_of_the_weight_in_both_orders():
     for d_in, d_out in ((64, 512), (512, 64)):
         x, grad = torch.randn(300, d_in), torch.randn(300, d_out)
         torch.testing.assert_close(matmul.weight_grad(grad, x), grad.T @ x, rtol=1e-4, atol=1e-4)
+
+
+needs_onednn_bf16 = pytest.mark.skipif(not matmul.has_onednn_bf16(), reason="no oneDNN products in bf16 here")
+
+
+@needs_onednn_bf16
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bf16_products_and_their_gradients_agree_with_float64(shape, onednn_calls):
+    rows, d_in, d_out = shape
+    generator = torch.Generator().manual_seed(1)
+    x, weight, bias, grad = (
+        torch.randn(*size, generator=generator).bfloat16().float()  # the inputs themselves are not rounded
+        for size in ((rows, d_in), (d_out, d_in), (d_out,), (rows, d_out))
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
+        y = matmul.linear(*leaves)
+    assert y.dtype == torch.bfloat16
+    y.backward(grad.bfloat16())
+    found = [y.detach(), *(leaf.grad for leaf in leaves)]
+    exact = outputs_and_gradients(F.linear, x.double(), weight.double(), bias.double(), grad.double())
+    for value, expected in zip(found, exact, strict=True):
+        assert (value - expected).norm() < 2.0**-9 * expected.norm()  # one rounding of the result
+    assert all(leaf.grad.dtype == torch.float32 for leaf in leaves)
+    assert len(onednn_calls) == 1
+
+
+@needs_onednn_bf16
+def test_bf16_products_work_without_a_bias_and_without_gradients():
+    x, layer = torch.randn(3, 5, 64), linear(64, 32, bias=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        trained = layer(x)
+        with torch.no_grad():
+            assert torch.equal(layer(x), trained)
+    assert trained.shape == (3, 5, 32)
+    trained.sum().backward()
+    assert layer.weight.grad.shape == layer.weight.shape
+
+
+def test_bf16_without_onednn_is_left_to_torch(monkeypatch, onednn_calls):
+    monkeypatch.setattr(matmul, "has_onednn_bf16", lambda: False)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = linear(64, 32)(torch.randn(5, 64))
+    assert y.dtype == torch.bfloat16
+    assert not onednn_calls
 
 
 def test_the_library_is_measured_once_and_the_faster_one_is_taken(monkeypatch):

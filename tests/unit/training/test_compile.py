@@ -24,6 +24,7 @@ MODELS = {
     "decoder_only": DecoderOnlyConfig(decoder_layers=2, **SMALL),
 }
 OBJECTIVE = CrossEntropy(TeacherForcing(), 0.1)
+ROUNDING = {"rtol": 1e-4, "atol": 1e-4}  # of float32 sums of some 10; compiled layers call torch's softmax
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch reads it of non-leaf inputs
 TRACED = "eager"  # torch's backend that traces graphs and runs them in eager mode
 
@@ -55,7 +56,7 @@ def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
     graphs = []
     for number in range(12):
         batch = toy_batch(number, 3 + number % 5, 4 + number)
-        torch.testing.assert_close(learn(compiled, batch), learn(eager, batch))
+        torch.testing.assert_close(learn(compiled, batch), learn(eager, batch), **ROUNDING)
         graphs.append(counters["stats"]["unique_graphs"])
     # of encoder and decoder layers; from the first shapes torch infers which dimensions are dynamic
     assert 0 < graphs[-1] == graphs[2] <= 6
@@ -77,7 +78,7 @@ def test_a_training_resumes_with_compile_switched_off(tmp_path):
     switched, eager = (
         read_checkpoint(checkpoint_path(tmp_path / name / "checkpoints", 4)).tensors for name in ("switched", "eager")
     )
-    torch.testing.assert_close(switched, eager)
+    torch.testing.assert_close(switched, eager, **ROUNDING)
 
 
 def test_compile_is_refused_without_a_compiler(monkeypatch):
