@@ -1,9 +1,8 @@
 """Preparation of a model for translation: compute type, device and rewrites.
 
-Compute types: int8 multiplies 8-bit integers in large projections and computes in float32 in between, and so does bf16
-with numbers of 16 bits on a CPU. Smaller projections compute in bf16 in both, where the processor has it and rows are
-many. float32, bf16 on a GPU and bf16 without rewrites convert all weights. Measurements:
-tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
+Compute types: int8 multiplies 8-bit integers in large projections, bf16 on a CPU 16-bit numbers; everything else,
+including smaller projections, computes in float32. float32, bf16 on a GPU and bf16 without rewrites convert all
+weights. Measurements: tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
 """
 
 from __future__ import annotations
