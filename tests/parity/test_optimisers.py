@@ -14,7 +14,7 @@ from mtkit.training.optimisers.adafactor import AdafactorConfig
 from mtkit.training.optimisers.base import set_lr
 from mtkit.training.optimisers.lion import LionConfig
 from mtkit.training.optimisers.muon import MuonConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig
+from mtkit.training.optimisers.torch_optimisers import AdadeltaConfig, AdamConfig, AdamWConfig, SGDConfig
 
 UPDATES = 12
 
@@ -73,6 +73,21 @@ class Lion:
             self.m[i] = beta2 * self.m[i] + (1 - beta2) * g[i]
 
 
+class Adadelta:
+    """Zeiler 2012, algorithm 1, whose update is multiplied by the rate."""
+
+    def __init__(self, config, name, w):
+        self.config, self.squares, self.moved = config, torch.zeros_like(w), torch.zeros_like(w)
+
+    def update(self, w, g, rate, t):
+        rho, eps = self.config.rho, self.config.eps
+        for i in numbers(w):
+            self.squares[i] = rho * self.squares[i] + (1 - rho) * g[i] ** 2
+            x = -math.sqrt(self.moved[i] + eps) / math.sqrt(self.squares[i] + eps) * g[i]
+            self.moved[i] = rho * self.moved[i] + (1 - rho) * x**2
+            w[i] += rate * x
+
+
 class Adafactor:
     """Shazeer & Stern 2018, algorithm 4 for matrices and 5 for vectors, with the rates of sec. 9."""
 
@@ -128,6 +143,7 @@ CASES = {
     "sgd with momentum": (SGDConfig(learning_rate=0.1, momentum=0.9), SGD, 1e-12),
     "adam": (AdamConfig(learning_rate=0.1, beta1=0.8, beta2=0.9, eps=1e-3), Adam, 1e-12),
     "adamw": (AdamWConfig(learning_rate=0.1, beta1=0.8, beta2=0.9, eps=1e-3, weight_decay=0.3), Adam, 1e-12),
+    "adadelta": (AdadeltaConfig(learning_rate=0.5, rho=0.9, eps=1e-3), Adadelta, 1e-12),
     "lion": (LionConfig(learning_rate=0.1, beta1=0.8, beta2=0.6, weight_decay=0.2), Lion, 1e-12),
     "adafactor": (AdafactorConfig(learning_rate=0.4, decay_rate=0.7, clip_threshold=1.1), Adafactor, 1e-7),
     "muon": (MuonConfig(learning_rate=0.1, momentum=0.9, weight_decay=0.2, eps=1e-3), Muon, 6e-3),  # iterates in bf16
@@ -153,3 +169,17 @@ def test_every_weight_moves_as_in_the_paper(name):
             assert_close(p.detach(), weights[key], atol=tolerance, rtol=tolerance, msg=lambda m, k=key: f"{k}: {m}")
             if key == "hidden.weight" and name == "muon":
                 weights[key] = p.detach().clone()  # rounding errors of earlier updates do not add up
+
+
+def test_adadelta_of_a_loss_divided_by_n_has_the_same_updates_with_a_rate_of_n_and_an_eps_divided_by_its_square():
+    n, models = 25.0, []
+    for scale in (1.0, n):
+        torch.manual_seed(0)
+        models.append(Model().double())
+        optimiser = AdadeltaConfig(learning_rate=scale, eps=1e-6 / scale**2).build(models[-1])
+        for _ in range(UPDATES):
+            for p in models[-1].parameters():
+                p.grad = 1e-3 * torch.randn_like(p) / scale
+            optimiser.step()
+    for (name, p), other in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        assert_close(p, other, atol=1e-12, rtol=1e-12, msg=lambda m, name=name: f"{name}: {m}")

@@ -2,7 +2,7 @@
 
 base               parts of all kinds: the base of their configurations, parameter groups, learning rates
 state              the state of an optimiser as named tensors
-torch_optimisers   Adam, AdamW and SGD
+torch_optimisers   Adam, AdamW, Adadelta and SGD
 adafactor          Adafactor: factored second moments
 lion               Lion: the sign of a momentum
 muon               Muon: orthogonalised momentum for hidden matrices, AdamW for the rest
@@ -20,8 +20,9 @@ from pydantic import Field
 from mtkit.training.optimisers.adafactor import AdafactorConfig
 from mtkit.training.optimisers.lion import LionConfig
 from mtkit.training.optimisers.muon import MuonConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig
+from mtkit.training.optimisers.torch_optimisers import AdadeltaConfig, AdamConfig, AdamWConfig, SGDConfig
 
 OptimiserConfig = Annotated[
-    AdamConfig | AdamWConfig | AdafactorConfig | LionConfig | MuonConfig | SGDConfig, Field(discriminator="kind")
+    AdamConfig | AdamWConfig | AdafactorConfig | AdadeltaConfig | LionConfig | MuonConfig | SGDConfig,
+    Field(discriminator="kind"),
 ]

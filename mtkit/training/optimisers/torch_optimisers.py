@@ -1,4 +1,4 @@
-"""Adam, AdamW and SGD, torch's implementations."""
+"""Adam, AdamW, Adadelta and SGD, torch's implementations."""
 
 from __future__ import annotations
 
@@ -66,6 +66,31 @@ class AdamWConfig(OptimiserConfigBase):
             betas=(self.beta1, self.beta2),
             eps=self.eps,
             fused=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdadeltaConfig(OptimiserConfigBase):
+    """Adadelta (Zeiler 2012, algorithm 1), with which Bahdanau et al. 2015 trained. https://arxiv.org/abs/1212.5701.
+
+    The paper has no learning rate, which is a rate of 1. A loss that is divided by n has the same updates with a rate
+    of n and an eps divided by n squared.
+    """
+
+    bytes_per_weight: ClassVar[int] = 8
+
+    kind: Literal["adadelta"] = "adadelta"
+    learning_rate: PositiveFloat = 1.0  # at the schedule's peak; Zeiler's algorithm has none
+    rho: Beta = 0.95  # decay of the means of squares; Bahdanau et al. 2015, appendix B.2
+    eps: PositiveFloat = 1e-6  # added to both means; Bahdanau et al. 2015, appendix B.2
+
+    def build(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Build the optimiser over all trainable parameters of `model`."""
+        return torch.optim.Adadelta(
+            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
+            lr=self.learning_rate,
+            rho=self.rho,
+            eps=self.eps,
         )
 
 
