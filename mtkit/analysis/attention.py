@@ -20,7 +20,7 @@ from mtkit.analysis.head_statistics import (
     recorded_attention,
 )
 from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, ReferenceAlignment, read_alignments
-from mtkit.build.reference_text import ReferenceText, batches
+from mtkit.build.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
 from mtkit.errors import UsageError
@@ -89,8 +89,8 @@ def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None 
             one.
 
     Raises:
-        UsageError: the model has no attention over the source, or no such tag.
-        DataError: as `read_alignments` and `read_model`.
+        UsageError: the model has no attention over the source; also as `prefix_ids`.
+        DataError: as `batches`, `read_alignments` and `read_model`.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     loaded = read_model(model)
@@ -134,7 +134,7 @@ class _Aligner:
     def __init__(self, loaded: LoadedModel, text: ReferenceText, reference: Reference | None) -> None:
         self._tokenizers = loaded.tokenizers
         self._reference = reference
-        self._prefix = len(text.prefix.ids(loaded.tokenizers))
+        self._prefix = len(prefix_ids(loaded, text.prefix))
         self._errors: defaultdict[str, defaultdict[int, AlignmentErrors]] = defaultdict(
             lambda: defaultdict(AlignmentErrors)
         )

@@ -44,18 +44,44 @@ def read_reference_text(src: Path, ref: Path, prefix: SourcePrefix = NO_PREFIX) 
     return text
 
 
+def prefix_ids(loaded: LoadedModel, prefix: SourcePrefix) -> list[int]:
+    """The ids that the model reads before each source of a text.
+
+    Raises:
+        UsageError: the model lacks the tag, needs one, or the prefix is as long as its longest training source.
+    """
+    prefix.check_tag(loaded.tokenizers, requires_tag=loaded.metadata.requires_tag)
+    return prefix.ids(loaded.tokenizers, max_source_length=loaded.metadata.max_source_length)
+
+
 def batches(loaded: LoadedModel, text: ReferenceText) -> Iterator[Batch]:
     """Batches of sentences of similar length; `sample_ids` are indices of lines.
 
     Raises:
-        UsageError: the tokenizers do not have the tag of the text.
+        UsageError: as `prefix_ids`.
+        DataError: a line has more tokens than an encoder-decoder model has positions.
     """
     tokenizers = loaded.tokenizers
-    prefix = text.prefix.ids(tokenizers)
+    prefix = prefix_ids(loaded, text.prefix)
     src = [[*prefix, *ids] for ids in tokenizers.src.encode(text.src)]
     tgt = tokenizers.tgt.encode(text.ref)
+    _require_positions(loaded, src, tgt)
     order = sorted(range(len(src)), key=lambda index: len(src[index]))
     for start in range(0, len(order), BATCH_SENTENCES):
         rows = order[start : start + BATCH_SENTENCES]
         sides = [src[row] for row in rows], [tgt[row] for row in rows]
         yield collate(*sides, rows, tokenizers.src.vocab, tokenizers.tgt.vocab)
+
+
+def _require_positions(loaded: LoadedModel, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
+    model = loaded.metadata.model
+    if not model.has_encoder:
+        return  # both sides share the positions
+    for key, limit in model.max_lengths().items():
+        side, rows = ("source", src) if key.startswith("encoder") else ("reference", tgt)
+        for number, ids in enumerate(rows, start=1):
+            if len(ids) + 1 > limit:
+                raise DataError(
+                    f"line {number} of the {side}: {len(ids) + 1} tokens, prefix and end of sentence included, and the "
+                    f"model has {limit} positions (model.{key}); shorten or omit it"
+                )

@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from mtkit.analysis.head_importance import head_importance
-from mtkit.build.reference_text import ReferenceText, batches
+from mtkit.build.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.magnitude import prune_weights
 from mtkit.compression.measure import ModelFigures, measure, table_lines
@@ -96,6 +96,8 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError("--to heads computes the importance of heads from text; give --src and --ref")
     if loaded.metadata.storage != "float32" and options.to not in ("int8", "int4"):
         raise UsageError(f"{loaded.folder}: stored in {loaded.metadata.storage}; prune the model before quantising it")
+    if options.text is not None:
+        prefix_ids(loaded, options.text.prefix)
 
 
 def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[ModelMetadata, dict[str, Tensor]]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mtkit.hardware import cpu_has_vnni
 from mtkit.inference.bf16 import projections
+from mtkit.layers.matmul import has_onednn
 from mtkit.models.interface import OutputProjection, TranslationModel
 
 INT8_MAX = 127  # of a symmetric signed byte
@@ -36,7 +37,7 @@ class Int8Linear(nn.Module, OutputProjection):
         self.register_buffer("weight_int8", weight_int8)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", bias)
-        use_onednn = scale.numel() >= ONEDNN_MIN_OUTPUTS and has_fast_int8()
+        use_onednn = scale.numel() >= ONEDNN_MIN_OUTPUTS and has_fast_int8() and has_onednn()
         self.packed = torch.ops.onednn.qlinear_prepack(weight_int8.T.contiguous(), None) if use_onednn else None
 
     @classmethod
@@ -97,13 +98,17 @@ def has_fast_int8() -> bool:
 
 @functools.cache
 def has_exact_int8() -> bool:
-    """Return whether torch's int8 products are exact, from a product with the largest sums.
+    """Return whether torch has int8 products that are exact, from a product with the largest sums.
 
     Without VNNI, or if ONEDNN_MAX_CPU_ISA hides it, oneDNN adds pairs of products in 16 bits, where large sums
-    saturate.
+    saturate. The operator is not documented, so that another version or build of torch may lack it.
     """
     largest = torch.full((EXACTNESS_TRIAL_SIZE, EXACTNESS_TRIAL_SIZE), INT8_MAX, dtype=torch.int8)
-    return bool((torch._int_mm(largest, largest) == INT8_MAX**2 * EXACTNESS_TRIAL_SIZE).all())
+    try:
+        product = torch._int_mm(largest, largest)
+    except (AttributeError, RuntimeError):
+        return False
+    return bool((product == INT8_MAX**2 * EXACTNESS_TRIAL_SIZE).all())
 
 
 def quantise(x: Tensor) -> tuple[Tensor, Tensor]:

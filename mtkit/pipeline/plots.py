@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mtkit.build.reference_text import prefix_ids
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.score import score
@@ -105,17 +106,17 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         prefix: what the model reads before the sentence.
 
     Raises:
-        UsageError: the model has no attention or needs a tag, or the sentence is empty.
+        UsageError: the model has no attention, or the sentence is empty; also as `prefix_ids`.
         MissingInputError, DataError: the model cannot be read.
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the plot cannot be written.
     """
     loaded = read_model(model)
-    prefix.check_tag(loaded.tokenizers, requires_tag=loaded.metadata.requires_tag)
+    before = prefix_ids(loaded, prefix)
     ids = loaded.tokenizers.src.encode([sentence])[0]
     if not sentence.strip() or not ids:
         raise UsageError("there is nothing to translate: the sentence is empty")
-    ids = [*prefix.ids(loaded.tokenizers), *ids]
+    ids = [*before, *ids]
     config = loaded.metadata.search
     ids_with_meaning = special_ids(loaded.tokenizers.tgt, allow_unknown=config.allow_unknown)
     search = config.build(ids_with_meaning, with_attention=True)

@@ -14,7 +14,7 @@ from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
-from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
@@ -90,7 +90,8 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
     """Return the binarised corpora of a run, made again if their inputs changed or a file is damaged.
 
     Raises:
-        RecipeError: a corpus changed that a training which was started depends on.
+        RecipeError: a corpus changed that a training which was started depends on, or the prefix of a test set is as
+            long as the longest training source.
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
@@ -117,7 +118,20 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         run.notify(name, "; ".join(report.summary()))
     _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])
     train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
-    return PreparedCorpora(train, valid, _prepare_lexicon(run, train))
+    prepared = PreparedCorpora(train, valid, _prepare_lexicon(run, train))
+    _check_prefixes_of_tests(run.recipe, tokenizers, prepared.max_source_length)
+    return prepared
+
+
+def _check_prefixes_of_tests(recipe: Recipe, tokenizers: TokenizerPair, max_source_length: int) -> None:
+    """Check before the training what would be refused when the test sets are translated."""
+    for name, files in recipe.corpus.test.items():
+        count = len(files.ids(tokenizers))
+        if count >= max_source_length:
+            raise RecipeError(
+                f"corpus.test.{name}.prefix: {count} tokens, and the longest training source has {max_source_length}, "
+                "prefix included; shorten it"
+            )
 
 
 def _text(pair: CorpusFiles) -> tuple[Text, Text]:

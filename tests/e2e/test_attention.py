@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mtkit.cli import entry
+from mtkit.errors import DataError
+from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.toy import runs
@@ -105,3 +108,22 @@ def test_refusals(toy_model, text, tmp_path, capsys) -> None:
     (tmp_path / "empty").write_text("")
     code, _, err = run(capsys, "attention", model, "--src", tmp_path / "empty", "--ref", tmp_path / "empty")
     assert (code, err.count("\n")) == (65, 1)
+
+
+def test_a_line_beyond_the_positions_is_named(toy_model, tmp_path, capsys) -> None:
+    learned = LearnedConfig(max_length=20)
+    model = toy_model(replace(CONFIG, encoder_positions=learned, decoder_positions=learned))
+    (tmp_path / "short").write_text("a dog\nthe cat\n")
+    (tmp_path / "long").write_text("a dog\nthe dog sees the big red house\n")
+    key = {"source": "encoder_positions", "reference": "decoder_positions"}
+    for side, src, ref in (("source", "long", "short"), ("reference", "short", "long")):
+        text = ("--src", tmp_path / src, "--ref", tmp_path / ref)
+        for words in (("attention", model), ("compress", model, "--to", "heads", "-o", tmp_path / "small")):
+            code, out, err = run(capsys, *words, *text)
+            assert (code, out, err.count("\n")) == (DataError.exit_code, "", 1)
+            assert f"line 2 of the {side}: 32 tokens, prefix and end of sentence included, and the model has 20" in err
+            assert f"(model.{key[side]}.max_length)" in err
+    assert not (tmp_path / "small").exists()
+    text = ("--src", tmp_path / "short", "--ref", tmp_path / "short")
+    code, _, err = run(capsys, "attention", model, *text, "--prefix", "the dog sees")
+    assert (code, "line 2 of the source: 22 tokens" in err) == (DataError.exit_code, True)

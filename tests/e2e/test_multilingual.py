@@ -9,7 +9,7 @@ import pytest
 
 import mtkit
 from mtkit.cli import entry
-from mtkit.errors import RecipeError, UsageError
+from mtkit.errors import DataError, RecipeError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import Recipe, load_recipe
 from mtkit.text.source_prefix import SourcePrefix
@@ -111,6 +111,17 @@ def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsy
     assert any(one["alignment"] for one in expected)
 
 
+COMMANDS = {
+    "translate": ["translate", "RUN", "SRC", "-o", "OUT"],
+    "score": ["score", "RUN", "--src", "SRC", "--ref", "REF"],
+    "attention": ["attention", "RUN", "--src", "SRC", "--ref", "REF", "--json", "OUT"],
+    "plot": ["plot", "RUN", "--attention", "the dog", "-o", "OUT"],
+    "heads": ["compress", "RUN", "--to", "heads", "--src", "SRC", "--ref", "REF", "-o", "OUT"],
+    "int8": ["compress", "RUN", "--to", "int8", "--src", "SRC", "--ref", "REF", "-o", "OUT"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -121,11 +132,23 @@ def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsy
         (["--tag", "de", "--prefix", "the dog and " * 20], "the source prefix has 61 tokens, and the longest training"),
     ],
 )
-def test_refused(tagged: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
-    assert entry.execute(["translate", str(tagged / "run"), str(tagged / "text.en"), *options]) == UsageError.exit_code
+def test_refused(
+    tagged: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+    command: str,
+) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    names = {"RUN": tagged / "run", "SRC": tagged / "text.en", "REF": tagged / "text.de", "OUT": output / "file"}
+    words = [str(names.get(word, word)) for word in COMMANDS[command]]
+    assert entry.execute([*words, *options]) == UsageError.exit_code
     captured = capsys.readouterr()
     assert message in captured.err
-    assert captured.out == ""
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert not list(output.iterdir())
 
 
 def test_a_text_prefix_asks_for_a_task(tmp_path: Path) -> None:
@@ -149,3 +172,23 @@ def test_refused_recipes(tmp_path: Path, override: str, message: str) -> None:
     write(tmp_path)
     with pytest.raises(RecipeError, match=message):
         load_recipe(str(tmp_path / "toy.yaml"), [override])
+
+
+def test_a_long_prefix_of_a_test_set_is_found_before_the_training(tmp_path: Path) -> None:
+    write(tmp_path)
+    recipe = load_recipe(str(tmp_path / "toy.yaml"), [f"corpus.test.en-de.prefix={'the dog and ' * 20}"])
+    message = r"corpus\.test\.en-de\.prefix: 61 tokens, and the longest training source has \d+, prefix included"
+    with pytest.raises(RecipeError, match=message):
+        stages.run(recipe, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run" / "model").exists()
+    assert not list((tmp_path / "run" / "checkpoints").glob("*"))
+
+
+def test_a_prefix_longer_than_the_positions_is_refused_before_the_corpus_is_written(tmp_path: Path) -> None:
+    """Positions are at least as many as tokens of a training sentence, so that cleaning refuses the prefix."""
+    write(tmp_path, de=f"tag: de, prefix: {'the dog and ' * 20}")
+    keys = ["model.encoder_positions={kind: learned, max_length: 31}", "corpus.cleaning.max_length=30"]
+    with pytest.raises(DataError, match="the prefix of this corpus has 61 tokens, which leaves no room for text"):
+        stages.run(load_recipe(str(tmp_path / "toy.yaml"), keys), run_dir=tmp_path / "run")
+    assert not list((tmp_path / "run" / "corpus").glob("*"))
+    assert (tmp_path / "run" / "tokenizer").is_dir()
