@@ -192,3 +192,22 @@ def test_a_prefix_longer_than_the_positions_is_refused_before_the_corpus_is_writ
         stages.run(load_recipe(str(tmp_path / "toy.yaml"), keys), run_dir=tmp_path / "run")
     assert not list((tmp_path / "run" / "corpus").glob("*"))
     assert (tmp_path / "run" / "tokenizer").is_dir()
+
+
+def test_the_shipped_recipe_of_tasks_runs_on_other_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = {"en": {word: word for word in WORDS}, "de": WORDS, "fr": NONSENSE}
+    for lang, table in tables.items():
+        lines = [" ".join(table[word] for word in line.split()) for line in LINES]
+        for name in ("train", "val", "test_2016_flickr"):
+            (tmp_path / f"{name}.{lang}.gz").write_text("".join(f"{line}\n" for line in lines))
+    sizes = ["d_model=16", "d_ff=16", "num_heads=2", "encoder_layers=1", "decoder_layers=1"]
+    training = ["max_updates=4", "validate_every=4", "checkpoint_every=4", "batch_tokens=256", "precision=float32"]
+    keys = [*(f"model.{key}" for key in sizes), *(f"training.{key}" for key in training), "tokenizer.vocab_size=200"]
+    keys += [f"corpus.root={tmp_path}", "training.validation.sentences=4", "search.beam_size=1", "training.ema=null"]
+    assert entry.execute(["run", "multi30k-tasks", *keys, "--run-dir", str(tmp_path / "run")]) == 0
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert list(report["test"]) == ["en-de", "en-fr", "de-en", "fr-en", "de-fr", "fr-de"]
+    capsys.readouterr()
+    quick = ["training.batch_tokens=256", "tokenizer.vocab_size=500"]  # an update is measured
+    assert entry.execute(["run", "multi30k-tasks", "corpus.root=nowhere", *quick, "--dry-run"]) == 0
+    assert "parameters" in capsys.readouterr().out

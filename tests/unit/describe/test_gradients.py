@@ -68,6 +68,16 @@ def test_every_family_has_a_gradient_at_every_distance(config):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_the_gradient_of_an_lstm_reaches_where_that_of_a_recurrence_without_gates_has_faded():
+    share = {}
+    for cell in (TanhCellConfig(), LSTMCellConfig()):
+        torch.manual_seed(1)
+        sizes = {"d_model": 64, "d_embed": 32, "dropout": 0.0, "num_layers": 2}
+        norms = measure(Seq2SeqRNNConfig(cell=cell, **sizes).build(VOCAB, VOCAB).eval(), 40)
+        share[cell.kind] = norms[-1] / norms.max()
+    assert share["lstm"] > 100 * share["tanh"]
+
+
 def test_command_draws_recipes_and_refuses_other_options(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     output = tmp_path / "g.png"
