@@ -80,3 +80,23 @@ def test_vectors_of_another_width_are_refused_before_the_training(folder: Path, 
         capsys.readouterr().err
     )
     assert not list((folder / "run" / "checkpoints").glob("*"))
+
+
+def test_the_commands_of_the_shipped_recipe(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    for name in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
+        for lang in ("en", "de"):
+            (folder / f"{name}.{lang}.gz").write_bytes((folder / f"train.{lang}").read_bytes())
+    run, vectors, sizes = folder / "run", folder / "multi30k.vec", ["encoder_layers=1", "decoder_layers=1", "d_ff=16"]
+    quick = ["max_updates=2", "validate_every=2", "checkpoint_every=2", "batch_tokens=128", "validation.sentences=4"]
+    keys = [f"corpus.root={folder}", "tokenizer.vocab_size=140", f"training.word_vectors.src={vectors}"]
+    keys += [*(f"model.{key}" for key in sizes), *(f"training.{key}" for key in quick), "--run-dir", str(run)]
+    assert entry.execute(["preprocess", "multi30k-word-vectors", *keys]) == 0
+    text = [str(folder / f"train.{lang}.gz") for lang in ("en", "de")]
+    options = ["--dim", "128", "--min-count", "2", "--tokenizer", str(run), "-o", str(vectors)]
+    assert entry.execute(["train-vectors", *text, *options]) == 0
+    capsys.readouterr()
+    token = vectors.read_text(encoding="utf-8").split("\n")[1].partition(" ")[0]
+    assert entry.execute(["nearest", str(vectors), token]) == 0
+    assert capsys.readouterr().out.count("\n") > 3
+    assert entry.execute(["run", "multi30k-word-vectors", *keys]) == 0
+    assert "are among its" in capsys.readouterr().err
