@@ -26,10 +26,13 @@ from mtkit.corpus.binarise import check_line_counts
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.hardware import memory_of, peak_memory
+from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.exported import is_exported, read_exported_model
-from mtkit.model_folder.folder import find_model, read_metadata
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
 from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engines.ctranslate2 import BATCH_TOKENS, Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
@@ -66,6 +69,7 @@ def bench(
     export: Export | None = None,
     ref: Sequence[str] | None = None,
     repeat: int = 1,
+    prefix: SourcePrefix = NO_PREFIX,
 ) -> Iterator[BenchResult]:
     """Measure every setting of the grid, each in its own process.
 
@@ -76,12 +80,16 @@ def bench(
         export: writes the model for the grid's peer.
         ref: references for BLEU, one for each line.
         repeat: number of translations of the text; the fastest counts.
+        prefix: what the model reads before each line.
 
     Raises:
+        UsageError: the model lacks the tag, needs one, or the prefix is as long as its longest training source.
         MtkitError: loading or exporting failed. A setting that an engine does not support is no error but a result.
         ComputeError: a process was killed, probably for lack of memory.
     """
-    lang = _target_language(model)
+    metadata, tokenizers = _description(model)
+    prefix.check_tag(tokenizers, requires_tag=metadata.requires_tag)
+    prefix.ids(tokenizers, max_source_length=metadata.max_source_length)
     with tempfile.TemporaryDirectory() as temporary:
         folders: dict[EngineName, Path] = {"mtkit": model, "ctranslate2": Path(temporary) / "exported"}
         if grid.peer is not None:
@@ -89,16 +97,23 @@ def bench(
                 raise ValueError(f"peer {grid.peer} needs an export function")
             export(model, folders["ctranslate2"])
         for setting in grid.settings():
-            work = partial(_measure, setting, folders[setting.engine], lines, repeat=repeat)
+            work = partial(_measure, setting, folders[setting.engine], lines, repeat=repeat, prefix=prefix)
             result, hyps = _in_subprocess(work, setting)
-            bleu = score(hyps, [ref], ["bleu"], tgt_lang=lang).bleu if ref is not None and hyps else None
+            bleu = None
+            if ref is not None and hyps:
+                bleu = score(hyps, [ref], ["bleu"], tgt_lang=metadata.tgt_lang).bleu
             yield result if bleu is None else replace(result, bleu=bleu.value)
 
 
-def _target_language(model: Path) -> str:
-    """Target language of a model folder, a finished run or an exported model; it selects BLEU's tokenizer."""
-    metadata = read_exported_model(model).metadata if is_exported(model) else read_metadata(find_model(model))
-    return metadata.tgt_lang
+def _description(model: Path) -> tuple[ModelMetadata, TokenizerPair]:
+    """Metadata and tokenizers of a model folder, a finished run or an exported model."""
+    if is_exported(model):
+        exported = read_exported_model(model)
+        return exported.metadata, exported.tokenizers
+    folder = find_model(model)
+    with verified(folder):
+        metadata = read_metadata(folder)
+        return metadata, read_tokenizers(folder, metadata)
 
 
 def _in_subprocess(
@@ -125,11 +140,11 @@ def _result(pool: ProcessPoolExecutor, work: Callable[[], T]) -> T:
 
 
 def _measure(
-    setting: BenchSetting, folder: Path, lines: Sequence[str], *, repeat: int
+    setting: BenchSetting, folder: Path, lines: Sequence[str], *, repeat: int, prefix: SourcePrefix
 ) -> tuple[BenchResult, list[str]]:
     """Measure one setting in this process; returns the result and the translations."""
     try:
-        with _make_translate(setting, folder) as (translate, compute_type):
+        with _make_translate(setting, folder, prefix) as (translate, compute_type):
             list(translate(lines[:NUM_WARMUP_LINES]))
             seconds, translations = float("inf"), []
             for _ in range(repeat):
@@ -166,9 +181,11 @@ def _latencies(translate: Callable[..., Iterator[Translation]], lines: Sequence[
 
 
 @contextmanager
-def _make_translate(setting: BenchSetting, folder: Path) -> Iterator[tuple[Callable[..., Iterator[Translation]], str]]:
+def _make_translate(
+    setting: BenchSetting, folder: Path, prefix: SourcePrefix
+) -> Iterator[tuple[Callable[..., Iterator[Translation]], str]]:
     """Translation function of a setting, and its compute type."""
-    make = partial(_load, setting, folder)
+    make = partial(_load, setting, folder, prefix)
     if setting.engine == "ctranslate2" or setting.workers == 1:
         translator = make()
         yield translator.translate, translator.compute_type
@@ -177,9 +194,9 @@ def _make_translate(setting: BenchSetting, folder: Path) -> Iterator[tuple[Calla
         yield pool.translate, pool.compute_type or make().compute_type
 
 
-def _load(setting: BenchSetting, folder: Path) -> Translator:
+def _load(setting: BenchSetting, folder: Path, prefix: SourcePrefix) -> Translator:
     overrides = [f"search.beam_size={setting.beam_size}"]
-    options = TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite)
+    options = TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite, source_prefix=prefix)
     if setting.engine == "mtkit":
         return load_translator(
             [folder],

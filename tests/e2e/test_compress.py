@@ -171,6 +171,21 @@ def test_refused(toy_model, tmp_path, text, capsys, options, message) -> None:
     verify_model(model)
 
 
+def test_heads_are_pruned_again_and_one_of_each_module_stays(toy_model, tmp_path, text, ref, capsys) -> None:
+    model, names = toy_model(CONFIG), [tmp_path / name for name in ("fewer", "one", "none")]
+    words = ("--to", "heads", "--src", text, "--ref", ref)
+    assert run(capsys, "compress", model, *words, "-o", names[0], "--fraction", "0.5")[0] == 0  # 12 of 24
+    assert run(capsys, "compress", names[0], *words, "-o", names[1], "--fraction", "0.5")[0] == 0
+    config = read_metadata(names[1]).model
+    assert isinstance(config, TransformerConfig)
+    assert [config.encoder_heads, config.decoder_heads, config.cross_heads] == [[1, 1]] * 3
+    assert run(capsys, "translate", names[1], text)[0] == 0
+    code, out, err = run(capsys, "compress", names[1], *words, "-o", names[2])
+    assert (code, out, err.count("\n")) == (UsageError.exit_code, "", 1)
+    assert "removes 2 of 6 heads, but each of 6 attention modules keeps at least one; the maximum is 0.00" in err
+    assert not names[2].exists()
+
+
 def test_kinds_of_models_without_such_parts_and_stored_integers(toy_model, tmp_path, text, capsys) -> None:
     rnn = toy_model(Seq2SeqRNNConfig(d_model=64, d_embed=64))
     code, _, err = run(capsys, "compress", rnn, "--to", "half-depth", "-o", tmp_path / "small")

@@ -117,8 +117,21 @@ COMMANDS = {
     "attention": ["attention", "RUN", "--src", "SRC", "--ref", "REF", "--json", "OUT"],
     "plot": ["plot", "RUN", "--attention", "the dog", "-o", "OUT"],
     "heads": ["compress", "RUN", "--to", "heads", "--src", "SRC", "--ref", "REF", "-o", "OUT"],
+    "bench": ["bench", "RUN", "SRC", "--json", "OUT"],
     "int8": ["compress", "RUN", "--to", "int8", "--src", "SRC", "--ref", "REF", "-o", "OUT"],
 }
+
+
+def test_bench_reads_the_tag(tagged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.bench.measure._in_subprocess", lambda work, setting: work())
+    words = ["bench", str(tagged / "run"), str(tagged / "text.en"), "--beam-size", "1"]
+    words += ["--json", str(tmp_path / "json")]
+    bleu = {}
+    for tag in ("de", "xx"):
+        assert entry.execute([*words, "--ref", str(tagged / "text.xx"), "--tag", tag]) == 0
+        (row,) = json.loads((tmp_path / "json").read_text())
+        bleu[tag] = row["bleu"]
+    assert bleu["xx"] > 90 > 10 > bleu["de"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -20,7 +20,8 @@ class BatchNorm(nn.Module):
     the running ones differ from those that the following layers were trained on (Shen et al. 2020, sec. 3,
     https://arxiv.org/abs/2003.07845). Besides, the result of a token depends on the other sentences of its micro-batch
     and, in a decoder, on following tokens, which do not exist while translating. Activation checkpointing updates the
-    running statistics twice.
+    running statistics twice. With several processes each has those of its own micro-batches, and the first one's are
+    saved.
     """
 
     running_mean: Tensor  # [D]

@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import MAX_THREADS, ComputeType, JsonFile, Model, NoRewrite, forbid_overwriting_input
+from mtkit.cli.options import (
+    MAX_THREADS,
+    ComputeType,
+    JsonFile,
+    Model,
+    NoRewrite,
+    Prefix,
+    Tag,
+    forbid_overwriting_input,
+    parse_prefix,
+)
 
 
 class Peer(StrEnum):
@@ -50,6 +60,8 @@ def bench(
             "installed, and the training of a run; print Markdown.",
         ),
     ] = False,
+    tag: Tag = None,
+    prefix: Prefix = None,
     json_file: JsonFile = None,
 ) -> None:
     """Measure translation speed, memory and BLEU.
@@ -100,8 +112,9 @@ def bench(
     grids = [replace(each, rewrite=not no_rewrite) for each in suite_grids(machine.cores)] if suite else [grid]
     num_settings = sum(len(list(each.settings())) for each in grids)
     results = []
+    before = parse_prefix(tag, prefix)
     for each in grids:
-        for result in measure(model, src, each, export=export_ctranslate2, ref=refs, repeat=repeat):
+        for result in measure(model, src, each, export=export_ctranslate2, ref=refs, repeat=repeat, prefix=before):
             results.append(result)
             sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
     if suite:
