@@ -8,5 +8,6 @@ verdict   confirmed, not confirmed or undecided, from an effect and its interval
 results   the file of a tested claim
 run       a claim from its trainings to its result
 table     claims and results for the terminal
+details   section of docs/evidence.md about one claim
 report    docs/evidence.md from claims and results
 """

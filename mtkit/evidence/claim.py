@@ -23,6 +23,23 @@ MetricKey = Literal[
     "train_seconds", "tokens_per_second", "lines_per_second",
 ]  # fmt: skip
 METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words")  # the others are those of trained models
+Theme = Literal[
+    "attention", "positions", "norms", "architecture", "training", "exposure_bias", "search", "subwords", "data",
+    "pre_training", "compression",
+]  # fmt: skip
+THEMES: dict[Theme, str] = {  # titles, in the order of docs/evidence.md
+    "attention": "Attention and heads",
+    "positions": "Positions and unseen lengths",
+    "norms": "Norms and residual connections",
+    "architecture": "Architectures and layers",
+    "training": "Optimisation and losses",
+    "exposure_bias": "Decoder inputs and exposure bias",
+    "search": "Search and sampling",
+    "subwords": "Subwords and vocabularies",
+    "data": "Training data and languages",
+    "pre_training": "Pre-training and word vectors",
+    "compression": "Compression and distillation",
+}
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -91,6 +108,7 @@ class ClaimConfig:
     claim: Text  # one sentence
     source: Text  # publication and section, table or figure
     url: Text
+    theme: Theme  # section of docs/evidence.md
     study: str  # built-in study, or a file
     checks: Annotated[list[CheckConfig], Field(min_length=1)]
     minutes: Annotated[float, Field(gt=0)]  # expected time on one core

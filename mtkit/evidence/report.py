@@ -1,17 +1,24 @@
-"""docs/evidence.md: every claim with its verdict and numbers, generated from claims and results."""
+"""docs/evidence.md: every claim with its verdict and numbers, generated from claims and results.
+
+The page begins with a table of themes and a table of the claims of each theme. How claims are tested, the benchmarks of
+time and memory, and the numbers of each claim follow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 
-from mtkit.evidence.claim import CheckConfig, ClaimConfig, claim_names, read_config
-from mtkit.evidence.results import CheckResult, ClaimResult, read_result
-from mtkit.evidence.verdict import Verdict, missing_data
+from mtkit.evidence.claim import THEMES, ClaimConfig, Theme, claim_names, read_config
+from mtkit.evidence.details import claim_section, effect_text, markdown_table
+from mtkit.evidence.results import ClaimResult, read_result
+from mtkit.evidence.verdict import Verdict
 
 NOT_RUN = "not run"
-INTRODUCTION = Path(__file__).with_name("introduction.md")
+
+Configs = Mapping[str, ClaimConfig]
+Results = Mapping[str, ClaimResult]
 
 
 def evidence_markdown(folder: Path) -> str:
@@ -23,13 +30,13 @@ def evidence_markdown(folder: Path) -> str:
     Raises:
         DataError, RecipeError: a result or a claim is invalid.
     """
-    configs = dict(read_config(name) for name in claim_names())
+    by_name = dict(read_config(name) for name in claim_names())
+    configs = {name: each for theme in THEMES for name, each in by_name.items() if each.theme == theme}
     results = {name: result for name in configs if (result := current_result(folder, name, configs[name])) is not None}
-    tested = [_section(name, configs[name], result) for name, result in results.items()]
-    parts = [INTRODUCTION.read_text(encoding="utf-8"), _summary(configs, results), "## Tested claims", *tested]
-    waiting = [name for name in configs if name not in results]
-    if waiting:
-        parts += ["## Not run", _waiting([(name, configs[name]) for name in waiting])]
+    parts = [_text("introduction"), _overview(configs, results)]
+    parts += [_theme_section(theme, configs, results) for theme in THEMES]
+    parts += [_text("method"), _text("benchmarks"), "## Numbers of each claim"]
+    parts += [claim_section(name, configs[name], result) for name, result in results.items()]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
@@ -44,105 +51,44 @@ def verdict_text(result: ClaimResult | None) -> str:
     return result.verdict.value if result else NOT_RUN
 
 
-def _table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    rule = ["---:" if column in right else "---" for column in range(len(rows[0]))]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in [rows[0], rule, *rows[1:]]
-    )
+def _text(name: str) -> str:
+    """A part of the page that does not depend on claims."""
+    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
 
 
-def _summary(configs: Mapping[str, ClaimConfig], results: Mapping[str, ClaimResult]) -> str:
-    counts = {verdict: sum(result.verdict == verdict for result in results.values()) for verdict in Verdict}
-    text = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
-    rows = [["claim", "source", "verdict"]]
+def _overview(configs: Configs, results: Results) -> str:
+    """Number of claims by theme and verdict."""
+    verdicts = [*(verdict.value for verdict in Verdict), NOT_RUN]
+    found = {theme: _verdicts(theme, configs, results) for theme in THEMES}
+    rows = [["theme", "claims", *verdicts]]
     rows += [
-        [
-            f"[`{name}`](#{name})" if name in results else f"`{name}`",
-            f"[{config.source}]({config.url})",
-            f"**{verdict_text(results.get(name))}**",
-        ]
-        for name, config in configs.items()
+        [f"[{THEMES[theme]}](#{_anchor(THEMES[theme])})", str(len(each)), *(str(each.count(v)) for v in verdicts)]
+        for theme, each in found.items()
     ]
-    return f"{len(configs)} claims: {text}, {len(configs) - len(results)} not run.\n\n{_table(rows)}"
+    every = [verdict for each in found.values() for verdict in each]
+    rows.append(["all", str(len(every)), *(str(every.count(verdict)) for verdict in verdicts)])
+    return markdown_table(rows, right=range(1, len(rows[0])))
 
 
-def _section(name: str, config: ClaimConfig, result: ClaimResult) -> str:
-    rows = [["comparison", "expected", "metric", "values", "effect", "95% interval", "by seed", "verdict"]]
-    rows += [_row(check) for check in result.checks]
-    paragraphs = [
-        f"### {name}",
-        f"**{result.verdict.value.capitalize()}.** {config.claim} ([{config.source}]({config.url}))",
-        _table(rows, right=(4,)),
-        _conditions(config, result),
-    ]
-    observation = f"*After the test:* {config.observation}" if config.observation else ""
-    return "\n\n".join(part for part in [*paragraphs, config.note, observation] if part)
+def _verdicts(theme: Theme, configs: Configs, results: Results) -> list[str]:
+    return [verdict_text(results.get(name)) for name, config in configs.items() if config.theme == theme]
 
 
-def _row(result: CheckResult) -> list[str]:
-    check, effect = result.check, result.effect
-    digits = _digits(check)
-    values = ", ".join(f"{fmean(side.values()):.{_value_digits(check)}f}" for side in (result.of, result.against))
-    values += " (all lines)" if check.longer_than else ""  # the effect is that of the long lines minus the others
-    interval = "one seed" if effect.low is None else f"{effect.low:+.{digits}f} to {effect.high:+.{digits}f}"
-    by_seed = ", ".join(f"{value:+.{digits}f}" for value in result.differences.values())
-    length = f", sources over {check.longer_than} words minus the others" if check.longer_than else ""
-    unit = f" ({check.unit})" if check.unit and check.unit != "BLEU" else ""
-    metric = ("BLEU" if check.metric == "bleu" else check.metric.replace("_", " ")) + unit + length
-    expected = (
-        f"equal within {check.margin:g}" if check.expect == "equal" else f"{check.expect} (margin {check.margin:g})"
-    )
-    verdict = result.verdict.value
-    factor = missing_data(check, effect)
-    if result.verdict == Verdict.undecided and factor is not None:
-        verdict += f", needs {factor} times the data"
-    return [
-        f"`{check.of}` against `{check.against}`",
-        expected,
-        metric,
-        values,
-        f"{effect.mean:+.{digits}f}",
-        interval,
-        by_seed,
-        verdict,
-    ]
+def _theme_section(theme: Theme, configs: Configs, results: Results) -> str:
+    """The claims of a theme, those that were tested with a link to their numbers."""
+    rows = [["claim", "verdict", "differences (95% intervals)", "publication", "name"]]
+    rows += [_claim_row(name, config, results.get(name)) for name, config in configs.items() if config.theme == theme]
+    return f"## {THEMES[theme]}\n\n{markdown_table(rows)}"
 
 
-def _digits(check: CheckConfig) -> int:
-    return 1 if check.ratio else 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words") else 3
+def _claim_row(name: str, config: ClaimConfig, result: ClaimResult | None) -> list[str]:
+    source = [f"[{config.source}]({config.url})", f"`{name}`"]
+    if result is None:
+        return [config.claim, f"{NOT_RUN}, {config.minutes:g} minutes", "", *source]
+    effects = "; ".join(map(effect_text, result.checks))
+    return [f"[{config.claim}](#{name})", f"**{result.verdict.value}**", effects, *source]
 
 
-def _value_digits(check: CheckConfig) -> int:
-    return {
-        "tokens_per_second": 0,
-        "lines_per_second": 0,
-        "train_seconds": 0,
-        "bleu": 1,
-        "perplexity": 2,
-        "repetition": 1,
-        "rare_words": 1,
-    }.get(check.metric, 3)
-
-
-def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
-    """Study, time, machine, precision, versions and sizes."""
-    environment = result.environment
-    threads = ", ".join(map(str, environment["threads"]))
-    training, translation = (" and ".join(environment[f"{stage}_precision"]) for stage in ("training", "translation"))
-    overrides = f" with `{' '.join(result.overrides)}`" if result.overrides else ""
-    sizes = ", ".join(f"`{variant}` {count:,}" for variant, count in result.parameters.items())
-    systems = "".join(
-        f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
-    )
-    return (
-        f"Study `{config.study}`{overrides}, {result.runs} models, {result.seconds / 60:.0f} minutes. "
-        f"{environment['processor']}, threads: {threads}, training in {training}, translation in {translation}; mtkit "
-        f"{environment['mtkit']}, "
-        f"torch {environment['torch']}; {result.date}. Parameters: {sizes}.{systems}"
-    )
-
-
-def _waiting(configs: Sequence[tuple[str, ClaimConfig]]) -> str:
-    rows = [["claim", "statement", "minutes on one core"]]
-    rows += [[f"`{name}`", config.claim, f"{config.minutes:g}"] for name, config in configs]
-    return _table(rows, right=(2,))
+def _anchor(heading: str) -> str:
+    """Anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

@@ -10,7 +10,7 @@ from rich.table import Table
 from mtkit.evidence.claim import ClaimConfig, claim_names, read_config
 from mtkit.evidence.report import current_result, verdict_text
 from mtkit.evidence.results import ClaimResult
-from mtkit.evidence.verdict import Verdict, missing_data
+from mtkit.evidence.verdict import outlook
 
 
 def claims_table(folder: Path) -> Table:
@@ -37,7 +37,7 @@ def result_lines(config: ClaimConfig, result: ClaimResult) -> Iterator[str]:
             f"  {check.of} against {check.against}, {check.metric}, expected {check.expect}: "
             f"{effect.mean:+.3f} {check.unit} ({interval}): {each.verdict.value}"
         )
-        factor = missing_data(check, effect)
-        if each.verdict == Verdict.undecided and factor is not None:
-            yield f"    {factor} times the seeds and test lines would decide if the effect stays"
+        expected = outlook(check, effect)
+        if expected is not None:
+            yield f"    with {expected.factor} times the data {expected.verdict.value}, if the effect stays"
     yield f"{result.name}: {result.verdict.value}"

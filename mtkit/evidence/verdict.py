@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mtkit.evidence.claim import CheckConfig
@@ -68,3 +69,20 @@ def missing_data(check: CheckConfig, effect: Effect) -> int | None:
         case _:
             distance = max(mean, check.margin - mean)
     return math.ceil((half / distance) ** 2) if distance > 0.01 * half else None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Projection if the effect stays the same: the factor of `missing_data`, and the verdict with so much data."""
+
+    factor: int
+    verdict: Verdict
+
+
+def outlook(check: CheckConfig, effect: Effect) -> Outlook | None:
+    """The verdict that the least sufficient amount of data would give; None if there is one, or no amount is enough."""
+    factor = missing_data(check, effect)
+    if judge(check, effect) != Verdict.undecided or factor is None or effect.low is None or effect.high is None:
+        return None
+    half = (effect.high - effect.low) / 2 / math.sqrt(factor) * (1 - 1e-9)  # strictly within the border
+    return Outlook(factor, judge(check, replace(effect, low=effect.mean - half, high=effect.mean + half)))

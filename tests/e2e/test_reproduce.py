@@ -16,6 +16,7 @@ CLAIM = """\
 claim: Pre-norm is better than post-norm.
 source: a test
 url: https://example.org
+theme: norms
 study: study.yaml
 minutes: 1
 systems:
@@ -30,6 +31,7 @@ SYSTEMS = """\
 claim: A changed model is another system.
 source: a test
 url: https://example.org
+theme: norms
 study: study.yaml
 minutes: 1
 systems:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.evidence.claim import SystemConfig, claim_names, read_claim, read_config
+from mtkit.evidence.claim import THEMES, SystemConfig, claim_names, read_claim, read_config
 from mtkit.evidence.paired_effect import paired_effect
 from mtkit.evidence.report import current_result, evidence_markdown
 from mtkit.evidence.results import read_result, results_folder
@@ -31,6 +32,62 @@ def test_claims_are_valid(name: str) -> None:
 def test_the_page_is_generated() -> None:
     page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     assert page == evidence_markdown(results_folder()), "mtkit reproduce --markdown > docs/evidence.md"
+
+
+def test_every_claim_is_in_the_table_of_its_theme() -> None:
+    sections = dict(part.split("\n", 1) for part in evidence_markdown(results_folder()).split("\n## ")[1:])
+    assert list(sections)[: len(THEMES)] == list(THEMES.values())
+    for name in claim_names():
+        config = read_config(name)[1]
+        result = current_result(results_folder(), name, config)
+        rows = [line for line in sections[THEMES[config.theme]].split("\n") if line.endswith(f"| `{name}` |")]
+        assert len(rows) == 1
+        assert config.claim in rows[0]
+        assert (result.verdict.value if result else "not run") in rows[0]
+
+
+def test_the_overview_counts_all_claims() -> None:
+    rows = re.findall(r"^\| (?:\[([^]]+)\]\(#[^)]+\)|(all)) \| (\d.*) \|$", evidence_markdown(results_folder()), re.M)
+    counts = {theme or every: [int(cell) for cell in cells.split(" | ")] for theme, every, cells in rows}
+    assert list(counts) == [*THEMES.values(), "all"]
+    assert all(claims == sum(verdicts) > 0 for claims, *verdicts in counts.values())
+    assert counts["all"][0] == len(claim_names())
+    assert counts["all"] == [sum(column) for column in zip(*(counts[each] for each in THEMES.values()), strict=True)]
+
+
+def test_every_link_within_the_page_has_a_heading() -> None:
+    page = evidence_markdown(results_folder())
+    headings = [re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in re.findall(r"^#+ (.+)$", page, re.M)]
+    assert len(set(headings)) == len(headings)
+    targets = re.findall(r"\]\(#([^)]+)\)", page)
+    assert len(targets) > len(STORED)
+    assert [each for each in targets if each not in headings] == []
+
+
+def test_claims_that_were_not_tested_are_listed_without_a_link(tmp_path: Path) -> None:
+    shutil.copy(results_folder() / "rope.json", tmp_path)
+    page = evidence_markdown(tmp_path)
+    assert f"| all | {len(claim_names())} | 0 | 1 | 0 | {len(claim_names()) - 1} |" in page
+    config = read_config("rope-scaling")[1]
+    assert f"| {config.claim} | not run, {config.minutes:g} minutes |  |" in page
+    assert "(#rope-scaling)" not in page
+
+
+def test_benchmarks_are_quoted_as_they_were_measured() -> None:
+    """Every number of a benchmark is in the section of docs/benchmarks.md that its row links to."""
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    sections = {part.split("\n")[0].lower().replace(" ", "-"): part for part in benchmarks.split("\n## ")[1:]}
+    table = (ROOT / "mtkit" / "evidence" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in table.split("\n") if line.startswith("| ")][1:]
+    assert len(rows) > 4
+    program, section = "", ""
+    for _, _, measured, source in rows:
+        if not source.startswith("the same"):
+            program, section = re.findall(r"^`(.+)`, \[table\]\(benchmarks\.md#(.+)\)", source)[0]
+        assert (ROOT / program).is_file()
+        numbers = set(re.findall(r"\d[\d,]*(?:\.\d+)?", measured))
+        known = set(re.findall(r"\d[\d,]*(?:\.\d+)?", sections[section]))
+        assert numbers - known == set(), (measured, section)
 
 
 @pytest.mark.parametrize("name", STORED)

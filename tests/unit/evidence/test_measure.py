@@ -21,6 +21,7 @@ CLAIM = """\
 claim: pre is better
 source: nobody 2026
 url: https://example.org
+theme: norms
 study: study.yaml
 minutes: 1
 checks:

@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.evidence.claim import CheckConfig, Expectation
 from mtkit.evidence.paired_effect import Effect
-from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
+from mtkit.evidence.verdict import Outlook, Verdict, judge, missing_data, outlook, overall
 
 YES, NO, OPEN = Verdict.confirmed, Verdict.refuted, Verdict.undecided
 
@@ -63,6 +63,38 @@ def test_the_missing_data_decide(expect: Expectation, mean: float) -> None:
     assert judge(check(expect), effect(mean - wide, mean + wide)) == OPEN
 
 
+@pytest.mark.parametrize(
+    ("expect", "mean", "expected"),
+    [
+        ("higher", 0.7, YES),
+        ("higher", 0.3, NO),  # below the margin before it is above 0
+        ("higher", -2.3, NO),
+        ("lower", -0.7, YES),
+        ("lower", 1.8, NO),
+        ("equal", 0.3, YES),
+        ("equal", -1.8, NO),
+        ("not_lower", -0.4, YES),
+        ("not_lower", -2.3, NO),
+    ],
+)
+def test_the_outlook_names_the_verdict_of_that_much_data(expect: Expectation, mean: float, expected: Verdict) -> None:
+    now = effect(mean - 4.0, mean + 4.0)
+    assert judge(check(expect), now) == OPEN
+    found = outlook(check(expect), now)
+    assert found is not None
+    assert found == Outlook(missing_data(check(expect), now) or 0, expected)
+    half = 4.0 / (found.factor * 1.001) ** 0.5
+    assert judge(check(expect), effect(mean - half, mean + half)) == expected
+
+
+def test_a_factor_that_reaches_the_border_exactly_has_a_verdict() -> None:
+    assert outlook(check("higher"), effect(-2.0, 6.0)) == Outlook(4, YES)  # half of 4 is the distance of 2 from 0
+
+
 def test_no_amount_decides_on_the_border() -> None:
     assert missing_data(check("equal"), effect(0.0, 2.0)) is None
     assert missing_data(check("higher"), effect(None, None)) is None
+    assert outlook(check("equal"), effect(0.0, 2.0)) is None
+    assert outlook(check("higher"), effect(2.0, 3.0)) is None  # decided already
+    assert outlook(check("higher"), effect(2.0, 2.0)) is None
+    assert outlook(check("higher"), effect(None, None)) is None
