@@ -43,6 +43,7 @@ class CompressionOptions:
         fraction: of the weights, heads or units that are removed; None: the heads with closed gates of a model with
             gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
+        most_important: remove the most important heads instead of the least, to see what a model loses with them.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
     """
@@ -50,6 +51,7 @@ class CompressionOptions:
     to: Target
     fraction: float | None = None
     text: ReferenceText | None = None
+    most_important: bool = False
     max_loss: float | None = None
     compute_type: ComputeType = "auto"
 
@@ -145,6 +147,8 @@ def _without_unimportant_heads(
     except ValueError as error:
         raise UsageError(f"--to heads: model.{error}") from error
     importance = head_importance(loaded.model, batches(loaded, options.text))
+    if options.most_important:
+        importance = {name: -values for name, values in importance.items()}
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     return prune_heads(config, tensors, choose_heads(importance, fraction))
 

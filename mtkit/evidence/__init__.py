@@ -3,6 +3,7 @@
 claim     ClaimConfig: the keys of a claim's file, and its reading
 system    translations of models that are changed after training
 measure   values of a metric for each system and seed
+run_values  values of a trained model: its log, and the attention of its encoder
 paired_effect  difference of two systems: effect and confidence interval
 verdict   confirmed, not confirmed or undecided, from an effect and its interval
 results   the file of a tested claim

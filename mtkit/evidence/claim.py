@@ -20,7 +20,7 @@ from mtkit.text.source_prefix import TagName
 Expectation = Literal["higher", "lower", "equal", "not_lower"]
 MetricKey = Literal[
     "bleu", "loss", "perplexity", "token_accuracy", "ece", "free_running_gap", "repetition", "rare_words",
-    "train_seconds", "tokens_per_second", "lines_per_second",
+    "train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second", "positional_head",
 ]  # fmt: skip
 METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words")  # the others are those of trained models
 Theme = Literal[
@@ -49,6 +49,16 @@ class CompressionConfig:
 
     to: Target
     fraction: Annotated[float, Field(gt=0, lt=1)] | None = None  # of weights, heads or units; null: that of the command
+    most_important: bool = False  # remove the most important heads instead of the least
+
+    def __post_init__(self) -> None:
+        if self.most_important and self.to != "heads":
+            raise ValueError(f"most_important: has no effect with to: {self.to}; remove it")
+
+    def description(self) -> str:
+        """The command as text."""
+        share = "" if self.fraction is None else f" --fraction {self.fraction:g}"
+        return f"mtkit compress --to {self.to}{share}" + (", the most important ones" if self.most_important else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +80,7 @@ class SystemConfig:
         """The settings as text."""
         settings = [*self.search, *self.model]
         if self.compress is not None:
-            share = "" if self.compress.fraction is None else f" --fraction {self.compress.fraction:g}"
-            settings.append(f"mtkit compress --to {self.compress.to}{share}")
+            settings.append(self.compress.description())
         if self.tag is not None:
             settings.append(f"--tag {self.tag}")
         return " ".join(settings)
@@ -90,15 +99,26 @@ class CheckConfig:
     ratio: bool = False  # compare by 100 · ln(of / against), about the difference in percent
     # the effect on sources of more words, minus the effect on the other lines; BLEU only
     longer_than: Annotated[int, Field(gt=0)] | None = None
+    # least and largest number of words of the sources that are compared; BLEU only
+    words: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
+    goal: Annotated[float, Field(gt=0, lt=100)] | None = None  # BLEU of the valid set that seconds_to_bleu waits for
 
     def __post_init__(self) -> None:
-        if self.longer_than is not None and (self.metric != "bleu" or self.ratio):
-            raise ValueError("longer_than: only differences of BLEU are computed by length; remove metric and ratio")
+        for key, value in (("longer_than", self.longer_than), ("words", self.words)):
+            if value is not None and (self.metric != "bleu" or self.ratio):
+                raise ValueError(f"{key}: only differences of BLEU are computed by length; remove metric and ratio")
+        if self.words is not None and self.longer_than is not None:
+            raise ValueError("words: selects sources, and longer_than compares two selections; remove one of them")
+        if self.words is not None and self.words[0] > self.words[1]:
+            raise ValueError(f"words: {self.words} is not ascending; give the least and the largest number")
+        if (self.goal is None) == (self.metric == "seconds_to_bleu"):
+            raise ValueError("goal: belongs to metric: seconds_to_bleu, and to no other; add or remove it")
 
     @property
     def unit(self) -> str:
         """Unit of the effect."""
-        return "%" if self.ratio else {"bleu": "BLEU", "loss": "nats", "free_running_gap": "nats"}.get(self.metric, "")
+        units = {"bleu": "BLEU", "loss": "nats", "free_running_gap": "nats", "positional_head": "%"}
+        return "%" if self.ratio else units.get(self.metric, "")
 
 
 @dataclass(frozen=True, kw_only=True)

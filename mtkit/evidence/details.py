@@ -17,6 +17,8 @@ _DIGITS = {  # of values that do not have three
     "perplexity": 2,
     "repetition": 1,
     "rare_words": 1,
+    "seconds_to_bleu": 1,
+    "positional_head": 1,
 }
 
 
@@ -84,6 +86,10 @@ def _row(result: CheckResult) -> list[str]:
 
 def _metric(check: CheckConfig) -> str:
     length = f", sources over {check.longer_than} words minus the others" if check.longer_than else ""
+    if check.words is not None:
+        length = f", sources of {check.words[0]} to {check.words[1]} words"
+    if check.goal is not None:
+        return f"seconds to BLEU {check.goal:g}" + (" (%)" if check.ratio else "")
     unit = f" ({check.unit})" if check.unit and check.unit != "BLEU" else ""
     return ("BLEU" if check.metric == "bleu" else check.metric.replace("_", " ")) + unit + length
 
@@ -97,7 +103,9 @@ def _verdict(result: CheckResult) -> str:
 
 
 def _effect_digits(check: CheckConfig) -> int:
-    return 1 if check.ratio else 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words") else 3
+    if check.ratio or check.metric in ("seconds_to_bleu", "positional_head"):
+        return 1
+    return 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words") else 3
 
 
 def _conditions(config: ClaimConfig, result: ClaimResult) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.corpus.config import TrainParallelFiles, training_text
 from mtkit.errors import DataError
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.evaluation.word_statistics import rare_word_f1, repetition_rate, word_counts
-from mtkit.evidence.claim import CheckConfig, Claim, MetricKey
+from mtkit.evidence.claim import CheckConfig, Claim
 from mtkit.evidence.paired_effect import (
     BleuContrast,
     Effect,
@@ -24,10 +24,11 @@ from mtkit.evidence.paired_effect import (
     bleu_statistics,
     paired_effect,
 )
+from mtkit.evidence.run_values import best_validation, positional_head, seconds_to_bleu
 from mtkit.evidence.system import hyps_of_system
 from mtkit.study.by_length import lines_by_length
 from mtkit.study.free_running import free_running_loss
-from mtkit.study.runs import StudyRun, log_events, runs_of
+from mtkit.study.runs import StudyRun, runs_of
 from mtkit.text.lines import read_lines
 
 _LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}
@@ -75,7 +76,7 @@ class Measurements:
         """
         if check.metric == "bleu" and not check.ratio:
             return self._bleu_effect(check)
-        of, against = self.values(check.of, check.metric), self.values(check.against, check.metric)
+        of, against = self.values(check.of, check), self.values(check.against, check)
         differences = {
             seed: 100 * math.log(of[seed] / against[seed]) if check.ratio else of[seed] - against[seed]
             for seed in sorted(of.keys() & against.keys())
@@ -83,16 +84,22 @@ class Measurements:
         _require_seeds(check, differences)
         return differences, paired_effect(list(differences.values()))
 
-    def values(self, system: str, metric: MetricKey) -> dict[int, float]:
-        """Value of a metric for each seed.
+    def values(self, system: str, check: CheckConfig) -> dict[int, float]:
+        """Value of a check's metric for each seed.
 
         Raises:
             DataError: a run has no such value.
         """
-        if metric == "bleu":
+        if check.metric == "bleu":
+            chosen = self._lines(check.words)
             statistics = self.statistics(system)
-            return {seed: float(bleu_of_statistics(lines.sum(axis=0))) for seed, lines in statistics.items()}
-        return {run.seed: self._value(run, system, metric) for run in self.runs_of_system(system)}
+            return {seed: float(bleu_of_statistics(lines[chosen].sum(axis=0))) for seed, lines in statistics.items()}
+        return {run.seed: self._value(run, system, check) for run in self.runs_of_system(system)}
+
+    def _lines(self, words: Sequence[int] | None) -> NDArray[np.bool_]:
+        """Test lines [L] whose sources have so many words; None: all."""
+        least, largest = (0, math.inf) if words is None else words
+        return np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_)
 
     def statistics(self, system: str) -> Mapping[int, Floats]:
         """BLEU statistics of each seed's translations, [L, 10]."""
@@ -109,9 +116,10 @@ class Measurements:
         path = run.folder.hyps(run.test) if config is None else hyps_of_system(run, config, self.srcs)
         return list(read_lines(path))
 
-    def _value(self, run: StudyRun, system: str, metric: MetricKey) -> float:
+    def _value(self, run: StudyRun, system: str, check: CheckConfig) -> float:
+        metric = check.metric
         if metric in _LOGGED:
-            return float(self._best_validation(run)[_LOGGED[metric]])
+            return float(best_validation(run)[_LOGGED[metric]])
         report = run.folder.read_report()
         match metric:
             case "repetition":
@@ -119,7 +127,11 @@ class Measurements:
             case "rare_words":
                 return rare_word_f1(self.hyps(run, system), self.refs, self.training_words)
             case "free_running_gap":
-                return free_running_loss(run.folder) - float(self._best_validation(run)["nll"])
+                return free_running_loss(run.folder) - float(best_validation(run)["nll"])
+            case "positional_head":
+                return positional_head(run)
+            case "seconds_to_bleu":
+                return seconds_to_bleu(run, check.goal or 0.0)
             case "train_seconds":
                 return float(report["train"]["seconds"])
             case "tokens_per_second":
@@ -127,20 +139,11 @@ class Measurements:
             case _:
                 return len(self.refs) / float(report["test"][run.test]["seconds"])
 
-    def _best_validation(self, run: StudyRun) -> Mapping[str, Any]:
-        best = run.folder.read_report()["train"]["best_update"]
-        events = [event for event in log_events(run) if event["event"] == "validation"]
-        chosen = [event for event in events if best is None or event["update"] == best]
-        if not chosen:
-            raise DataError(f"{run.folder.log}: no validation at update {best}; train again with --fresh")
-        return chosen[-1]
-
     def _bleu_effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
         of, against = self.statistics(check.of), self.statistics(check.against)
         seeds = sorted(of.keys() & against.keys())
         _require_seeds(check, seeds)
-        every = np.ones(len(self.refs), dtype=np.bool_)
-        selections = [(1.0, every)]
+        selections = [(1.0, self._lines(check.words))]
         if check.longer_than is not None:
             _, long = lines_by_length(self.srcs, [check.longer_than]).values()
             is_long = np.isin(np.arange(len(self.refs)), long)

@@ -61,7 +61,7 @@ def measure_claim(claim: Claim, folder: Path) -> ClaimResult:
 
 def _check_result(measurements: Measurements, check: CheckConfig) -> CheckResult:
     differences, effect = measurements.effect(check)
-    sides = [measurements.values(system, check.metric) for system in (check.of, check.against)]
+    sides = [measurements.values(system, check) for system in (check.of, check.against)]
     of, against = ({str(seed): side[seed] for seed in differences} for side in sides)
     return CheckResult(check, of, against, {str(seed): value for seed, value in differences.items()}, effect)
 

@@ -73,18 +73,23 @@ def _needs_text(system: SystemConfig) -> bool:
 
 
 def _compression(run: StudyRun, config: CompressionConfig) -> CompressionOptions:
-    text = _valid_text(run) if config.to == "heads" else None
-    return CompressionOptions(to=config.to, fraction=config.fraction, text=text)
+    text = valid_text(run) if config.to == "heads" else None
+    return CompressionOptions(to=config.to, fraction=config.fraction, text=text, most_important=config.most_important)
 
 
 def _valid_set(run: StudyRun) -> ParallelFiles | MonolingualFile:
     valid = run.recipe.corpus.valid_sets
     if not valid:
-        raise DataError(f"{run.label}: attention heads are chosen by a valid set; add corpus.valid")
+        raise DataError(f"{run.label}: attention heads are analysed on a valid set; add corpus.valid")
     return valid[0]
 
 
-def _valid_text(run: StudyRun) -> ReferenceText:
+def valid_text(run: StudyRun) -> ReferenceText:
+    """Sentence pairs of the valid set, with its prefix.
+
+    Raises:
+        DataError: the run has none.
+    """
     files = _valid_set(run)
     return read_reference_text(files.src, files.tgt, SourcePrefix(tag=files.tag, prefix=files.prefix))
 

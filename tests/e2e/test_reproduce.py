@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.analysis.attention import analyse_attention
+from mtkit.build.reference_text import read_reference_text
 from mtkit.cli import entry
 from tests.toy.studies import toy_corpus
 
@@ -24,6 +26,7 @@ systems:
 checks:
   - {of: beam, against: pre, expect: higher}
   - {of: pre, against: pre, expect: equal, metric: free_running_gap, margin: 0.1}
+  - {of: pre, against: pre, expect: equal, metric: positional_head}
 """
 
 
@@ -37,10 +40,12 @@ minutes: 1
 systems:
   int4: {variant: pre, compress: {to: int4}}
   half: {variant: pre, compress: {to: heads, fraction: 0.5}}
+  other_half: {variant: pre, compress: {to: heads, fraction: 0.5, most_important: true}}
   unscaled: {variant: pre, model: [model.scaled_attention=false]}
 checks:
   - {of: int4, against: pre, expect: lower}
   - {of: half, against: pre, expect: lower}
+  - {of: other_half, against: pre, expect: lower}
   - {of: unscaled, against: pre, expect: lower}
 """
 
@@ -66,9 +71,14 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("*/test.hyp")]
     stored = json.loads((runs / "results" / "pre-norm.json").read_text())
     report = json.loads((runs / "norms" / "pre" / "seed-1" / "report.json").read_text())
-    beam, gap = stored["checks"]
+    beam, gap, head = stored["checks"]
     assert beam["against"]["1"] == pytest.approx(report["test"]["toy"]["bleu"], abs=1e-3)
     assert gap["differences"] == {"1": 0.0}
+    rows = analyse_attention(
+        runs / "norms" / "pre" / "seed-1", read_reference_text(Path("valid.en"), Path("valid.de"))
+    ).rows
+    shares = [share for row in rows if row.module.startswith("encoder.") for share in (row.previous, row.next)]
+    assert head["of"]["1"] == pytest.approx(100 * max(share or 0.0 for share in shares), abs=1e-3)
     assert stored["overrides"] == ["seeds=[1]", "training.max_updates=2"]
     assert stored["environment"]["training_precision"] == ["float32"]
 
@@ -78,8 +88,11 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     configs = [json.loads(path.read_text()) for path in runs.glob("norms/pre/seed-1/evidence/*/model/config.json")]
     models = [(each["storage"], each["model"]) for each in configs]
     changed = [(storage, model.get("decoder_heads"), model["scaled_attention"]) for storage, model in models]
-    assert sorted(changed, key=str) == [("float32", None, False), ("float32", [1], True), ("int4", None, True)]
-    assert len([*runs.glob("norms/pre/seed-1/evidence/*/test.hyp")]) == 4
+    pruned = ("float32", [1], True)
+    assert sorted(changed, key=str) == [("float32", None, False), pruned, pruned, ("int4", None, True)]
+    weights = {path.read_bytes() for path in runs.glob("norms/pre/seed-1/evidence/*/model/model.safetensors")}
+    assert len(weights) == 3  # int4 leaves matrices as small as these alone, as unscaled does; heads differ
+    assert len([*runs.glob("norms/pre/seed-1/evidence/*/test.hyp")]) == 5
 
     (tmp_path / "systems.yaml").write_text(SYSTEMS.replace("scaled_attention=false", "d_ff=9"))
     assert entry.execute(["reproduce", "systems.yaml", *command[2:]]) == 65

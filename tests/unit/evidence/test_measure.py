@@ -14,7 +14,9 @@ from mtkit.errors import DataError, RecipeError
 from mtkit.evidence.claim import Claim, CompressionConfig, SystemConfig, read_claim
 from mtkit.evidence.measure import Measurements
 from mtkit.evidence.run import measure_claim, study_folder
-from mtkit.study.runs import runs_of
+from mtkit.evidence.run_values import seconds_to_bleu
+from mtkit.io.records import record_line
+from mtkit.study.runs import StudyRun, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, translated
 
 CLAIM = """\
@@ -65,6 +67,41 @@ def test_values_and_differences(claim: Claim) -> None:
     assert result.environment["training_precision"] == ["float32"]
 
 
+@pytest.mark.parametrize(("least", "largest"), [(2, 4), (5, 10)])
+def test_bleu_of_sources_with_so_many_words(claim: Claim, tmp_path: Path, least: int, largest: int) -> None:
+    check = f"  - {{of: pre, against: post, expect: higher, words: [{least}, {largest}]}}\n"
+    (tmp_path / "claim.yaml").write_text(CLAIM + check)
+    claim = read_claim("claim.yaml", [])
+    result = measure_claim(claim, study_folder(claim, None)).checks[-1]
+    chosen = [index for index, line in enumerate(sentences(40, 2)) if least <= len(line.split()) <= largest]
+    assert 0 < len(chosen) < 40
+    ref = [REF[index] for index in chosen]
+    for system, stored in ((PRE, result.of), (POST, result.against)):
+        for seed, hyps in system.items():
+            expected = BLEU().corpus_score([hyps[index] for index in chosen], [ref]).score
+            assert stored[str(seed)] == pytest.approx(expected)
+    assert result.differences == {s: pytest.approx(result.of[s] - result.against[s]) for s in ("1", "2")}
+
+
+def write_log(run: StudyRun, *events: dict[str, object]) -> None:
+    run.folder.log.write_bytes(b"".join(record_line({"time": 0.0, **event}) for event in events))
+
+
+def test_seconds_to_a_bleu(claim: Claim) -> None:
+    run = runs_of(claim.study, study_folder(claim, None))[0]
+    scores = {2: 4.0, 4: 9.0, 6: 8.0, 8: 12.0}
+    times = [{"event": "train", "update": update, "seconds": update / 2} for update in (2, 4, 8)]
+    validations = [{"event": "validation", "update": update, "bleu": bleu} for update, bleu in scores.items()]
+    write_log(run, *times, *validations)
+    assert seconds_to_bleu(run, 9.0) == 2.0  # the first that reaches it, although the next one is below
+    assert seconds_to_bleu(run, 9.5) == 4.0
+    with pytest.raises(DataError, match=r"pre, seed 1: no validation has a BLEU of 13; lower goal"):
+        seconds_to_bleu(run, 13.0)
+    write_log(run, {"event": "validation", "update": 6, "bleu": 9.0})
+    with pytest.raises(DataError, match=r"pre, seed 1: the log has no time of update 6; set training\.log_every"):
+        seconds_to_bleu(run, 9.0)
+
+
 def test_without_runs_of_the_same_seed_nothing_is_compared(claim: Claim, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no finished run of the same seed"):
         Measurements(claim, tmp_path / "empty").effect(claim.config.checks[0])
@@ -82,6 +119,7 @@ def test_unknown_systems_are_named(claim: Claim, tmp_path: Path) -> None:
         ("{variant: pre, search: [search.beam_size=3], tag: a b}", "systems.x.tag"),
         ("{variant: pre, compress: {to: int8}, model: [model.bias=false]}", "cannot be changed together with compress"),
         ("{variant: pre, compress: {to: int9}}", "systems.x.compress.to"),
+        ("{variant: pre, compress: {to: int8, most_important: true}}", "most_important: has no effect with to: int8"),
         ("{variant: prae}", "prae: no such variant in study.yaml; did you mean pre"),
     ],
 )
@@ -98,11 +136,33 @@ def test_metrics_of_the_trained_model_are_not_those_of_a_changed_one(claim: Clai
         read_claim("claim.yaml", [])
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("metric: loss, words: [1, 4]", "words: only differences of BLEU are computed by length"),
+        ("metric: loss, longer_than: 4", "longer_than: only differences of BLEU are computed by length"),
+        ("words: [1, 4], longer_than: 4", "longer_than compares two selections; remove one of them"),
+        ("words: [5, 4]", r"words: \[5, 4\] is not ascending"),
+        ("words: [5]", "words"),
+        ("goal: 10", "goal: belongs to metric: seconds_to_bleu, and to no other"),
+        ("metric: seconds_to_bleu", "goal: belongs to metric: seconds_to_bleu, and to no other"),
+    ],
+)
+def test_invalid_checks_are_named(claim: Claim, tmp_path: Path, keys: str, message: str) -> None:
+    (tmp_path / "claim.yaml").write_text(f"{CLAIM}  - {{of: pre, against: post, expect: higher, {keys}}}\n")
+    with pytest.raises(RecipeError, match=message):
+        read_claim("claim.yaml", [])
+
+
 def test_systems_describe_themselves() -> None:
     system = SystemConfig(
         variant="pre", search=["search.beam_size=3"], compress=CompressionConfig(to="heads", fraction=0.2), tag="fr"
     )
     assert system.description() == "search.beam_size=3 mtkit compress --to heads --fraction 0.2 --tag fr"
+    heads = CompressionConfig(to="heads", most_important=True)
+    assert SystemConfig(variant="pre", compress=heads).description() == (
+        "mtkit compress --to heads, the most important ones"
+    )
 
 
 def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

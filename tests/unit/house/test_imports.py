@@ -45,7 +45,9 @@ TABLE: dict[str, set[str]] = {
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
     "compression": SCIENCE | ASSEMBLY | {"analysis.head_importance"},
     # claims are tested by studies
-    "evidence": SCIENCE | ASSEMBLY | {"pipeline", "study", "bench.machine", "compression.compress"},
+    "evidence": SCIENCE
+    | ASSEMBLY
+    | {"pipeline", "study", "bench.machine", "compression.compress", "analysis.head_statistics"},
     "cli": SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | ASSEMBLY | PROGRAMS,
