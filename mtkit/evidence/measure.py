@@ -97,7 +97,7 @@ class Measurements:
         return {run.seed: self._value(run, system, check) for run in self.runs_of_system(system)}
 
     def _lines(self, words: Sequence[int] | None) -> NDArray[np.bool_]:
-        """Test lines [L] whose sources have so many words; None: all."""
+        """Test lines [L] whose sources have a number of words in this range; None: all."""
         least, largest = (0, math.inf) if words is None else words
         return np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_)
 

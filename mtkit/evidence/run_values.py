@@ -61,9 +61,8 @@ def positional_head(run: StudyRun) -> float:
     with torch.inference_mode(), recorded_attention(loaded.model) as weights:
         for batch in batches(loaded, valid_text(run)):
             loaded.model.decode_states(batch.source, batch.target)  # as in training; `start` may split the batch
-            for name, of_module in weights.items():
-                if name.startswith("encoder."):
-                    sums.setdefault(name, HeadSums(is_self_attention=True)).add(of_module, real_queries(name, batch))
+            for name in filter(lambda path: path.startswith("encoder."), weights):
+                sums.setdefault(name, HeadSums(is_self_attention=True)).add(weights[name], real_queries(name, batch))
     shares = [each.means().at_offset for each in sums.values()]  # [H, 3] each: previous, same, next
     if not shares:
         raise DataError(f"{run.label}: the encoder has no attention with softmax; positional_head needs one")
