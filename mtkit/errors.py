@@ -13,6 +13,7 @@ _OOM_MESSAGE = re.compile(
     r"|_ALLOC_FAILED|can't start new thread|failed to map segment",
     re.IGNORECASE,
 )
+_REQUESTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
 
 
 def is_oom(error: BaseException) -> bool:
@@ -21,6 +22,15 @@ def is_oom(error: BaseException) -> bool:
     is_torch_class = any(cls.__name__ == "OutOfMemoryError" for cls in type(error).__mro__)
     may_be = isinstance(error, RuntimeError | ImportError | OSError)
     return isinstance(error, MemoryError) or is_torch_class or (may_be and bool(_OOM_MESSAGE.search(str(error))))
+
+
+def describe_oom(error: BaseException) -> str:
+    """Such as `out of memory (tried to allocate 4.0 GiB more)`; without the amount if the error does not have it."""
+    match = _REQUESTED.search(str(error))
+    if match is None:
+        return "out of memory"
+    amount = match[2] if match[1] is None else f"{int(match[1]) / 2**30:,.1f} GiB"
+    return f"out of memory (tried to allocate {amount} more)"
 
 
 class MtkitError(Exception):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import resource
 
-from mtkit.errors import ComputeError
+from mtkit.errors import ComputeError, describe_oom
 
 MIN_ADDRESS_SPACE = 800 << 20  # measured: importing torch, numpy and sentencepiece takes 700 MiB
-
-_REQUESTED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
 
 _TRAINING_HINT = (
     "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
@@ -42,10 +39,4 @@ def require_address_space() -> None:
 
 def explain_oom(error: BaseException, command: str) -> str:
     """The message for an out-of-memory error: how much was requested, if known, and what helps in this command."""
-    match = _REQUESTED.search(str(error))
-    requested = "" if match is None else f" (tried to allocate {_amount(match)} more)"
-    return f"out of memory{requested}; {_HINTS.get(command, _DEFAULT_HINT)}"
-
-
-def _amount(match: re.Match[str]) -> str:
-    return match[2] if match[1] is None else f"{int(match[1]) / 2**30:,.1f} GiB"
+    return f"{describe_oom(error)}; {_HINTS.get(command, _DEFAULT_HINT)}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from mtkit.errors import DataError, NonFiniteError
+from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.models.interface import TranslationModel
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
@@ -29,14 +29,14 @@ Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with ne
 Utility = Callable[[str, str], float]  # (hypothesis, reference) -> similarity; larger is better
 
 
-def rerank_until_error(rerank: Rerank, lists: Sequence[NBest]) -> tuple[list[NBest], DataError | None]:
+def rerank_until_error(rerank: Rerank, lists: Sequence[NBest]) -> tuple[list[NBest], DataError | ComputeError | None]:
     """The lists in their new orders, up to the first one for which reranking fails, and its error.
 
     All lists are reranked at once; only after an error in halves, to find the list that causes it.
     """
     try:
         return rerank(lists), None
-    except DataError as error:
+    except (DataError, ComputeError) as error:
         if len(lists) == 1:
             return [], error
     middle = len(lists) // 2
@@ -99,6 +99,7 @@ class LanguageModelReranking:
         Raises:
             NonFiniteError: the language model computes NaN or infinity.
             DataError: a translation is too long for the language model.
+            ComputeError: memory runs out for a single translation.
         """
         candidates = [candidate for each in lists for candidate in each]
         if not candidates:

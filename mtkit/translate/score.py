@@ -16,17 +16,18 @@ from torch import Tensor
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
-from mtkit.errors import DataError, NonFiniteError
+from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.io.json_text import parse_json
 from mtkit.models.interface import TranslationModel
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import LineRequest
-from mtkit.translate.engines.batch_budget import BatchBudget
+from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
 from mtkit.translate.segment import split_lines
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
+_OOM_REMEDY = "split source and translation, or use a machine with more memory"
 WINDOW = 4096  # pairs that are read ahead and sorted by length
 CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
 MAX_NATS = 700.0  # for each token; exp of more is infinite, which JSON does not have
@@ -102,6 +103,7 @@ def score_lines(
     Raises:
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
         DataError: a line is too long for the models; raised after the scores of all lines before.
+        ComputeError: memory runs out for a single line; raised after the scores of all lines before.
         NonFiniteError: the models, which the message calls `name`, compute NaN or infinity; raised after the scores of
             all lines before.
     """
@@ -119,16 +121,16 @@ def score_lines(
             for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
         of_line: dict[int, list[TokenScore]] = {}
-        errors: dict[int, DataError] = {}
+        errors: dict[int, ItemError] = {}
         with_prefix = [part._replace(src=[*prefix_ids, *part.src]) for part in parts]
         for part, values in zip(parts, _score(models, tokenizers, with_prefix, budget), strict=True):
-            if isinstance(values, DataError):
+            if isinstance(values, DataError | ComputeError):
                 errors.setdefault(part.line_index, values)
             else:
                 of_line.setdefault(part.line_index, []).extend(values)
         for i, (line, _) in enumerate(window):
             if i in errors:
-                raise DataError(f"line {line}: {errors[i]}")
+                raise name_line(line, errors[i], remedy=_OOM_REMEDY)
             log_probs, confidences, is_correct = zip(*of_line[i], strict=True) if i in of_line else ((), (), ())
             if not math.isfinite(sum(log_probs)):
                 raise NonFiniteError(name, line)
@@ -150,11 +152,12 @@ def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Seque
 
     Raises:
         DataError: a text is too long for the model.
+        ComputeError: memory runs out for a single text.
     """
     pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.tgt.encode(texts))]
     log_probs = []
     for scores in _score([model], tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
-        if isinstance(scores, DataError):
+        if isinstance(scores, DataError | ComputeError):
             raise scores
         log_probs.append(sum(score.log_prob for score in scores))
     return log_probs
@@ -162,9 +165,9 @@ def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Seque
 
 def _score(
     models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], budget: BatchBudget
-) -> list[list[TokenScore] | DataError]:
-    """Scores of the tokens of each pair, or the error of one that is too long for the models."""
-    scores: dict[int, list[TokenScore] | DataError] = {}
+) -> list[list[TokenScore] | ItemError]:
+    """Scores of the tokens of each pair, or the error of one that is too long for the models or the memory."""
+    scores: dict[int, list[TokenScore] | ItemError] = {}
 
     def cost(k: int) -> int:
         return pairs[k].length

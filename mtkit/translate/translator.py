@@ -10,14 +10,14 @@ from typing import TypeVar
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.errors import DataError, MtkitError, NonFiniteError
+from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
-from mtkit.translate.engines.batch_budget import BatchBudget
+from mtkit.translate.engines.batch_budget import BatchBudget, name_line
 from mtkit.translate.engines.interface import Engine
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
@@ -31,6 +31,7 @@ __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special
 L = TypeVar("L", bound=Line | LineRequest)
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
+_OOM_REMEDY = "split the line, or reduce --beam-size or --workers"
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
 
 
@@ -133,6 +134,7 @@ class Translator:
                 translations of all lines before.
             DataError: a line is too long for the model, or a translation of it for a language model that reranks;
                 raised after the translations of all lines before.
+            ComputeError: memory runs out for a single line; raised after the translations of all lines before.
             UsageError: the model needs a tag.
         """
         self.options.source_prefix.check_tag(self.tokenizers, requires_tag=self.requires_tag)
@@ -202,8 +204,8 @@ class Translator:
             batch = [segment for segment in planned if segment.line < end.line]
             results = self.budget.compute(batch, cost, lambda part: search(self._request(part, config)))
             for segment, hypotheses in zip(batch, results, strict=True):
-                if isinstance(hypotheses, DataError):
-                    end.move(segment.line, DataError(f"line {segment.line}: {hypotheses}"))
+                if isinstance(hypotheses, DataError | ComputeError):
+                    end.move(segment.line, name_line(segment.line, hypotheses, remedy=_OOM_REMEDY))
                 elif any(h.failed for h in hypotheses):
                     end.move(segment.line, NonFiniteError(self.engine.name, segment.line))
                 else:
@@ -241,7 +243,7 @@ class Translator:
             lists, error = rerank_until_error(self.rerank, lists)
             if error is not None:
                 line = segments[len(lists)].line
-                named = DataError(f"line {line}: {error}")
+                named = name_line(line, error, remedy=_OOM_REMEDY)
                 end.move(line, NonFiniteError(error.model, line) if isinstance(error, NonFiniteError) else named)
         for segment, candidates in zip(segments, lists, strict=False):  # none after an error
             best = candidates[: self.search.n_best]

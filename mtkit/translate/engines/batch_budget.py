@@ -7,11 +7,19 @@ from typing import TypeVar
 
 import torch
 
-from mtkit.errors import DataError, is_oom
+from mtkit.errors import ComputeError, DataError, describe_oom, is_oom
 
 T = TypeVar("T")
 R = TypeVar("R")
+ItemError = DataError | ComputeError  # the model refuses an item, or memory runs out for it alone
 Cost = Callable[[T], int]  # tokens that an item takes in a batch of items no longer than itself
+
+
+def name_line(line: int, error: ItemError, *, remedy: str) -> ItemError:
+    """The error with the number of its line; with a remedy if memory ran out."""
+    if isinstance(error, ComputeError):
+        return ComputeError(f"line {line}: {error}; {remedy}")
+    return DataError(f"line {line}: {error}")
 
 
 class BatchBudget:
@@ -42,7 +50,7 @@ class BatchBudget:
 
     def compute(
         self, batch: Sequence[T], cost: Cost[T], run: Callable[[Sequence[T]], Sequence[R]]
-    ) -> list[R | DataError]:
+    ) -> list[R | ItemError]:
         """Run a function on a batch; again on halves if memory runs out or the model refuses an item.
 
         Args:
@@ -51,10 +59,11 @@ class BatchBudget:
             run: returns a result for each item. It raises DataError if an item is too long for the model.
 
         Returns:
-            The result of each item, or the error of an item that the model refuses.
+            The result of each item, or the error of an item that the model refuses or that does not fit into memory
+            in a batch of its own.
 
         Raises:
-            RuntimeError, MemoryError: memory runs out for a single item, or another error of `run`.
+            RuntimeError: another error of `run`.
         """
         if not batch:
             return []
@@ -65,8 +74,10 @@ class BatchBudget:
             if len(batch) == 1:
                 return [error]
         except (RuntimeError, MemoryError) as error:
-            if len(batch) == 1 or not is_oom(error):
+            if not is_oom(error):
                 raise
+            if len(batch) == 1:
+                return [ComputeError(f"{describe_oom(error)} in a batch of this line alone")]
             is_out_of_memory = True
         middle = len(batch) // 2
         if is_out_of_memory:  # outside of `except`, where the exception keeps tensors alive

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from mtkit.errors import is_oom
+from mtkit.errors import ComputeError
 from mtkit.translate.engines.interface import TorchEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import BLANK, sentences, transformer, translator
@@ -82,11 +84,34 @@ def test_sampling_is_the_same(tokenizers):
     assert [t.hyp for t in translations] == [t.hyp for t in expected]
 
 
-def test_a_single_line_that_does_not_fit_fails_with_the_error(tokenizers):
-    lines = ["the dog", "the " * 60, "a cat"]
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as caught:
-        translate(tokenizers, lines, 30, RuntimeError(MESSAGES[0]))
-    assert is_oom(caught.value)
+def test_a_single_line_that_does_not_fit_is_named_after_the_lines_before(tokenizers):
+    lines = ["the dog", "a cat", "the " * 60, "a cat", "the " * 70]
+    expected, *_ = translate(tokenizers, lines[:2], 10**9)
+    engine = SmallMachine(TorchEngine([transformer(tokenizers)], compute_type="float32"), 30, RuntimeError(MESSAGES[0]))
+    options = TranslationOptions(batch_tokens=600, with_scores=True)
+    translations = Translator(engine, tokenizers, translator(tokenizers).search, options=options).translate(lines)
+    assert [t.hyp for t in itertools.islice(translations, 2)] == [t.hyp for t in expected]
+    message = r"^line 3: out of memory \(tried to allocate 4.0 GiB more\) in a batch of this line alone; split the line"
+    with pytest.raises(ComputeError, match=message):
+        next(translations)
+
+
+def test_a_translation_that_does_not_fit_a_language_model_is_named(tokenizers):
+    lines = sentences(9)
+    plain = translator(tokenizers)
+    hyps = plain.translate_lines(lines)
+    first = next(i for i in range(1, 9) if hyps[i] not in hyps[:i])
+
+    def rerank(lists):
+        if any(candidate.text == hyps[first] for each in lists for candidate in each):
+            raise ComputeError("out of memory in a batch of this line alone")
+        return lists
+
+    reranking = Translator(plain.engine, tokenizers, plain.search, options=plain.options, rerank=rerank)
+    translations = reranking.translate(lines)
+    assert [t.hyp for t in itertools.islice(translations, first)] == hyps[:first]
+    with pytest.raises(ComputeError, match=rf"^line {first + 1}: out of memory in a batch of this line alone; split"):
+        next(translations)
 
 
 def test_other_errors_are_not_tried_again(tokenizers):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mtkit.corpus.order.collate import collate
-from mtkit.errors import DataError
+from mtkit.errors import ComputeError, DataError
 from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate import score as score_module
@@ -77,6 +77,22 @@ def test_scores_are_the_same_when_memory_runs_out(tokenizers, monkeypatch, error
     assert [s.line for s in scores] == list(range(1, 41))
     assert sizes[0] > 60
     assert len(reported) == 1
+
+
+def test_a_pair_that_does_not_fit_alone_is_named_after_the_scores_before(tokenizers, monkeypatch):
+    pairs = [("the dog", "the dog")] * 12
+    pairs[7] = ("the dog", "the dog " * 20)
+
+    def limited(models, batch):
+        if batch.target.ids.size(1) > 20:
+            raise MemoryError
+        return score_tokens(models, batch)
+
+    monkeypatch.setattr(score_module, "score_tokens", limited)
+    scores = score_lines([transformer(tokenizers)], tokenizers, pairs)
+    assert [score.line for score in itertools.islice(scores, 7)] == list(range(1, 8))
+    with pytest.raises(ComputeError, match=r"^line 8: out of memory in a batch of this line alone; split source and"):
+        next(scores)
 
 
 def test_other_errors_are_not_tried_again(tokenizers, monkeypatch):
