@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -74,6 +76,23 @@ def forbid_overwriting_input(
         raise UsageError(f"{command}: {option} {output} would overwrite a file of {owner}; name another FILE")
 
 
+def _writable_file(file: Path | None) -> Path | None:
+    """Refuse a file that cannot be written before the results are computed.
+
+    Raises:
+        ReadWriteError: it is a folder, or its folder does not exist.
+    """
+    from mtkit.io.files import translate_write_errors
+
+    if file is not None:
+        with translate_write_errors(file):
+            if file.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not file.parent.is_dir():
+                raise FileNotFoundError
+    return file
+
+
 def _owner(file: Path) -> str | None:
     """Return the model or run folder that has this file for a part, in words; None if there is none."""
     if any((file.parent / name).is_file() for name in ("config.json", "mtkit.json")):
@@ -137,7 +156,9 @@ Tag = Annotated[
 ]
 Prefix = Annotated[
     str | None,
-    typer.Option("--prefix", metavar="TEXT", help="Text before each source, as in training."),
+    typer.Option(
+        "--prefix", metavar="TEXT", help="Text before each source, as in training, not the translation's beginning."
+    ),
 ]
 
 # a tokenizer
@@ -161,4 +182,7 @@ Workers = Annotated[
         "--workers", min=1, max=MAX_THREADS, help="Number of single-threaded processes (default: by size of FILE)."
     ),
 ]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results to FILE as JSON.")]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", callback=_writable_file, help="Write the results to FILE as JSON."),
+]

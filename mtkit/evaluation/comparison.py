@@ -47,16 +47,17 @@ class Comparison:
     tests: tuple[str, ...] = ()
     groups: dict[str, GroupScores] = field(default_factory=dict)
 
-    def best(self) -> dict[str, str]:
-        """The system with the best score of each metric; none without competition."""
+    def best(self) -> dict[str, set[str]]:
+        """The systems with the best score of each metric; none without competition."""
         first = next(iter(self.scores.values()))
         if len(self.scores) < 2:
             return {}
-        best: dict[str, str] = {}
+        best: dict[str, set[str]] = {}
         for metric in first.by_name():
             values = {name: scores.by_name()[metric].value for name, scores in self.scores.items()}
-            choose: Callable[..., str] = min if metric in _LOWER_IS_BETTER else max
-            best[metric] = choose(values, key=values.__getitem__)
+            choose: Callable[..., float] = min if metric in _LOWER_IS_BETTER else max
+            value = choose(values.values())
+            best[metric] = {name for name in values if values[name] == value}
         return best
 
     def as_dict(self) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def compare(
     for system, lines in hyps.items():
         values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
         notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
-        scores[system] = as_scores(values, notes)
+        scores[system] = as_scores(values, [*notes, *_note_of_copy(system, hyps)])
     p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
@@ -142,6 +143,16 @@ def compare(
     )
     scored_groups = {name: _score_group(name, lines, statistics) for name, lines in (groups or {}).items()}
     return Comparison(scores, p_values, tests if p_values else (), scored_groups)
+
+
+def _note_of_copy(system: str, hyps: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence if the translations of a system are those of an earlier one."""
+    for name, lines in hyps.items():
+        if name == system:
+            break
+        if list(lines) == list(hyps[system]):
+            return [f"the translations are equal to those of {name}, line by line; are both files right?"]
+    return []
 
 
 def _score(
@@ -179,11 +190,10 @@ def _score_group(
     name: str, lines: Sequence[int], statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]]
 ) -> GroupScores:
     scores: dict[str, dict[str, float]] = {}
+    segments = np.unique(np.asarray(lines, dtype=np.int64))
     for metric, systems in statistics.items():
-        is_member = np.zeros(len(next(iter(systems.values())).values), dtype=bool)
-        is_member[list(lines)] = True
         scores[_JSON_NAMES.get(metric, metric)] = {
-            system: float(each.score(is_member).score) for system, each in systems.items()
+            system: float(each.score(segments).score) for system, each in systems.items()
         }
     return GroupScores(name, len(lines), scores)
 
@@ -217,7 +227,7 @@ def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, 
         name: name of the file of documents, for messages.
 
     Raises:
-        DataError: the numbers of lines differ.
+        DataError: the numbers of lines differ, or a name is blank.
     """
     if len(doc_ids) != num_lines:
         raise DataError(
@@ -225,5 +235,7 @@ def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, 
         )
     groups: dict[str, list[int]] = {}
     for index, doc_id in enumerate(doc_ids):
+        if not doc_id.strip():
+            raise DataError(f"{name}:{index + 1}: blank; write the name of a document on each line")
         groups.setdefault(doc_id, []).append(index)
     return groups

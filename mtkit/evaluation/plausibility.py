@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -36,6 +37,8 @@ def implausible_inputs(
             sentences.append(f"{copied:,} of {len(hyps):,} translations are copies of the source")
     if src is not None and any(list(ref) == list(src) for ref in refs):
         sentences.append("a reference is equal to the source, line by line; is it the right file?")
+    if any(list(one) == list(other) for one, other in itertools.combinations(refs, 2)):
+        sentences.append("two references are equal, line by line; are both files right?")
     sentences += _encoding_faults(hyps, refs)
     tokenized, ref_tokenized = (sum(line.endswith(" .") for line in lines) for lines in (hyps, refs[0]))
     if tokenized >= max(MIN_LINES, MIN_TOKENIZED_SHARE * len(hyps)) and ref_tokenized < tokenized / 2:

@@ -40,7 +40,7 @@ class SegmentStatistics:
     metric: Metric
     values: Array
 
-    def score(self, segments: NDArray[np.bool_] | slice = slice(None)) -> Any:
+    def score(self, segments: NDArray[np.int64] | slice = slice(None)) -> Any:
         """sacreBLEU's score of some segments, by default of all."""
         return self.metric._aggregate_and_compute([self.values[segments].sum(0).tolist()])
 

@@ -5,7 +5,7 @@ Post 2018, https://arxiv.org/abs/1804.08771. All scores are percentages, with sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -187,13 +187,18 @@ def score_files(
     }
 
 
-def read_texts(hyps: Sequence[Path], refs: Sequence[Path], src: Path | None) -> dict[Path, list[str]]:
-    """Read translations, references and source, which have equally many lines.
+def read_texts(
+    hyps: Sequence[Path],
+    refs: Sequence[Path],
+    src: Path | None,
+    read: Callable[[Path], Iterable[str]] = read_lines,
+) -> dict[Path, list[str]]:
+    """Read translations, references and source, which have equally many lines; `read` returns those of a file.
 
     Raises:
         DataError, MissingInputError, ReadWriteError: as `score_files`.
     """
-    texts = {path: list(read_lines(path)) for path in [*refs, *hyps, *([] if src is None else [src])]}
+    texts = {path: list(read(path)) for path in [*refs, *hyps, *([] if src is None else [src])]}
     unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
     if unequal:
         counts = ", ".join(f"{path} has {len(texts[path]):,}" for path in unequal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from rich.table import Table
@@ -25,7 +25,7 @@ def score_table(
     *,
     title: str | None = None,
     p_values: Mapping[str, Mapping[str, Mapping[str, float]]] = MappingProxyType({}),
-    best: Mapping[str, str] = MappingProxyType({}),
+    best: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Table:
     """One row for each system or test set, one column for each metric that any row has.
 
@@ -33,7 +33,7 @@ def score_table(
         rows: the scores.
         title: heading.
         p_values: by test, metric and system (see Comparison); one more column for each test of a metric.
-        best: the best system of each metric, which is set in bold and marked with a star.
+        best: the best systems of each metric, whose scores are bold and marked with a star.
     """
     present = {name for scores in rows.values() for name in scores.by_name()}
     names = [name for name in _HEADINGS if name in present]
@@ -47,7 +47,7 @@ def score_table(
         by_name = scores.by_name()
         cells = []
         for name in names:
-            is_best = best.get(name) == label
+            is_best = label in best.get(name, ())
             text = f"{_format(by_name[name])}{' *' if is_best else ''}" if name in by_name else ""
             cells.append(Text(text, style="bold" if is_best else ""))
             cells += [_format_p(p_values[test].get(name, {}).get(label)) for test in p_values]

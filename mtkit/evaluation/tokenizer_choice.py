@@ -85,7 +85,9 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
         MissingExtraError, MissingInputError, DataError: as `check_tokenizer_installed`.
     """
     primary = (lang or "").lower().replace("_", "-").partition("-")[0]
-    script = _LANGUAGES.get(primary) or _LANGUAGES.get(language_code(primary) or "") or script_of(refs)
+    sample = list(itertools.islice(refs, MAX_LINES))
+    of_text = script_of(sample)
+    script = _LANGUAGES.get(primary) or _LANGUAGES.get(language_code(primary) or "") or of_text
     if requested != "auto":
         check_tokenizer_installed(requested)
         choice = TokenizerChoice(requested, script)
@@ -97,6 +99,8 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
         return TokenizerChoice("13a", None)
     preferred, fallback = _preferences(script)
     reason = f"the references are {script}"
+    if sample and script != of_text:
+        reason = f"the language is {lang}, although the references do not look {script}"
     if preferred == fallback or is_tokenizer_installed(preferred):
         check_tokenizer_installed(preferred)
         return TokenizerChoice(preferred, script, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -53,12 +54,34 @@ def test_one_system_without_intervals(files, capsys) -> None:
         (["--metrics", "bleu,comet"], 2, "--metrics: no such metric: comet; the metrics are bleu, chrf, chrf++"),
         (["--metrics", ","], 2, "--metrics is empty"),
         (["--docid", "two-lines"], 65, "has 2 lines, but the test set 12; write one name per line"),
+        (["one"], 2, "one is given twice; omit one of the two"),
+        (["x/../one"], 2, "one and x/../one are one file; omit one of the two"),
+        (["--ref", "x/../ref"], 2, "ref and x/../ref are one file; omit one of the two"),
+        (["-", "--src", "-"], 2, "- is stdin, which can be read once"),
+        (["--json", "x"], 74, "x: cannot be written: is a directory"),
+        (["--json", "none/scores.json"], 74, "none/scores.json: cannot be written: the folder none does not exist"),
     ],
 )
 def test_errors_are_one_sentence(files, tmp_path, capsys, monkeypatch, words, code, message) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two-lines").write_text("a\nb\n")
-    assert entry.execute(["evaluate", files["one"], "--ref", files["ref"], *words]) == code
-    err = capsys.readouterr().err
+    (tmp_path / "x").mkdir()
+    assert entry.execute(["evaluate", "one", "--ref", "ref", *words]) == code
+    out, err = capsys.readouterr()
     assert message in err
     assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_settings_without_effect_on_a_run_are_refused(tmp_path, capsys) -> None:
+    assert entry.execute(["evaluate", "--run", str(tmp_path), "--no-intervals"]) == 2
+    assert "--run computes no intervals; omit --no-intervals" in capsys.readouterr().err
+
+
+def test_translations_from_stdin(files, tmp_path, capsys, monkeypatch) -> None:
+    options = ["--ref", files["ref"], "--no-intervals", "--metrics", "BLEU,chrF++", "--json", str(tmp_path / "j")]
+    assert entry.execute(["evaluate", files["one"], *options]) == 0
+    expected = json.loads((tmp_path / "j").read_text())[files["one"]]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(files["one"]).read_bytes())))
+    assert entry.execute(["evaluate", "-", *options]) == 0
+    assert json.loads((tmp_path / "j").read_text())["-"] == expected

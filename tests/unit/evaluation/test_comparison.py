@@ -74,11 +74,24 @@ def test_equal_systems_do_not_differ() -> None:
 def test_best_system_of_each_metric() -> None:
     result = compare(SYSTEMS, [REF], ["bleu", "ter"], intervals=False)
     scores = {name: each.by_name() for name, each in result.scores.items()}
-    assert result.best()["bleu"] == max(scores, key=lambda name: scores[name]["bleu"].value)
-    assert result.best()["ter"] == min(scores, key=lambda name: scores[name]["ter"].value)
+    assert result.best()["bleu"] == {max(scores, key=lambda name: scores[name]["bleu"].value)}
+    assert result.best()["ter"] == {min(scores, key=lambda name: scores[name]["ter"].value)}
     assert scores["far"]["bleu"].interval is None
     assert (result.p_values, result.tests) == ({}, ())
     assert compare({"a": REF}, [REF], ["bleu"]).best() == {}
+
+
+def test_equal_systems_are_both_the_best_and_reported() -> None:
+    result = compare({**SYSTEMS, "copy": list(SYSTEMS["first"])}, [REF], ["bleu"], intervals=False)
+    assert result.best()["bleu"] == {"first", "copy"}
+    sentence = "the translations are equal to those of first, line by line; are both files right?"
+    assert [name for name, scores in result.scores.items() if sentence in scores.notes] == ["copy"]
+
+
+def test_equal_references_are_reported() -> None:
+    sentence = "two references are equal, line by line; are both files right?"
+    assert implausible_inputs(SYSTEMS["near"], [REF, SYSTEMS["far"], list(REF)]) == [sentence]
+    assert implausible_inputs(SYSTEMS["near"], [REF, SYSTEMS["far"]]) == []
 
 
 def test_groups_are_scored_as_texts_of_their_own() -> None:
@@ -95,6 +108,8 @@ def test_groups_are_scored_as_texts_of_their_own() -> None:
     assert result.as_dict()["far"]["groups"]["z"]["lines"] == 1
     with pytest.raises(DataError, match="docs has 2 lines, but the test set 83; write one name per line"):
         by_document(["x", "y"], 83, "docs")
+    with pytest.raises(DataError, match="docs:2: blank; write the name of a document on each line"):
+        by_document(["x", " ", "y"], 3, "docs")
 
 
 def test_lengths_of_unspaced_scripts_are_characters() -> None:

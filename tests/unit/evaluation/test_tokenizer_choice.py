@@ -85,6 +85,13 @@ def test_languages(lang, expected, monkeypatch) -> None:
     assert choose_tokenizer(["latin text"], lang).name == expected
 
 
+def test_a_language_that_the_references_do_not_look_like_is_the_reason() -> None:
+    note = "BLEU uses sacreBLEU's tokenizer zh, since the language is zh, although the references do not look Chinese"
+    assert choose_tokenizer(["Der Hund läuft."], "zh").note == note
+    same = choose_tokenizer([TEXTS["Chinese"]], "zh").note
+    assert same == "BLEU uses sacreBLEU's tokenizer zh, since the references are Chinese"
+
+
 @pytest.mark.parametrize("lang", [None, "de", "zh"])
 @pytest.mark.parametrize("requested", ["13a", "intl", "char", "zh", "none"])
 def test_an_explicit_choice_wins(lang, requested) -> None:

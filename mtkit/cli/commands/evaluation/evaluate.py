@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,8 @@ class BleuTokenizer(StrEnum):
 
 def evaluate(
     hyps: Annotated[
-        list[Path] | None, typer.Argument(metavar="HYP", help="Translations, one file for each system.")
+        list[Path] | None,
+        typer.Argument(metavar="HYP", help="Translations, one file for each system; - is stdin."),
     ] = None,
     ref: Annotated[
         list[Path] | None, typer.Option("--ref", metavar="REF", help="Reference translation (repeatable).")
@@ -84,26 +86,30 @@ def evaluate(
             )
         if length_groups or docid is not None or metrics != "bleu,chrf,ter":
             raise UsageError("evaluate: --metrics, --by-length and --docid need HYP... --ref REF; omit --run")
+        if not intervals:
+            raise UsageError("evaluate: --run computes no intervals; omit --no-intervals")
         _evaluate_run(run, json, ["moses"] if moses else [])
         return
     if run is not None or not hyps or not ref:
         last = f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}" if hyps and len(hyps) > 1 and not ref else ""
         raise UsageError(f"evaluate: give either HYP... --ref REF, or --run RUN_FOLDER{last}")
+    from mtkit.cli.input import read_input_lines
     from mtkit.evaluation.comparison import by_document, by_length, compare
     from mtkit.evaluation.score import read_texts
     from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-    from mtkit.text.lines import read_lines
 
     forbid_overwriting_input("evaluate", json, [*hyps, *ref, src, docid])
-    if twice := [hyp for hyp in hyps if hyps.count(hyp) > 1]:
-        raise UsageError(f"evaluate: {twice[0]} is given twice")
-    texts = read_texts(hyps, ref, src)
+    if [*hyps, *ref, src, docid].count(Path("-")) > 1:
+        raise UsageError("evaluate: - is stdin, which can be read once; write the other text to a file")
+    for files in (hyps, ref):
+        _forbid_repeated(files)
+    texts = read_texts(hyps, ref, src, read_input_lines)
     groups: dict[str, list[int]] = {}
     if length_groups:
         measured = texts[ref[0] if src is None else src]
         groups |= by_length(measured, characters=choose_tokenizer(measured, None).is_unspaced)
     if docid is not None:
-        groups |= by_document(list(read_lines(docid)), len(texts[ref[0]]), str(docid))
+        groups |= by_document(list(read_input_lines(docid)), len(texts[ref[0]]), str(docid))
     result = compare(
         {str(hyp): texts[hyp] for hyp in hyps},
         [texts[path] for path in ref],
@@ -122,6 +128,21 @@ def evaluate(
         write_json(json, result.as_dict())
 
 
+def _forbid_repeated(files: Sequence[Path]) -> None:
+    """Refuse systems, or references, of which two are one file, also under different names.
+
+    Raises:
+        UsageError: two are.
+    """
+    from mtkit.errors import UsageError
+
+    for one, other in combinations(files, 2):
+        if one == other:
+            raise UsageError(f"evaluate: {one} is given twice; omit one of the two")
+        if one.exists() and other.exists() and one.samefile(other):
+            raise UsageError(f"evaluate: {one} and {other} are one file; omit one of the two")
+
+
 def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
     """Parse --metrics and --moses.
 
@@ -134,7 +155,7 @@ def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
     from mtkit.evaluation.config import MetricName
 
     known = get_args(MetricName)
-    names = [*text.replace(",", " ").split(), *(["moses"] if moses else [])]
+    names = [*text.lower().replace(",", " ").split(), *(["moses"] if moses else [])]
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(known)}")
     if not names:
