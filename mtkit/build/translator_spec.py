@@ -14,7 +14,7 @@ from mtkit.hardware import default_device, parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
 from mtkit.model_folder.config_file import EXPORTED
 from mtkit.model_folder.exported import is_exported, model_hash
-from mtkit.model_folder.folder import find_model, read_metadata
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.recipe.recipe import load_search
 from mtkit.translate.translator import TranslationOptions, Translator
 
@@ -65,12 +65,26 @@ class TranslatorSpec:
         Raises:
             UsageError: the overrides ask for more than one translation.
         """
-        model = self.models[0]
-        metadata = read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))
-        n_best = load_search(metadata.search, self.search_overrides).n_best
+        n_best = load_search(_metadata(self.models[0]).search, self.search_overrides).n_best
         if n_best == 1:
             return None
         sentence = f"search.n_best: {n_best} has no effect here: one translation is written for each line"
         if "n_best" in override_keys(self.search_overrides):
             raise UsageError(f"{sentence}; use --n-best {n_best} instead, or add --jsonl")
         return f"{sentence}; --n-best {n_best} or --jsonl writes all"
+
+    def require_attention(self) -> None:
+        """Check that word alignments can be computed.
+
+        Raises:
+            UsageError: no model has attention over the source.
+        """
+        models = [_metadata(path).model for path in self.models]
+        if not any(model.has_attention for model in models):
+            raise UsageError(
+                f"translate: --alignments needs attention over the source; a model of kind {models[0].kind} has none"
+            )
+
+
+def _metadata(model: Path) -> ModelMetadata:
+    return read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Never
@@ -44,6 +44,21 @@ def parse_json_lines(lines: Iterable[str], name: str) -> Iterator[Line]:
         if clashes := sorted(_OUTPUT_FIELDS & record.keys()):
             raise DataError(f"{place}: the output has a field {clashes[0]} too; rename the field of the input")
         yield replace(_constrained(text, record, place), json_text=line)
+
+
+def json_note(lines: Iterable[str], name: str, report: Callable[[str], None]) -> Iterator[str]:
+    """The lines as they are; `report` is called with a sentence if the first one is a JSON object with a "text"."""
+    for number, line in enumerate(lines):
+        if number == 0 and line.lstrip().startswith("{") and _has_text(line):
+            report(f'{name}: JSON lines are translated as text here; --jsonl-input translates the "text" of each')
+        yield line
+
+
+def _has_text(line: str) -> bool:
+    try:
+        return isinstance(_parse_object(line, "", _LINE_EXAMPLE).get("text"), str)
+    except DataError:
+        return False
 
 
 def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from tests.e2e.test_translate import LINES, lines_of, make_model, translated
@@ -192,6 +193,7 @@ def test_alignments_and_flags_are_files_beside_the_output_and_resumed_with_it(mo
         (["-o", "-"], "-o -: name a file; without -o the translations go to stdout"),
         (["-o", "out.de.gz"], "-o out.de.gz: is written as plain text; omit .gz"),
         (["--target-prefix", " \t"], "--target-prefix: blank; omit it"),
+        (["--sample", "0"], "--sample: 0 is out of range, the minimum is 0.001"),
         (["--sample", "1", "--seed", "9" * 20], "--seed"),
     ],
 )
@@ -199,6 +201,30 @@ def test_contradictions_are_refused(model, source, capsys, words, message):
     words = [source if word == "FILE" else word for word in words]
     assert entry.execute(["translate", model, source, *words]) == 2
     assert message.replace("FILE", source) in capsys.readouterr().err
+
+
+def test_alignments_of_a_model_without_attention_are_refused(tmp_path, source, capsys):
+    model = str(make_model(tmp_path, Seq2SeqRNNConfig(d_model=8, num_layers=1)))
+    pharaoh = tmp_path / "pharaoh"
+    assert entry.execute(["translate", model, source, "--alignments", str(pharaoh)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "--alignments needs attention over the source; a model of kind rnn has none" in captured.err
+    assert not pharaoh.exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_reported"),
+    [('{"text": "the dog"}', True), ('{"text": 5}', False), ('{"id": "x"}', False), ("{a dog}", False)],
+)
+def test_json_lines_that_are_translated_as_text_are_reported(model, source, capsys, line, is_reported):
+    Path(source).write_text(f"{line}\n" * 3)
+    note = f'{source}: JSON lines are translated as text here; --jsonl-input translates the "text" of each\n'
+    for words, expected in (([], is_reported), (["--jsonl"], is_reported), (["--quiet"], False)):
+        assert entry.execute(["translate", model, source, *words]) == 0
+        captured = capsys.readouterr()
+        assert len(lines_of(captured.out)) == 3
+        assert captured.err.count(note) == expected
 
 
 def test_help_search_lists_every_key(capsys):

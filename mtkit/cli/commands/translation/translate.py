@@ -120,7 +120,9 @@ def translate(
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import auto_num_workers
 
-    source = SourceOptions(file=file, jsonl_input=jsonl_input, constraints=constraints, target_prefix=target_prefix)
+    source = SourceOptions(
+        file=file, jsonl_input=jsonl_input, constraints=constraints, target_prefix=target_prefix, quiet=quiet
+    )
     search = SearchOptions(
         beam_size=beam_size,
         n_best=n_best,
@@ -173,6 +175,8 @@ def translate(
         ),
         shortlist=shortlist,
     )
+    if alignments is not None:
+        translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
     print_notes(() if quiet else filter(None, (engine_note, n_best_note)))
     summary = FlagSummary()

@@ -22,7 +22,9 @@ Jsonl = Annotated[bool, typer.Option("--jsonl", help="Write a JSON object per li
 Alignments = Annotated[
     Path | None,
     typer.Option(
-        "--alignments", metavar="FILE", help="Write word alignments to FILE, one line per line: 0-0 1-2 (Pharaoh)."
+        "--alignments",
+        metavar="FILE",
+        help="Write the word alignment of each line's best translation to FILE, one line per line: 0-0 1-2 (Pharaoh).",
     ),
 ]
 Flags = Annotated[

@@ -29,7 +29,12 @@ MaxLength = Annotated[
 ]
 Sample = Annotated[
     float | None,
-    typer.Option("--sample", metavar="TEMPERATURE", help="Sample translations; 1 is the model's own distribution."),
+    typer.Option(
+        "--sample",
+        min=0.001,
+        metavar="TEMPERATURE",
+        help="Sample translations; 1 is the model's own distribution.",
+    ),
 ]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="With --sample: random seed (default: 1).")

@@ -42,6 +42,7 @@ class SourceOptions:
     jsonl_input: bool = False
     constraints: Path | None = None
     target_prefix: str | None = None
+    quiet: bool = False
 
     @property
     def own_features(self) -> dict[str, bool]:
@@ -61,7 +62,8 @@ class SourceOptions:
             DataError, MissingInputError, ReadWriteError: as `read_lines`, `parse_json_lines` and `with_constraints`.
         """
         from mtkit.cli.input import read_input_lines
-        from mtkit.translate.source_lines import parse_json_lines, with_constraints, with_prefix
+        from mtkit.cli.printing import print_notes
+        from mtkit.translate.source_lines import json_note, parse_json_lines, with_constraints, with_prefix
 
         if self.jsonl_input and self.constraints is not None:
             raise UsageError(
@@ -69,9 +71,13 @@ class SourceOptions:
             )
         if self.target_prefix and not self.target_prefix.strip():
             raise UsageError("translate: --target-prefix: blank; omit it")
-        lines: Iterator[Line] = iter(texts := read_input_lines(self.file))
+        name = "stdin" if str(self.file) == "-" else str(self.file)
+        texts = read_input_lines(self.file)
+        if not self.jsonl_input and not self.quiet:
+            texts = json_note(texts, name, report=lambda note: print_notes([note]))
+        lines: Iterator[Line] = texts
         if self.jsonl_input:
-            lines = parse_json_lines(texts, "stdin" if str(self.file) == "-" else str(self.file))
+            lines = parse_json_lines(texts, name)
         elif self.constraints is not None:
             lines = with_constraints(texts, self.constraints)
         return with_prefix(lines, self.target_prefix) if self.target_prefix else lines
