@@ -13,6 +13,9 @@ ClickUsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0]
 
 _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)")
 
+# about two texts, which `run` takes too
+_OPTIONS_OF_NEW = ("-o", "--src-lang", "--tgt-lang", "--docid", "--valid", "--test")
+
 
 def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:
     """The message for a wrong command line: `train: --fersh: no such option; did you mean --fresh? See ...`.
@@ -74,6 +77,9 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
+    command = error.ctx.info_name if error.ctx is not None else None
+    if command == "run" and option in _OPTIONS_OF_NEW:
+        return f"{option}: no such option; mtkit new SRC TGT {option} ... writes a recipe, which mtkit run RECIPE takes"
     match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)
     return f"{option}: no such option" + (f"; did you mean {match[0]}?" if match else "")
 

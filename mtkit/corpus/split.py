@@ -138,7 +138,7 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         docid: a file with the name of each line's document.
 
     Raises:
-        DataError: docid has another number of lines; otherwise as `read_lines`.
+        DataError: docid has another number of lines, or a blank one; otherwise as `read_lines`.
     """
     if docid is not None and (lines := count_lines(docid)) != (pairs := count_lines(src)):
         raise DataError(
@@ -158,6 +158,8 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         sides = (len(source), len(target))
         lengths.append(sides)
         if document is not None:
+            if not document.strip():
+                raise DataError(f"{docid}:{findings.pairs}: blank; write the name of a document on each line")
             position = position_of(f"document {document}")
         elif not MIN_CHARACTERS <= min(sides) <= max(sides) <= MAX_CHARACTERS:
             position = 2.0

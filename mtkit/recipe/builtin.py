@@ -10,6 +10,7 @@ from typing import Literal
 from mtkit.errors import MissingInputError
 from mtkit.io.files import require_regular_file
 
+RECIPE_SUFFIXES = (".yaml", ".yml")  # by which `mtkit run` tells a recipe from a text
 Kind = Literal["recipe", "study", "claim"]
 _FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies", "claim": "recipes/claims"}
 

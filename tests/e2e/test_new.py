@@ -146,6 +146,9 @@ def test_unequal_lengths_and_missing_files(run: Run, folder: Path) -> None:
     (folder / "ids").write_text("a\n")
     code, message = refusal(run, "new", "news.en", "news.de", "--docid", "ids")
     assert (code, "ids: 1 line, but news.en has 400" in message) == (65, True)
+    (folder / "ids").write_text("a\n" * 200 + "\n" + "b\n" * 199)
+    code, message = refusal(run, "new", "news.en", "news.de", "--docid", "ids")
+    assert (code, "ids:201: blank; write the name of a document on each line" in message) == (65, True)
     assert refusal(run, "new", "news.en", "none.de")[0] == 66
     with (folder / "news.de").open("a") as file:
         file.write("one more\n")
@@ -198,6 +201,24 @@ def test_swapped_files_and_one_language_twice(run: Run, folder: Path) -> None:
     assert run("new", "news.en", "y.de", "--src-lang", "en", "--tgt-lang", "de")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--valid", "v.de", "v.en"], "v.de v.en: looks like de and en, but the corpus is en and de; exchange the two"),
+        (["--test", "v.en", "x/../v.en"], "--test v.en x/../v.en: the same text twice"),
+        (["--valid", "v.en", "v.de", "--test", "copy.en", "v.de"], "--valid v.en and --test copy.en: the same text; "),
+        (["--valid", "v.en", "news.de"], "line has no partner"),
+    ],
+)
+def test_wrong_held_out_files(run: Run, folder: Path, words: list[str], message: str) -> None:
+    pytest.importorskip("py3langid")
+    write(folder, "v", 400, 430)
+    (folder / "x").mkdir()
+    (folder / "copy.en").write_bytes((folder / "v.en").read_bytes())
+    code, out = refusal(run, "new", "news.en", "news.de", *words)
+    assert (code, message in out) == (65, True), out
+
+
 def test_an_unknown_language(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.text.language.can_classify", lambda: False)
     (folder / "x").write_bytes((folder / "news.en").read_bytes())
@@ -221,6 +242,12 @@ def test_a_recipe_with_a_word_after_it_is_not_taken_for_two_texts(run: Run, fold
         (["news.en", "news.de", "news.de"], 2, "news.de: a third text; for a test set of your own: mtkit new news.en"),
         (["news.en", "news.de", "training.max_updates=abc"], 78, "training.max_updates: 'abc' is not an integer"),
         (["news.en", "news.de", "modle.d_model=8"], 78, "modle: no such key"),
+        (
+            ["news.en", "news.de", "training.max_updates=5", "--budget", "30m"],
+            2,
+            "--budget 30m and training.max_updates=5 contradict each other; give one of them",
+        ),
+        (["quickstart", "defaults=fixed", "--budget", "1h"], 2, "--budget 1h and defaults=fixed contradict each other"),
     ],
 )
 def test_nothing_is_written_for_a_wrong_command(
@@ -230,6 +257,16 @@ def test_nothing_is_written_for_a_wrong_command(
     ended, out = run("run", *words, "--dry-run")
     assert (ended, message in out) == (code, True), out
     assert sorted(folder.iterdir()) == before
+
+
+def test_a_recipe_that_run_would_take_for_a_text(run: Run, folder: Path) -> None:
+    code, message = refusal(run, "new", "news.en", "news.de", "-o", "x/mine.txt")
+    assert (code, "the name of a recipe ends in .yaml; give -o x/mine.txt.yaml" in message) == (2, True)
+
+
+def test_options_of_new_are_named_by_run(run: Run, folder: Path) -> None:
+    code, message = refusal(run, "run", "news.en", "news.de", "--docid", "ids")
+    assert (code, "--docid: no such option; mtkit new SRC TGT --docid ... writes a recipe" in message) == (2, True)
 
 
 def test_a_folder_is_no_recipe(run: Run, folder: Path) -> None:

@@ -41,6 +41,19 @@ def parse_budget(text: str) -> Limits:
     return Limits(hours=hours, words=text)
 
 
+def check_budget(budget: str, overrides: Sequence[str]) -> Limits:
+    """Parse a budget, and check that no override decides what the budget decides.
+
+    Raises:
+        UsageError: as `parse_budget`; or an override states the number of updates, or that nothing is chosen.
+    """
+    limits = parse_budget(budget)
+    for override in overrides:
+        if override.partition("=")[0] in ("training.max_updates", "defaults"):
+            raise UsageError(f"--budget {budget} and {override} contradict each other; give one of them")
+    return limits
+
+
 def load_run_recipe(
     name_or_path: str,
     overrides: Sequence[str] = (),
@@ -59,10 +72,10 @@ def load_run_recipe(
         budget: see `parse_budget`; None: no limit except that of the machine.
 
     Raises:
-        UsageError: the budget is not a time, or the recipe leaves nothing to choose that it could limit.
+        UsageError: as `check_budget`, or the recipe leaves nothing to choose that the budget could limit.
         RecipeError, MissingInputError, DataError: as `load_recipe`.
     """
-    limits = NO_LIMITS if budget is None else parse_budget(budget)
+    limits = NO_LIMITS if budget is None else check_budget(budget, overrides)
     recipe = load_recipe(name_or_path, overrides, limits=limits)
     if budget is not None and "training.max_updates" not in recipe.chosen:
         raise UsageError(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
+from mtkit.corpus.split import Part
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import hash_file
 from mtkit.text.language import are_similar, language_code, language_of_name, language_of_text
@@ -52,7 +55,7 @@ def guess_languages(
     for path in (src, tgt):
         if next(read_lines(path), None) is None:
             raise DataError(f"{path}: empty; give a text and its translation")
-    if src.resolve() == tgt.resolve() or hash_file(src) == hash_file(tgt):
+    if _are_equal(src, tgt):
         raise DataError(f"{src} and {tgt}: the same text twice; give a text and its translation")
     first, second = _guess(src, src_lang, "--src-lang"), _guess(tgt, tgt_lang, "--tgt-lang")
     if src_lang is not None and tgt_lang is not None:
@@ -68,6 +71,37 @@ def guess_languages(
         code = codes[0] if codes[0] == codes[1] else first.text
         raise DataError(f"{src} and {tgt}: both seem to be in {code}; a translation has two languages; {STATE_THEM}")
     return first, second
+
+
+def check_held_out(held_out: Mapping[Part, tuple[Path, Path]], codes: tuple[str, str]) -> None:
+    """Check that files of valid and test are different texts in the right order.
+
+    Args:
+        held_out: source and target of each part.
+        codes: the languages of the corpus.
+
+    Raises:
+        DataError: the two sides of a part are one text or seem to be swapped, or valid and test are one text.
+    """
+    for part, (src, tgt) in held_out.items():
+        if _are_equal(src, tgt):
+            raise DataError(f"--{part} {src} {tgt}: the same text twice; give a text and its translation")
+        texts = [language_of_text(read_lines(path)) for path in (src, tgt)]
+        if texts == [language_code(code) or code for code in reversed(codes)] and texts[0] != texts[1]:
+            raise DataError(
+                f"--{part} {src} {tgt}: looks like {texts[0]} and {texts[1]}, but the corpus is {codes[0]} and "
+                f"{codes[1]}; exchange the two files"
+            )
+    for (one, first), (other, second) in combinations(held_out.items(), 2):
+        if _are_equal(first[0], second[0]):
+            raise DataError(
+                f"--{one} {first[0]} and --{other} {second[0]}: the same text; the training selects by valid, so that "
+                "its score says little; give two sets"
+            )
+
+
+def _are_equal(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or hash_file(one) == hash_file(other)
 
 
 def _guess(path: Path, stated: str | None, option: str) -> GuessedLanguage:

@@ -12,7 +12,8 @@ from mtkit.corpus.split import Part
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file, write_text
 from mtkit.pipeline.setup.held_out import Pair, ParallelText, split_corpus
-from mtkit.pipeline.setup.languages import guess_languages, language_notes
+from mtkit.pipeline.setup.languages import check_held_out, guess_languages, language_notes
+from mtkit.recipe.builtin import RECIPE_SUFFIXES
 from mtkit.recipe.recipe import describe_choices, load_recipe
 from mtkit.text.language import stem_of
 
@@ -86,20 +87,23 @@ def new_recipe(
         keep: if the recipe exists, only bring the split up to date.
 
     Raises:
-        UsageError: the recipe exists or is one of the texts, or a language is unknown.
-        DataError: the texts are unusable; see `guess_languages` and `split_corpus`.
+        UsageError: the recipe exists, is one of the texts or has another suffix than .yaml, or a language is unknown.
+        DataError: the texts are unusable; see `guess_languages`, `check_held_out` and `split_corpus`.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     paths = [src, tgt, *([options.docid] if options.docid else []), *sum(options.held_out.values(), ())]
     for path in paths:
         require_regular_file(path)
     first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
+    check_held_out(options.held_out, (first.code, second.code))
     stem = re.sub(r"[^\w.-]", "-", stem_of(src)).lstrip(".-") or "text"
     output = output or Path(f"{stem}-{first.code}-{second.code}.yaml")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UsageError(f"{output}: is one of the texts, which the recipe would overwrite; name another file with -o")
     if output.is_dir():
         raise UsageError(f"{output}: a folder; name the recipe's file with -o, such as {output / 'recipe.yaml'}")
+    if output.suffix not in RECIPE_SUFFIXES:
+        raise UsageError(f"{output}: the name of a recipe ends in .yaml; give -o {output}.yaml")
     if output.exists() and not keep:
         raise UsageError(f"{output}: exists; delete it, or name another file with -o")
     folder = output.with_name(f"{output.stem}-data")

@@ -31,11 +31,11 @@ def run(
     from mtkit.hardware import on_device
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
-    from mtkit.pipeline.setup.choices import load_run_recipe, parse_budget
+    from mtkit.pipeline.setup.choices import check_budget, load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
     if budget is not None:
-        parse_budget(budget)  # before a recipe is written
+        check_budget(budget, overrides or [])  # before a recipe is written
     with on_device(device):
         recipe, overrides = _recipe_of_files(recipe, overrides or [])
         loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
@@ -55,9 +55,9 @@ def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
     from mtkit.errors import UsageError
     from mtkit.pipeline.setup.choices import check_overrides
     from mtkit.pipeline.setup.new_recipe import new_recipe
-    from mtkit.recipe.builtin import builtin_files
+    from mtkit.recipe.builtin import RECIPE_SUFFIXES, builtin_files
 
-    if Path(first).suffix in (".yaml", ".yml") or first in builtin_files("recipe"):
+    if Path(first).suffix in RECIPE_SUFFIXES or first in builtin_files("recipe"):
         return first, overrides
     if not overrides or ("=" in overrides[0] and not Path(overrides[0]).is_file()):
         if Path(first).is_file():
