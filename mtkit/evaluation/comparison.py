@@ -27,6 +27,7 @@ from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 from mtkit.io.counts import count_of
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
+MIN_RESAMPLED = 30  # lines; the samples of fewer are too alike: those of one line are equal, with the lowest p-value
 _LOWER_IS_BETTER = ("ter",)
 _JSON_NAMES = {"moses": "bleu_moses_lc"}
 
@@ -135,6 +136,9 @@ def compare(
     for system, lines in hyps.items():
         values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
         notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
+        if intervals and len(lines) < MIN_RESAMPLED:
+            count = count_of(len(lines), "line")
+            notes.append(f"{count}: too few for intervals and p-values; use more, or --no-intervals")
         scores[system] = as_scores(values, [*notes, *_note_of_copy(system, hyps)])
     p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
     tests = (
