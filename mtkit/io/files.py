@@ -191,10 +191,12 @@ def replace_folder(temporary: Path, final: Path) -> None:
     kept.
 
     Raises:
-        ReadWriteError: as `translate_write_errors`.
+        ReadWriteError: as `translate_write_errors`, or `final` is a file.
     """
     backup = _backup_path(final)
     with translate_write_errors(final):
+        if final.exists() and not final.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "a file has this name; move it away")
         for folder, _, files in os.walk(temporary):
             for name in files:
                 flush_to_disk(Path(folder, name))

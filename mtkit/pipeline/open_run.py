@@ -94,7 +94,8 @@ def open_run(
     Raises:
         BusyError: another process has the lock.
         RecipeError: a training was started with another recipe; names the keys.
-        MissingInputError: a record or the log in the run folder is a link, a pipe, a device or a folder.
+        MissingInputError: a record or the log in the run folder is a link, a pipe, a device or a folder, or one of its
+            folders is a file.
         FormatError: a training was started by another version of mtkit in a format that this one does not read.
         ReadWriteError: the folder cannot be written.
         UsageError: its path is not UTF-8.
@@ -104,6 +105,8 @@ def open_run(
     records = (folder.recipe, folder.version, folder.report, folder.fingerprints)
     for each in (*records, backup_path(folder.recipe), folder.log):
         _require_own_file(each)
+    for each in (*folder.folders_with_temporaries(), folder.tokenizer, folder.model):
+        _require_own_folder(each)
     with RunLock(folder.path):
         for each in folder.folders_with_temporaries():
             clean_up_folder(each)
@@ -131,6 +134,12 @@ def _require_own_file(path: Path) -> None:
         raise MissingInputError(f"{path}: a link, where a file of the run is expected; put a copy of the file there")
     if path.exists():
         require_regular_file(path)
+
+
+def _require_own_folder(path: Path) -> None:
+    """Refuse a file with the name of a folder of the run: the folder would replace it, or could not be made."""
+    if path.exists() and not path.is_dir():
+        raise MissingInputError(f"{path}: a file, where a folder of the run is expected; move it away")
 
 
 def _restore_report(run: Run) -> None:

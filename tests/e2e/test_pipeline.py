@@ -253,6 +253,17 @@ def test_a_pipe_or_link_in_place_of_a_record_is_refused_at_once(folder: Path, na
     assert elsewhere.read_bytes() == content
 
 
+@pytest.mark.parametrize("name", ["model", "checkpoints", "tokenizer", "corpus", "hyps"])
+def test_a_file_in_place_of_a_folder_is_refused_before_any_work(folder: Path, name: str) -> None:
+    foreign = folder / "run" / name
+    foreign.parent.mkdir()
+    foreign.write_text("notes of somebody\n")
+    with pytest.raises(MissingInputError, match=f"run/{name}: a file, where a folder of the run is expected; move it"):
+        run(folder)
+    assert foreign.read_text() == "notes of somebody\n"
+    assert [path.name for path in foreign.parent.iterdir()] == [name]
+
+
 def test_a_pipe_as_translation_is_replaced(folder: Path) -> None:
     run(folder)
     hyps = folder / "run" / "hyps" / "toy.txt"

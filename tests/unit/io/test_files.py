@@ -141,6 +141,17 @@ def test_everything_in_a_folder_is_flushed_before_the_rename(tmp_path, monkeypat
     assert flushed[-1] == str(tmp_path)
 
 
+def test_a_folder_does_not_replace_a_file(tmp_path):
+    (tmp_path / "final").write_text("notes")
+    with (
+        pytest.raises(ReadWriteError, match=r"final: cannot be written: a file has this name; move it away$"),
+        atomic_folder(tmp_path / "final"),
+    ):
+        pass
+    assert (tmp_path / "final").read_text() == "notes"
+    assert [path.name for path in tmp_path.iterdir()] == ["final"]
+
+
 @pytest.mark.parametrize("is_new_in_place", [True, False])
 def test_an_interrupted_replacement_is_recovered(tmp_path, is_new_in_place):
     (tmp_path / ".final.old").mkdir()
