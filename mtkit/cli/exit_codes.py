@@ -15,6 +15,7 @@ Each code except 0, 1 and those of signals is the `exit_code` of a class in `mtk
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 import textwrap
@@ -34,12 +35,22 @@ from mtkit.signals import SignalReceived, describe
 MAX_MESSAGE_LINES = 12
 
 # caused by the user, the machine or another program; any other exception is a bug in mtkit (see is_bug)
-EXPECTED_ERRORS = (MtkitError, ClickUsageError, KeyboardInterrupt, OSError, MemoryError, RuntimeError, ImportError)
+EXPECTED_ERRORS = (
+    *(MtkitError, ClickUsageError, KeyboardInterrupt, OSError, MemoryError),
+    *(RuntimeError, ImportError, ValueError),
+)
+LOG_SETTINGS = "TORCH_LOGS"  # environment variable that torch reads while it is imported
 
 
 def is_bug(error: BaseException) -> bool:
-    """Return whether one of EXPECTED_ERRORS is a bug in mtkit after all: it has another reason than memory."""
+    """Return whether one of EXPECTED_ERRORS is a bug in mtkit after all: neither memory nor TORCH_LOGS caused it."""
+    if isinstance(error, ValueError):
+        return not _is_of_log_settings(error)
     return isinstance(error, RuntimeError | ImportError) and not is_oom(error)
+
+
+def _is_of_log_settings(error: ValueError) -> bool:
+    return LOG_SETTINGS in os.environ and "Invalid log settings" in str(error)
 
 
 def to_mtkit_error(error: BaseException, words: Sequence[str]) -> MtkitError:
@@ -65,6 +76,9 @@ def to_mtkit_error(error: BaseException, words: Sequence[str]) -> MtkitError:
             reason = (error.strerror or str(error)).lower()
             place = "reading or writing failed" if error.filename is None else error.filename
             return ReadWriteError(f"{place}: {reason}")
+        case ValueError():
+            value = os.environ[LOG_SETTINGS][:MAX_QUOTED]
+            return UsageError(f"the environment variable {LOG_SETTINGS}={value} is no setting of torch; unset it")
     return ComputeError(memory.explain_oom(error, command))
 
 

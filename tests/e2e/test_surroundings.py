@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.cli.exit_codes import is_bug
 from mtkit.models.config import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
@@ -35,6 +36,24 @@ def test_a_current_folder_that_was_deleted_is_named(tmp_path: Path, words: str) 
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 66
     assert done.stderr == "mtkit: error: the current folder no longer exists; change to another one\n"
+
+
+def test_log_settings_that_torch_refuses_are_named(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    command = [sys.executable, "-m", "mtkit", "translate", str(tmp_path / "model")]
+    environment = {**os.environ, "TORCH_LOGS": "zzz"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    assert done.returncode == 2
+    expected = "mtkit: error: the environment variable TORCH_LOGS=zzz is no setting of torch; unset it\n"
+    assert done.stderr == expected
+
+
+def test_another_value_error_is_a_bug_in_mtkit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_LOGS", "zzz")
+    assert is_bug(ValueError("2 rows, 3 labels"))
+    assert not is_bug(ValueError("\nInvalid log settings: zzz, must be a comma separated list"))
+    monkeypatch.delenv("TORCH_LOGS")
+    assert is_bug(ValueError("Invalid log settings"))
 
 
 def test_more_workers_than_the_machine_can_start_are_refused(
