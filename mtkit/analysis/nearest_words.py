@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import require_regular_file
 from mtkit.text.lines import read_lines
-from mtkit.text.word_vectors import require_all_vectors
+from mtkit.text.word_vectors import is_number, require_all_vectors
 
 MAX_WORDS = 1_000_000  # read from a file, the first ones; 1.2 GB with 300 numbers each
 
@@ -37,6 +37,8 @@ class WordVectors:
     def read(cls, path: Path) -> WordVectors:
         """Read a file in the text format of word2vec or GloVe, plain or compressed.
 
+        Some words of GloVe contain spaces; the first one of a file without a header may not.
+
         Raises:
             DataError: a line is no word with as many numbers as the first line has or states, or the first line states
                 more vectors than there are.
@@ -47,7 +49,7 @@ class WordVectors:
         rows: list[NDArray[np.float32]] = []
         dim, stated = 0, 0
         for number, line in enumerate(read_lines(path), 1):
-            word, *fields = line.rstrip(" ").split(" ")
+            word, fields = _split(line, dim)
             if number == 1 and len(fields) == 1 and word.isdigit() and fields[0].isdigit():
                 dim, stated = int(fields[0]), int(word)
                 continue
@@ -101,3 +103,11 @@ class WordVectors:
         best = np.argsort(-similarity, kind="stable")[: count + len(excluded)]
         found = [Neighbour(self.words[i], float(similarity[i])) for i in best if self.words[i] not in excluded]
         return found[:count]
+
+
+def _split(line: str, dim: int) -> tuple[str, list[str]]:
+    """The word of a line, which may contain spaces, and its numbers; `dim` is 0 if their count is not known."""
+    word, *fields = line.rstrip(" ").split(" ")
+    if dim and len(fields) > dim and not is_number(fields[0]):  # too many numbers are an error, not a longer word
+        return " ".join([word, *fields[:-dim]]), fields[-dim:]
+    return word, fields

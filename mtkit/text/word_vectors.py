@@ -167,7 +167,7 @@ def require_all_vectors(path: Path, count: int, stated: int) -> None:
 def _parse_vector(rest: str, dim: int, location: str) -> NDArray[np.float32] | None:
     """The vector after a word; None if more words precede it (GloVe has some entries that contain spaces)."""
     fields = rest.split(" ")
-    if len(fields) > dim and not _is_number(fields[0]):
+    if len(fields) > dim and not is_number(fields[0]):
         return None
     if len(fields) != dim:
         raise DataError(f"{location}: {len(fields)} numbers follow the word instead of {dim}; the file may be damaged")
@@ -180,7 +180,8 @@ def _parse_vector(rest: str, dim: int, location: str) -> NDArray[np.float32] | N
     return value
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a field of a line belongs to the vector; a word may be a number too."""
     try:
         float(text)
     except ValueError:

@@ -101,6 +101,19 @@ def test_words_of_text_are_separated_from_punctuation(tmp_path: Path) -> None:
     assert list(TokenisedText([tmp_path / "t"])) == expected
 
 
+@pytest.mark.parametrize("header", ["", "4 3\n"])
+def test_words_of_glove_may_contain_spaces(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "glove"
+    path.write_text(f"{header}the 1 0 0\n. . . 0.9 0.1 0\nat name@domain.com 0 1 0\n2008 0.1 0.9 0\n")
+    vectors = WordVectors.read(path)
+    assert vectors.words == ["the", ". . .", "at name@domain.com", "2008"]
+    assert [near.word for near in vectors.nearest(". . .", 1)] == ["the"]
+    assert [near.word for near in vectors.nearest("at name@domain.com", 1)] == ["2008"]
+    path.write_text(f"{header}the 1 0 0\n2008 0.1 0.9 0 0\n")
+    with pytest.raises(DataError, match=r"glove:\d: expected a word and 3 finite numbers, separated by spaces"):
+        WordVectors.read(path)
+
+
 def test_refusals(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     write_vectors(tmp_path / "v")
     with pytest.raises(UsageError, match=r"v: has no vector for 'W3'; did you mean 'w3'\?"):
