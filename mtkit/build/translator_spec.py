@@ -38,8 +38,8 @@ class TranslatorSpec:
         """Load the translator."""
         return load_translator(**vars(self))
 
-    def settings(self) -> dict[str, Any]:
-        """Everything that determines the translation of a line, as plain values; batches matter only to a shortlist."""
+    def settings(self, num_workers: int = 1) -> dict[str, Any]:
+        """Everything that determines the translation of a line, as plain values; with a shortlist, also its batch."""
         compute_type: str = self.compute_type
         language = self.options.language_model
         if not any(is_exported(path) for path in self.models):
@@ -57,7 +57,13 @@ class TranslatorSpec:
             if language is None
             else [model_hash(language.model), language.weight, language.mode],
             "with_scores": self.options.with_scores,
+            **(self._batches(num_workers) if self.shortlist else {}),
         }
+
+    def _batches(self, num_workers: int) -> dict[str, Any]:
+        """The settings that divide lines into batches."""
+        options = self.options
+        return {"batch_tokens": options.batch_tokens, "flush_every": options.flush_every, "workers": num_workers}
 
     def unwritten_n_best(self) -> str | None:
         """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.

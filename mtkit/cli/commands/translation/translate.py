@@ -179,6 +179,7 @@ def translate(
         translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
     print_notes(() if quiet else filter(None, (engine_note, n_best_note)))
+    num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     with writing.reports(file) as reports:
         translate_to_file(
@@ -187,10 +188,10 @@ def translate(
             Output(
                 destinations=list(writing.destinations()),
                 resume=resume,
-                header={**translator.settings(), "form": writing.form} if writing.files else {},
+                header={**translator.settings(num_workers), "form": writing.form} if writing.files else {},
                 reports=[summary.add, *reports],
             ),
-            num_workers=workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every),
+            num_workers=num_workers,
             flush_every=flush_every,
         )
     if (sentence := summary.sentence()) is not None and not quiet:
