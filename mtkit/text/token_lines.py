@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mtkit.errors import DataError
+from mtkit.text.normalise import count_unrepresentable
 from mtkit.text.tokenizer import Tokenizer
 
 MAX_DIGITS = 18  # of an id; Python refuses to convert thousands of digits
@@ -19,17 +20,19 @@ BLOCK_LINES = 4096  # encoded together; the threads of sentencepiece need many l
 
 @dataclass
 class UnknownCounts:
-    """Counts of unknown tokens, updated line by line.
+    """Counts of unknown tokens and replaced characters, updated line by line.
 
     Attributes:
         lines: number of lines.
         with_unknown: lines with an unknown token.
         tokens: unknown tokens.
+        replaced: characters that no model represents, see normalise.py.
     """
 
     lines: int = 0
     with_unknown: int = 0
     tokens: int = 0
+    replaced: int = 0
 
 
 def encode_lines(
@@ -49,6 +52,7 @@ def encode_lines(
         ids = tokenizer.encode(batch, threads=1)
         unknown = [tokens.count(tokenizer.vocab.unk) for tokens in ids]
         counts.lines += len(batch)
+        counts.replaced += sum(map(count_unrepresentable, batch))
         counts.with_unknown += sum(count > 0 for count in unknown)
         counts.tokens += sum(unknown)
         if as_ids:

@@ -42,6 +42,10 @@ def test_train_bpe_reports_a_tokenizer_that_it_replaces(folder, capsys) -> None:
     assert "replaced" not in capsys.readouterr().err
     assert mtkit(*command) == 0
     assert f"{folder / 'x.model'}: replaced" in capsys.readouterr().err
+    before = (folder / "x.model").read_bytes()
+    assert mtkit("train-bpe", folder / "none", "--vocab-size", "150", "-o", folder / "x") == 66
+    assert "replaced" not in capsys.readouterr().err
+    assert (folder / "x.model").read_bytes() == before
 
 
 def test_train_bpe_output_is_the_tokenizer_of_a_run(folder, capsys) -> None:
@@ -122,6 +126,9 @@ def test_encode_names_its_errors(folder, capsys) -> None:
     (folder / "unknown").write_text("☃\n")
     assert mtkit("encode", folder / "en.model", folder / "unknown") == 0
     assert "1 unknown token, in 1 of 1 line\n" in capsys.readouterr().err
+    (folder / "mark").write_text("the\u2581dog \u2581\n")
+    assert mtkit("encode", folder / "en.model", folder / "mark") == 0
+    assert "2 U+2581 characters replaced by underscores\n" in capsys.readouterr().err
     for command in ("encode", "decode"):
         assert mtkit(command, folder / "en", folder / "ids") == 66
         expected = f"mtkit: error: {folder / 'en'}: no such file; did you mean {folder / 'en.model'}?\n"

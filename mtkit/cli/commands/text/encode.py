@@ -19,7 +19,8 @@ def encode(
     """Segment text into the tokens of a subword model.
 
     Writes one line for each line, with a space between tokens. `mtkit decode` gives the text back: exactly from tokens,
-    and from ids except for unknown characters, which are counted on stderr.
+    and from ids except for unknown characters, which are counted on stderr. U+2581, the mark of a space in tokens,
+    becomes an underscore.
     """
     from mtkit.cli.input import is_interactive, read_input_lines
     from mtkit.cli.printing import print_lines, print_notes
@@ -36,3 +37,5 @@ def encode(
         unknown = count_of(counts.tokens, "unknown token")
         lost = "; ids do not give them back" if ids else ""
         print_notes([f"{unknown}, in {counts.with_unknown:,} of {count_of(counts.lines, 'line')}{lost}"])
+    if counts.replaced:
+        print_notes([f"{count_of(counts.replaced, 'U+2581 character')} replaced by underscores"])

@@ -89,11 +89,9 @@ def train_bpe(
         with TemporaryDirectory() as folder:
             _train_sizes(paths, sizes, Path(folder) / "spm", config, is_sweep=True)
     else:
-        from mtkit.cli.printing import print_notes
         from mtkit.io.lock import OutputLock
 
         with OutputLock(output):  # so that PREFIX.model and PREFIX.vocab belong together
-            print_notes(f"{each}: replaced" for each in outputs if each.suffix == ".model" and each.exists())
             _train_sizes(paths, sizes, output, config, is_sweep=sweep is not None)
 
 
@@ -141,18 +139,21 @@ def _output_files(output: Path, sizes: list[int], *, is_sweep: bool) -> list[Pat
 
 
 def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: TokenizerConfig, *, is_sweep: bool) -> None:
-    """Train a model of each size and print the report of each."""
+    """Train a model of each size and print the report of each; one that is replaced is named."""
     from dataclasses import replace
 
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_lines, print_notes
     from mtkit.text.subword.usage_report import measure_usage, usage_lines
     from mtkit.text.tokenizer import Tokenizer
     from mtkit.text.train_tokenizer import train_tokenizer
 
     for size in sizes:
         prefix = _sized_prefix(output, size, is_sweep=is_sweep)
+        model = prefix.with_name(f"{prefix.name}.model")
+        notes = [f"{model}: replaced"] if model.exists() else []
         report = train_tokenizer(files, prefix, replace(config, vocab_size=size))
-        tokenizer = Tokenizer.load(prefix.with_name(f"{prefix.name}.model"))
+        print_notes(notes)
+        tokenizer = Tokenizer.load(model)
         print_lines(
             [report.describe(), *(f"  {line}" for line in usage_lines(measure_usage(tokenizer, files), tokenizer))]
         )
