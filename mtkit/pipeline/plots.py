@@ -39,18 +39,25 @@ def draw_plots(run: Run) -> None:
     if not is_installed():
         run.notify("plots", "not drawn; pip install 'mtkit[plot]'")
         return
-    curve = run.folder.path / "learning_curve.png"
-    try:
-        plot_curves([run.folder.path], curve)
-        _draw_bleu_by_length(run)
-        example = _example_sentence(run)
-        if example is not None:
-            sentence, prefix = example
-            plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png", prefix=prefix)
-    except (DataError, UsageError) as error:  # a log without updates, a model without attention
-        run.notify("plots", str(error))
-    except ImportError as error:  # matplotlib is installed, but broken
-        run.notify("plots", f"not drawn: {error}")
+    for draw in (_draw_learning_curve, _draw_bleu_by_length, _draw_attention):
+        try:
+            draw(run)
+        except (DataError, UsageError) as error:  # a log without updates, a model without attention
+            run.notify("plots", str(error))
+        except ImportError as error:  # matplotlib is installed, but broken
+            run.notify("plots", f"not drawn: {error}")
+            return
+
+
+def _draw_learning_curve(run: Run) -> None:
+    plot_curves([run.folder.path], run.folder.path / "learning_curve.png")
+
+
+def _draw_attention(run: Run) -> None:
+    example = _example_sentence(run)
+    if example is not None:
+        sentence, prefix = example
+        plot_sentence_attention(run.folder.path, sentence, run.folder.path / "attention.png", prefix=prefix)
 
 
 def _draw_bleu_by_length(run: Run) -> None:
@@ -106,7 +113,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         prefix: what the model reads before the sentence.
 
     Raises:
-        UsageError: the model has no attention, or the sentence is empty; also as `prefix_ids`.
+        UsageError: the model has no attention, or the sentence or its translation is empty; also as `prefix_ids`.
         MissingInputError, DataError: the model cannot be read.
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the plot cannot be written.
@@ -122,7 +129,9 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     search = config.build(ids_with_meaning, with_attention=True)
     source = collate_source([ids], loaded.tokenizers.src.vocab)
     best = search(loaded.model, SearchRequest.of(source, torch.tensor([config.max_length.of(len(ids) + 1)])))[0][0]
-    if best.attention is None or not best.tokens:
+    if not best.tokens:
+        raise UsageError(f"{loaded.folder}: no attention to draw: the translation of {sentence[:80]!r} is empty")
+    if best.attention is None:
         raise UsageError(f"{loaded.folder}: no attention to draw; a model of kind {loaded.metadata.model.kind}")
     src = loaded.tokenizers.src.ids_to_tokens([*ids, loaded.tokenizers.src.vocab.eos])
     hyp = loaded.tokenizers.tgt.ids_to_tokens(best.tokens)

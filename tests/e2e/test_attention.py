@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from mtkit.errors import DataError
 from mtkit.layers.positions.learned import LearnedConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.config import SearchConfig
 from tests.toy import runs
 
 CONFIG = TransformerConfig(d_model=16, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=2)
@@ -127,3 +129,12 @@ def test_a_line_beyond_the_positions_is_named(toy_model, tmp_path, capsys) -> No
     text = ("--src", tmp_path / "short", "--ref", tmp_path / "short")
     code, _, err = run(capsys, "attention", model, *text, "--prefix", "the dog sees")
     assert (code, "line 2 of the source: 22 tokens" in err) == (DataError.exit_code, True)
+
+
+def test_an_empty_translation_is_the_reason_for_no_map(
+    monkeypatch: pytest.MonkeyPatch, toy_model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, empty = toy_model(CONFIG), SimpleNamespace(tokens=[], attention=None)
+    monkeypatch.setattr(SearchConfig, "build", lambda *_, **__: lambda model, request: [[empty]])
+    code, _, err = run(capsys, "plot", model, "--attention", "the dog", "-o", model.parent / "map.png")
+    assert (code, err) == (2, f"mtkit: error: {model}: no attention to draw: the translation of 'the dog' is empty\n")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.errors import DataError
 from mtkit.pipeline import plots
 from mtkit.pipeline.plots import LENGTH_GROUPS, _equal_groups, draw_plots
 
@@ -43,3 +44,19 @@ def test_a_missing_or_broken_matplotlib_is_reported(monkeypatch, is_installed, m
     folder = SimpleNamespace(path=Path("run"))
     draw_plots(SimpleNamespace(folder=folder, notify=lambda *words: notes.append(words)))  # type: ignore[arg-type]
     assert notes == [("plots", message)]
+
+
+def test_a_plot_that_cannot_be_drawn_does_not_prevent_the_others(monkeypatch) -> None:
+    drawn: list[str] = []
+
+    def fail(run: object) -> None:
+        raise DataError("log.jsonl: no updates to draw")
+
+    monkeypatch.setattr(plots, "is_installed", lambda: True)
+    monkeypatch.setattr(plots, "_draw_learning_curve", fail)
+    monkeypatch.setattr(plots, "_draw_bleu_by_length", lambda run: drawn.append("bleu"))
+    monkeypatch.setattr(plots, "_draw_attention", lambda run: drawn.append("attention"))
+    notes: list[tuple[str, str]] = []
+    draw_plots(SimpleNamespace(notify=lambda *words: notes.append(words)))  # type: ignore[arg-type]
+    assert notes == [("plots", "log.jsonl: no updates to draw")]
+    assert drawn == ["bleu", "attention"]
