@@ -26,6 +26,7 @@ from mtkit.io.counts import count_of
 from mtkit.layers import matmul
 
 EXTRAS = {  # package: extra of mtkit that installs it
+    **({"backports.zstd": "zst"} if sys.version_info < (3, 14) else {}),
     "ctranslate2": "export",
     "onnxruntime": "onnx",
     "matplotlib": "plot",
@@ -33,6 +34,9 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "tensorboard": "tensorboard",
     "wandb": "wandb",
     "mlflow": "mlflow",
+    "gensim": "vectors",
+    "mecab-python3": "ja",
+    "mecab-ko": "ko",
 }
 X86 = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 INSTRUCTIONS = (*X86, "asimd", "sve", "bf16")  # the others are of ARM

@@ -1,5 +1,6 @@
 """Tests for mtkit/bench/machine.py."""
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,12 @@ def test_a_gpu_build_of_torch_without_a_gpu_is_a_problem_on_linux(monkeypatch):
 def test_missing_packages_are_listed_with_the_command_that_installs_them():
     lines = describe_machine(replace(HEALTHY, versions={**HEALTHY.versions, "matplotlib": None}))
     assert "missing       matplotlib: pip install 'mtkit[plot]'" in lines
+
+
+def test_the_package_of_each_extra_is_looked_for():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    always = {name for name in project["optional-dependencies"] if name not in ("dev", "zst")}
+    assert set(machine.EXTRAS.values()) - {"zst"} == always
 
 
 def test_this_machine_is_measured(monkeypatch):
