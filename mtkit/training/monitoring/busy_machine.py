@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import torch
 
+from mtkit.io.counts import count_of
+
 STAT = Path("/proc/stat")
 MIN_SECONDS = 5.0  # of a measurement
 TOLERANCE = 0.5  # cores that other processes may use beyond the free ones
@@ -104,5 +106,5 @@ class BusyMachine:
             remedy += ", or resume with OMP_NUM_THREADS=1 (other rounding): a thread that shares its core holds up all"
         return (
             f"other processes use {others:.1f} of {self._cores} cores, and this training has "
-            f"{self._processes * self._threads} threads ({seconds_per_update:.2g} s per update); {remedy}"
+            f"{count_of(self._processes * self._threads, 'thread')} ({seconds_per_update:.2g} s per update); {remedy}"
         )

@@ -34,7 +34,8 @@ def test_threads_that_find_no_core(threads, cores, others, own, processes, is_bu
     assert (sentence is not None) == is_busy
     if sentence is not None:
         assert f"other processes use {others:.1f} of {cores} cores" in sentence
-        assert "(0.4 s per update)" in sentence
+        count = processes * threads
+        assert f"this training has {count} {'thread' if count == 1 else 'threads'} (0.4 s per update)" in sentence
         assert ("OMP_NUM_THREADS=1" in sentence) == (threads > 1)
 
 
