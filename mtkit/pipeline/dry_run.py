@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
 
 import torch
 
@@ -19,7 +17,7 @@ from mtkit.build.training import (
     resolve_auto_precision,
 )
 from mtkit.corpus.config import has_training_text, training_text
-from mtkit.corpus.order.batch import Batch, Source
+from mtkit.corpus.order.batch import Source
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.errors import ComputeError
 from mtkit.hardware import default_device, free_memory, has_bf16
@@ -35,31 +33,13 @@ from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.busy_machine import CpuTimes, cores_of_others, read_cpu_times
-from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.objectives.interface import RewardName
 from mtkit.training.precision import PrecisionName
-from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
+from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
+from mtkit.training.robustness.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost, measure_cost, median_seconds
 
-SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
-PROBE_TOKENS = 512  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
-FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
-MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on PROBE_TOKENS
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
 MIN_BUSY_CORES = 0.5  # of other processes, from which the time is said to be that of a busy machine
-REPEATS = 3  # timings of a fast model, of which the minimum counts
-
-
-@dataclass(frozen=True)
-class MicroBatchCost:
-    """Cost of one micro-batch of `training.batch_tokens`.
-
-    Attributes:
-        seconds: forward and backward pass.
-        activations: bytes saved for the backward pass.
-    """
-
-    seconds: float
-    activations: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +61,8 @@ def dry_run_report(recipe: Recipe) -> str:
     """Return the text that `--dry-run` prints.
 
     Assumptions: the vocabulary has the size in the recipe, sentences have SENTENCE_TOKENS tokens, and training runs on
-    this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens.
+    this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens. If other processes
+    use the machine, the time on free cores is added, from the CPU time of the measurement.
 
     Raises:
         RecipeError: sections of the recipe are incompatible.
@@ -89,8 +70,11 @@ def dry_run_report(recipe: Recipe) -> str:
         DataError: `tokenizer.vocab_size` leaves no token for text.
     """
     recipe, before = _resolve_auto_keys(recipe), read_cpu_times()
-    lines = _report_lines(recipe, *_probe(recipe))
-    return "\n".join([*lines, *_busy_lines(before, read_cpu_times())])
+    learner, cost = _probe(recipe)
+    is_on_cpu = learner.device.type == "cpu"
+    free = _seconds(recipe, planned_updates(recipe), cost.free_seconds) if is_on_cpu else None
+    busy = _busy_lines(before, read_cpu_times(), free)
+    return "\n".join([*_report_lines(recipe, learner, cost), *busy])
 
 
 def estimate_training(recipe: Recipe) -> TrainingEstimate:
@@ -98,7 +82,7 @@ def estimate_training(recipe: Recipe) -> TrainingEstimate:
     recipe = _resolve_auto_keys(recipe)
     learner, cost = _probe(recipe)
     updates = planned_updates(recipe)
-    return TrainingEstimate(_num_parameters(learner), updates, _seconds(recipe, updates, cost))
+    return TrainingEstimate(_num_parameters(learner), updates, _seconds(recipe, updates, cost.seconds))
 
 
 def seconds_per_update(recipe: Recipe) -> float:
@@ -107,11 +91,7 @@ def seconds_per_update(recipe: Recipe) -> float:
     Small models need most of the time of a small micro-batch for overhead, so that it cannot be scaled up.
     """
     recipe = _resolve_auto_keys(recipe)
-    learner = _build_learner(recipe)
-    batch = _dummy_batch(max(1, recipe.training.resolved_batch_tokens // SENTENCE_TOKENS), _vocab(recipe))
-    sentences = len(batch.sample_ids)
-    forward_backward(learner, _dummy_batch(1, _vocab(recipe)))  # one-time costs
-    seconds = median(_seconds_per_sentence(learner, batch) for _ in range(REPEATS)) * sentences
+    seconds = median_seconds(_build_learner(recipe), _vocab(recipe), recipe.training.resolved_batch_tokens)
     return seconds * recipe.training.micro_batches
 
 
@@ -173,8 +153,8 @@ def _num_parameters(learner: Learner) -> int:
     return sum(p.numel() for p in learner.model.parameters())
 
 
-def _seconds(recipe: Recipe, updates: int, cost: MicroBatchCost) -> float:
-    seconds, budget = updates * recipe.training.micro_batches * cost.seconds, recipe.training.budget_hours
+def _seconds(recipe: Recipe, updates: int, per_micro_batch: float) -> float:
+    seconds, budget = updates * recipe.training.micro_batches * per_micro_batch, recipe.training.budget_hours
     return seconds if budget is None else min(seconds, 3600 * budget)
 
 
@@ -213,35 +193,6 @@ class _DummySampler:
         return [0.5] * len(hyps)
 
 
-def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatchCost:
-    """Measure the activations and the time of forward and backward passes over dummy batches, scaled to `batch_tokens`.
-
-    A model that is fast on FEW_SENTENCES is timed again on a larger batch, which uses a large machine better, and
-    several times, since other programs may slow down a pass.
-    """
-    max_sentences = max(1, min(batch_tokens, PROBE_TOKENS) // SENTENCE_TOKENS)
-    few = _dummy_batch(min(FEW_SENTENCES, max_sentences), vocab)
-    saved = SavedTensorBytes(learner.model)
-    with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
-        forward_backward(learner, few)
-    per_sentence = _seconds_per_sentence(learner, few)
-    if per_sentence * FEW_SENTENCES < MIN_SECONDS:
-        many = _dummy_batch(max_sentences, vocab)
-        per_sentence = min(_seconds_per_sentence(learner, many) for _ in range(REPEATS))
-    sentences = batch_tokens / SENTENCE_TOKENS
-    return MicroBatchCost(seconds=per_sentence * sentences, activations=saved.total / len(few.sample_ids) * sentences)
-
-
-def _dummy_batch(sentences: int, vocab: Vocab) -> Batch:
-    return dummy_batch(sentences, SENTENCE_TOKENS, vocab, vocab)
-
-
-def _seconds_per_sentence(learner: Learner, batch: Batch) -> float:
-    start = time.perf_counter()
-    forward_backward(learner, batch)
-    return (time.perf_counter() - start) / len(batch.sample_ids)
-
-
 def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> list[str]:
     training, tokenizer = recipe.training, recipe.tokenizer
     parameters = _num_parameters(learner)
@@ -257,25 +208,30 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     threads = torch.get_num_threads()
     device = f"{count_of(threads, 'thread')} of this CPU" if learner.device.type == "cpu" else "this GPU"
     updates = planned_updates(recipe)
-    duration = format_duration(_seconds(recipe, updates, cost))
+    duration = _about(_seconds(recipe, updates, cost.seconds))
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",
         f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
-        f"time of training: about {duration} on {device} in {training.precision}: "
+        f"time of training: {duration} on {device} in {training.precision}: "
         f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens, "
         "plus validation",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
 
 
-def _busy_lines(before: CpuTimes | None, now: CpuTimes | None) -> list[str]:
-    """A line that says that the measured time is that of a busy machine, if it is one."""
+def _busy_lines(before: CpuTimes | None, now: CpuTimes | None, free_seconds: float | None) -> list[str]:
+    """A line that says that the measured time is that of a busy machine, if it is one.
+
+    Args:
+        before: CPU times before the measurement.
+        now: after it.
+        free_seconds: of the training on free cores; None: unknown.
+    """
     if before is None or now is None or (others := cores_of_others(before, now)) < MIN_BUSY_CORES:
         return []
-    return [
-        f"(other processes used {others:.1f} of {os.cpu_count()} cores meanwhile; on free cores it takes less time)"
-    ]
+    takes = "it takes less time" if free_seconds is None else _about(free_seconds)
+    return [f"(other processes used {others:.1f} of {os.cpu_count()} cores meanwhile; on free cores {takes})"]
 
 
 def _describe_length(recipe: Recipe, updates: int) -> str:
@@ -286,13 +242,19 @@ def _describe_length(recipe: Recipe, updates: int) -> str:
     return f"about {updates:,} updates ({epochs:g} epochs)"
 
 
+def _about(seconds: float) -> str:
+    return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"
+
+
 def _format_bytes(size: float) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in the largest unit of which it has at least two."""
+    """Format a duration in the largest unit of which it has at least two, or in seconds."""
+    if seconds < 1:
+        return "less than a second"
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return count_of(round(seconds), "second")

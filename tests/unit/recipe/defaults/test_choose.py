@@ -247,6 +247,14 @@ def test_choices_with_one_reason_share_a_line():
     assert describe(others, plain) == ["a.shared true: x", "a.positions rope: y"]
 
 
+@pytest.mark.parametrize("key", [rule.key for rule in RULES])
+def test_each_rule_is_documented(key):
+    rows = [line.split(" | ")[0] for line in (ROOT / "docs/defaults.md").read_text().split("\n") if line[:1] == "|"]
+    section, _, name = key.partition(".")
+    plain = {"_layers": "layers", "_positions": "positions"}.get(name[name.find("_") :], "not in any row")
+    assert any(f"`{key}`" in row or (f"`{section}." in row and f"`{name}`" in row) or plain in row for row in rows)
+
+
 def test_a_vocabulary_of_characters_can_be_trained(tmp_path, corpus):
     recipe = load_recipe(str(recipe_file(tmp_path, *corpus, "tokenizer: {model_type: char}\n")))
     train_pair([tmp_path / "t.en"], [tmp_path / "t.de"], tmp_path, recipe.tokenizer)

@@ -1,0 +1,72 @@
+"""Costs of a micro-batch, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from torch import nn
+
+from mtkit.text.vocab import Vocab
+from mtkit.training.robustness import micro_batch_cost
+from mtkit.training.robustness.micro_batch_cost import SENTENCE_TOKENS, measure_cost, median_seconds
+
+VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
+
+
+class Clock:
+    """Clocks of the machine and of this process; a pass takes a time for each sentence."""
+
+    def __init__(self, wall: float, cpu: float) -> None:
+        self.per_sentence = wall, cpu
+        self.now = [0.0, 0.0]
+        self.batches: list[int] = []
+
+    def forward_backward(self, learner: object, batch) -> None:
+        self.batches.append(len(batch.sample_ids))
+        self.now = [now + each * self.batches[-1] for now, each in zip(self.now, self.per_sentence, strict=True)]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch):
+    def begin(wall: float, cpu: float, threads: int = 1) -> Clock:
+        clock = Clock(wall, cpu)
+        monkeypatch.setattr(micro_batch_cost, "forward_backward", clock.forward_backward)
+        monkeypatch.setattr(micro_batch_cost.time, "perf_counter", lambda: clock.now[0])
+        monkeypatch.setattr(micro_batch_cost.time, "process_time", lambda: clock.now[1])
+        monkeypatch.setattr(micro_batch_cost.torch, "get_num_threads", lambda: threads)
+        return clock
+
+    return begin
+
+
+def learner() -> SimpleNamespace:
+    return SimpleNamespace(model=nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize(("threads", "free"), [(1, 0.02), (2, 0.01)])
+def test_the_time_on_free_cores_is_the_cpu_time_of_a_thread(start, threads, free):
+    clock = start(wall=0.9, cpu=0.02, threads=threads)
+    cost = measure_cost(learner(), VOCAB, 10 * SENTENCE_TOKENS)
+    assert cost.seconds == pytest.approx(10 * 0.9)
+    assert cost.free_seconds == pytest.approx(10 * free)
+    assert clock.batches == [4, 4, 10, 10, 10]  # fast, although it waited for a core
+
+
+def test_a_slow_model_is_measured_on_few_sentences(start):
+    clock = start(wall=0.9, cpu=0.8)
+    cost = measure_cost(learner(), VOCAB, 100 * SENTENCE_TOKENS)
+    assert (cost.seconds, cost.free_seconds) == (pytest.approx(90), pytest.approx(80))
+    assert clock.batches == [4, 4]
+
+
+def test_a_budget_is_measured_by_the_clock(start):
+    clock = start(wall=0.09, cpu=0.02)
+    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS + 7) == pytest.approx(0.9)
+    assert clock.batches == [1, 10, 10, 10]
+
+
+def test_a_slow_micro_batch_is_timed_once(start):
+    clock = start(wall=0.9, cpu=0.02)
+    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS) == pytest.approx(9.0)
+    assert clock.batches == [1, 10]
