@@ -136,7 +136,10 @@ RunDir = Annotated[
     Path | None,
     typer.Option("--run-dir", metavar="FOLDER", parser=non_empty_path, help="Folder of the run (default: runs/NAME)."),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start over and replace an existing training.")]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh/--resume", help="Start over and replace an existing training, or resume it (the default)."),
+]
 Budget = Annotated[
     str | None,
     typer.Option("--budget", metavar="TIME", help="Fit omitted keys of the recipe to 30m, 2h, 1d, or best (no limit)."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from mtkit.pipeline import dry_run, stages
 from mtkit.pipeline.dry_run import dry_run_report
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.busy_machine import CpuTimes
-from tests.toy.runs import RecordingDisplay, run, toy, write_all
+from tests.toy.runs import MODELS, RecordingDisplay, run, toy, write_all
 
 
 @pytest.fixture
@@ -138,3 +139,13 @@ def test_a_dry_run_on_a_busy_machine_says_so(folder: Path, monkeypatch, machine,
     monkeypatch.setattr(dry_run, "read_cpu_times", lambda: next(times))
     report = dry_run_report(toy(folder, "training.max_updates=1000"))
     assert ("(other processes used 1.4 of " in report) == is_busy
+    assert bool(re.search(r"cores meanwhile; on free cores about \d+ (seconds|minutes)\)$", report)) == is_busy
+
+
+def test_resuming_is_the_default_and_can_be_stated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", str(folder / "toy.yaml"), "--run-dir", str(folder / "run"), f"model={MODELS['rnn']}"]
+    for option in ([], ["--resume"]):
+        assert entry.execute([*command, *option]) == 0
+        assert ("already finished" in capsys.readouterr().out) == bool(option)
+    assert entry.execute([*command, "--fresh"]) == 0
+    assert "training ended after 4 updates" in capsys.readouterr().out
