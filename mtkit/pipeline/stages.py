@@ -35,6 +35,7 @@ from mtkit.recipe.recipe import Recipe, validate_recipe
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed.process_group import ProcessGroup, init_process_group, num_processes
 from mtkit.training.monitoring.log import Display
+from mtkit.training.monitoring.trackers import require_packages
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def run(
     """
     recipe = validate_recipe(recipe)
     _require_micro_batches(recipe.training)
+    require_packages(recipe.training)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
@@ -128,6 +130,7 @@ def train(
     """
     recipe = validate_recipe(recipe)
     _require_micro_batches(recipe.training)
+    require_packages(recipe.training)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})

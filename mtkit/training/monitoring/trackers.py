@@ -5,7 +5,9 @@ Both write into the run folder unless environment variables name a server (WANDB
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,6 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from mtkit.errors import MissingExtraError
+from mtkit.training.config import TrainingConfig
 from mtkit.training.monitoring.log import Log
 from mtkit.training.monitoring.tensorboard import PLOTTED_EVENTS, scalars
 
@@ -93,6 +96,17 @@ class Mlflow:
 
 
 TRACKERS: dict[str, Callable[[Path, str], Tracker]] = {"wandb": Wandb, "mlflow": Mlflow}
+
+
+def require_packages(config: TrainingConfig) -> None:
+    """Check that the packages of the trackers of a training are installed, before the work that precedes it.
+
+    Raises:
+        MissingExtraError: one is not.
+    """
+    for name in [*(["tensorboard"] if config.tensorboard else []), *config.trackers]:
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            raise MissingExtraError(name, name)
 
 
 class _TrackerDisplay:

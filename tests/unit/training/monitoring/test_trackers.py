@@ -1,5 +1,6 @@
 """Trackers: with fake packages, which may fail anywhere, and with the packages themselves where they are installed."""
 
+import importlib.util
 import signal
 import sys
 from types import ModuleType
@@ -7,7 +8,9 @@ from types import ModuleType
 import pytest
 
 from mtkit.errors import Interrupted, MissingExtraError
+from mtkit.pipeline import stages
 from mtkit.training.monitoring import trackers
+from tests.toy import runs
 from tests.toy.training import events, signal_at, toy_config, toy_train
 
 
@@ -22,6 +25,16 @@ class RecordingRun:
 
     def finish(self):
         self.is_finished = True
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])
+def test_a_missing_package_is_found_before_any_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda found: None if found == name else object())
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    runs.write_all(tmp_path)
+    with pytest.raises(MissingExtraError, match=rf"^this needs the package {name}: pip install 'mtkit\[{name}\]'$"):
+        stages.train(runs.toy(tmp_path, f"training.{name}=true"), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture
