@@ -21,6 +21,7 @@ from mtkit.cli.app import app
 from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
 from mtkit.cli.printing import print_notes
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
+from mtkit.cli.usage import accept_shell_name
 from mtkit.errors import MissingInputError, OutputClosedError
 
 COMPLETION_VARIABLE = "_MTKIT_COMPLETE"  # set by the shell when it asks for completions
@@ -99,6 +100,7 @@ def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _invoke(words: list[str]) -> int:
+    accept_shell_name(words)
     command = typer.main.get_command(app)
     try:
         if COMPLETION_VARIABLE in os.environ:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import cast
 
 import typer
+
+from mtkit.errors import UsageError
 
 # typer exports this subclass of click's UsageError, but not UsageError itself
 ClickUsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
@@ -15,6 +18,35 @@ _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)
 
 # about two texts, which `run` takes too
 _OPTIONS_OF_NEW = ("-o", "--src-lang", "--tgt-lang", "--docid", "--valid", "--test")
+
+COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
+SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+
+def accept_shell_name(words: Sequence[str]) -> None:
+    """Let the options of shell completion take the name of a shell, which is needed where none is recognised.
+
+    Raises:
+        UsageError: the shell is unknown.
+    """
+    if not words or words[0] not in COMPLETION_OPTIONS:
+        return
+    name = words[1] if len(words) > 1 else _running_shell()
+    if name not in SHELLS:
+        shell = f"{name}: no completion for this shell" if name else "the running shell was not recognised"
+        raise UsageError(f"{words[0]}: {shell}; name one of {', '.join(SHELLS)}: mtkit {words[0]} bash")
+    if len(words) > 1:
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"  # typer's options take a name only then
+
+
+def _running_shell() -> str:
+    """The name of the shell that has started this program; empty if it is none."""
+    import shellingham
+
+    try:
+        return str(shellingham.detect_shell()[0])
+    except shellingham.ShellDetectionFailure:
+        return ""
 
 
 def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:

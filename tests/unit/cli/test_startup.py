@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import shellingham
 
+from mtkit.cli import entry
 from mtkit.cli.openmp import limit_spinning
 
 COMPLETE = {"_MTKIT_COMPLETE": "complete_bash", "COMP_WORDS": "mtkit tra", "COMP_CWORD": "1"}
@@ -60,7 +62,7 @@ def test_every_command_stands_in_the_help_on_one_line() -> None:
 
 
 def mtkit(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", **variables}
+    environment = {**os.environ, **variables}
     return subprocess.run([sys.executable, "-m", "mtkit", *words], capture_output=True, text=True, env=environment)
 
 
@@ -70,6 +72,28 @@ def test_a_shell_receives_completions() -> None:
     assert set(result.stdout.split()) == {"train", "train-bpe", "train-vectors", "translate"}
     options = mtkit(**{**COMPLETE, "COMP_WORDS": "mtkit translate --be", "COMP_CWORD": "2"})
     assert options.stdout.split() == ["--beam-size"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "the running shell was not recognised"),  # the tests run below Python
+        (["tcsh"], "tcsh: no completion for this shell"),
+    ],
+)
+def test_an_unknown_shell_is_answered_with_the_known_ones(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise shellingham.ShellDetectionFailure
+
+    monkeypatch.setattr(shellingham, "detect_shell", fail)
+    for option in ("--install-completion", "--show-completion"):
+        assert entry.execute([option, *words]) == 2
+        names = "bash, zsh, fish, powershell, pwsh"
+        assert (
+            capsys.readouterr().err == f"mtkit: error: {option}: {message}; name one of {names}: mtkit {option} bash\n"
+        )
 
 
 def test_completion_is_installed_by_the_usual_command(tmp_path: Path) -> None:
