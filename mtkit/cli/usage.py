@@ -109,11 +109,27 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
+    problem = f"{option}: no such option"
     command = error.ctx.info_name if error.ctx is not None else None
     if command == "run" and option in _OPTIONS_OF_NEW:
-        return f"{option}: no such option; mtkit new SRC TGT {option} ... writes a recipe, which mtkit run RECIPE takes"
+        return f"{problem}; mtkit new SRC TGT {option} ... writes a recipe, which mtkit run RECIPE takes"
+    if keys := " or ".join(f"{key}=VALUE" for key in _recipe_keys(option, error)):
+        return f"{problem}; keys of a recipe are arguments: {keys}"
     match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)
-    return f"{option}: no such option" + (f"; did you mean {match[0]}?" if match else "")
+    return problem + (f"; did you mean {match[0]}?" if match else "")
+
+
+def _recipe_keys(option: str, error: typer.BadParameter) -> Sequence[str]:
+    """Keys of a recipe that an option of another program stands for, such as --epochs, if the command takes keys."""
+    if error.ctx is None or all(parameter.name != "overrides" for parameter in error.ctx.command.params):
+        return ()
+    from mtkit.recipe.synonyms import KEY_SYNONYMS
+
+    word = option.strip("-").replace("-", "_")
+    if word in KEY_SYNONYMS:
+        return KEY_SYNONYMS[word].targets
+    targets = (target for synonym in KEY_SYNONYMS.values() for target in synonym.targets)
+    return sorted({target for target in targets if target.rpartition(".")[2] == word})
 
 
 def _extra_arguments(words: Sequence[str], error: typer.BadParameter) -> str:

@@ -85,7 +85,8 @@ def _equal_groups(lengths: Sequence[int]) -> dict[str, list[int]]:
     for number in range(len(limits)):
         lines = np.flatnonzero(members == number).tolist()
         of_group = [lengths[line] for line in lines]
-        groups[f"{min(of_group)}-{max(of_group)}"] = lines
+        shortest, longest = min(of_group), max(of_group)
+        groups[str(shortest) if shortest == longest else f"{shortest}-{longest}"] = lines
     return groups
 
 

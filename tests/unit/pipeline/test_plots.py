@@ -20,7 +20,8 @@ def test_each_line_is_in_the_group_of_its_length(lengths: list[int]) -> None:
     assert 1 <= len(groups) <= LENGTH_GROUPS
     assert sorted(line for lines in groups.values() for line in lines) == list(range(len(lengths)))
     for name, lines in groups.items():
-        low, high = map(int, name.split("-"))
+        low, high = int(name.partition("-")[0]), int(name.rpartition("-")[2])
+        assert name == (str(low) if low == high else f"{low}-{high}")
         assert all(low <= lengths[line] <= high for line in lines)
 
 
