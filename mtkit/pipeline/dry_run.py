@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from mtkit.build.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost, measure_cost, median_seconds
 from mtkit.build.training import (
     build_model_architecture,
     build_modules,
@@ -36,7 +37,6 @@ from mtkit.training.monitoring.busy_machine import CpuTimes, cores_of_others, re
 from mtkit.training.objectives.interface import RewardName
 from mtkit.training.precision import PrecisionName
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
-from mtkit.training.robustness.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost, measure_cost, median_seconds
 
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
 MIN_BUSY_CORES = 0.5  # of other processes, from which the time is said to be that of a busy machine

@@ -2,7 +2,6 @@
 
 oom                 micro-batches that do not fit into memory
 batch_size_search   `training.batch_tokens: auto`
-micro_batch_cost    time and memory of a micro-batch, for estimates
 nonfinite           losses and gradients that are not finite
 divergence          detection of a diverging training
 rollback            return to the best checkpoint
