@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from mtkit.layers.matmul import mm_transposed, weight_grad
+from mtkit.layers.precision import compute_dtype
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
 BLOCK_SIZE = 1 << 17  # logits that take all operations of a softmax in turn: half a megabyte, for the cache of a core
@@ -66,12 +67,9 @@ def softmax_(logits: Tensor, bias: Tensor | None, target: Tensor) -> _ChunkLoss:
 
     On a CPU it takes a few rows at a time through all operations, while they are in the cache.
     """
-    rows, width = logits.shape
     wide = torch.promote_types(logits.dtype, torch.float32)
-    step = max(1, BLOCK_SIZE // width) if logits.device.type == "cpu" else max(1, rows)
-    max_logit, target_logit, norm = logits.new_empty(3, rows, 1, dtype=wide)
-    for start in range(0, rows, step):
-        block = slice(start, start + step)
+    max_logit, target_logit, norm = logits.new_empty(3, logits.size(0), 1, dtype=wide)
+    for block in row_blocks(logits):
         probs = logits[block].to(wide)  # [step, V]; the logits themselves if they are of this type
         if bias is not None:
             probs += bias
@@ -80,6 +78,13 @@ def softmax_(logits: Tensor, bias: Tensor | None, target: Tensor) -> _ChunkLoss:
         torch.sum(probs.sub_(max_logit[block]).exp_(), 1, keepdim=True, out=norm[block])
         logits[block] = probs.div_(norm[block])
     return _ChunkLoss(max_logit, target_logit, norm)
+
+
+def row_blocks(logits: Tensor) -> Iterator[slice]:
+    """The rows of logits [n, V] that take all operations in turn: BLOCK_SIZE logits on a CPU, else all rows."""
+    rows, width = logits.shape
+    step = max(1, BLOCK_SIZE // width) if logits.device.type == "cpu" else max(1, rows)
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 class _LossInputs(NamedTuple):
@@ -166,9 +171,7 @@ def _subtract_target(
 
 
 def _cast_inputs(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _LossInputs:
-    kind = hidden.device.type
-    is_autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if is_autocast else hidden.dtype
+    dtype = compute_dtype(hidden)
     return _LossInputs(hidden.to(dtype), weight.to(dtype), bias, target, smoothing)
 
 

@@ -8,6 +8,7 @@ minimum_risk   expected sentence-level risk over sampled translations
 joint_lm       cross-entropy of source and target, for decoder-only models
 masked_lm      masked language modelling, for the encoder alone
 distillation   the distribution and the states of a teacher
+chunked_divergence  divergence of the distributions without [N, V] logits
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -14,8 +13,9 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.chunked_loss import apply_chunked
+from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.decoder_inputs.interface import DecoderInput
+from mtkit.training.objectives.chunked_divergence import chunked_divergence
 from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
@@ -81,24 +81,25 @@ class Distillation:
         with torch.no_grad():
             taught = self.teacher.decode_states(batch.source, batch.target)[batch.loss_mask]  # [N, D of the teacher]
         target = batch.labels[batch.loss_mask]  # [N]
-        terms = torch.stack(apply_chunked(partial(self._terms, model), hidden, taught, target)).sum(0)  # [3]
-        return Losses(terms.sum(), target.numel(), {"soft": terms[1].detach(), "cosine": terms[2].detach()})
+        hard, soft, cosine = self._terms(model, hidden, taught, target)
+        return Losses(hard + soft + cosine, target.numel(), {"soft": soft.detach(), "cosine": cosine.detach()})
 
     def set_update(self, update: int) -> None:
         """Pass the update on to the decoder input."""
         self.decoder_input.set_update(update)
 
-    def _terms(self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor) -> Tensor:
-        """The three weighted terms of n positions, [3]."""
-        config, temperature = self.config, self.config.temperature
-        logits, teacher_logits = _wide(model.output(hidden)), _wide(self.teacher.output(taught))  # [n, V]
-        hard = F.cross_entropy(logits, target, label_smoothing=self.smoothing, reduction="sum")
-        student, teacher = (z.div(temperature).log_softmax(-1) for z in (logits, teacher_logits))
-        soft = temperature**2 * F.kl_div(student, teacher, log_target=True, reduction="sum")
-        cosine = logits.new_zeros(())
+    def _terms(
+        self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The three weighted terms, summed over the N positions."""
+        config, own, teacher = self.config, model.output, self.teacher.output
+        hard = label_smoothed_loss(hidden, own.weight, own.bias, target, smoothing=self.smoothing)
+        logits = (hidden, own.weight, own.bias, taught, teacher.weight, teacher.bias)
+        soft = chunked_divergence(*logits, temperature=config.temperature) if config.soft else hard.new_zeros(())
+        cosine = hard.new_zeros(())
         if config.cosine:
             cosine = (1 - F.cosine_similarity(_wide(hidden), _wide(taught), dim=1)).sum()
-        return torch.stack([config.hard * hard, config.soft * soft, config.cosine * cosine])
+        return config.hard * hard, config.soft * soft, config.cosine * cosine
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ TABLE: dict[str, set[str]] = {
     "layers": set(),
     "models": {"layers", "corpus.order.batch"},
     "inference": {"layers", "models", "corpus.order.batch"},
-    "training": {"models", "corpus", "layers.matmul"},
+    "training": {"models", "corpus", "layers.matmul", "layers.precision"},
     "search": set(),
     "translate": {"search", "inference", "models", "corpus", "text"},
     "evaluation": {"text"},

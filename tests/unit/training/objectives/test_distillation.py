@@ -9,7 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from mtkit.training import chunked_loss
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives import chunked_divergence as chunked_divergence_module
+from mtkit.training.objectives.chunked_divergence import chunked_divergence
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.distillation import Distillation, DistillationConfig
 from tests.toy.decoders import MODELS, assert_same_gradients, make_batch, make_model
@@ -64,3 +67,50 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(tmp_path):
 def test_weights_of_0_are_refused(tmp_path):
     with pytest.raises(ValueError, match="soft, hard and cosine are 0"):
         config(tmp_path, soft=0, hard=0, cosine=0)
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize(("chunk", "block"), [(512, 1 << 17), (5, 1), (4, 40)])
+def test_divergence_in_chunks_equals_torch(monkeypatch, chunk, block, with_bias):
+    monkeypatch.setattr(chunked_divergence_module, "CHUNK_SIZE", chunk)
+    monkeypatch.setattr(chunked_loss, "BLOCK_SIZE", block)
+    generator = torch.Generator().manual_seed(1)
+    hidden, weight, bias, taught, taught_weight, taught_bias = (
+        torch.randn(size, generator=generator, dtype=torch.float64)
+        for size in ((13, 6), (19, 6), (19,), (13, 4), (19, 4), (19,))
+    )
+    if not with_bias:
+        bias, taught_bias = None, None
+    wanted = [each.requires_grad_() for each in (hidden, weight, bias) if each is not None]
+    ours = chunked_divergence(hidden, weight, bias, taught, taught_weight, taught_bias, temperature=2.5)
+    q, p = (
+        F.linear(*each).div(2.5).log_softmax(-1)
+        for each in ((hidden, weight, bias), (taught, taught_weight, taught_bias))
+    )
+    theirs = 2.5**2 * F.kl_div(q, p, log_target=True, reduction="sum")
+    assert_close(ours, theirs, rtol=1e-12, atol=0)
+    for a, b in zip(*(torch.autograd.grad(3 * loss, wanted) for loss in (ours, theirs)), strict=True):
+        assert_close(a, b, rtol=1e-9, atol=1e-12)
+    with torch.no_grad():
+        assert_close(
+            chunked_divergence(hidden, weight, bias, taught, taught_weight, taught_bias, temperature=2.5), ours.detach()
+        )
+
+
+def test_divergence_in_bf16_is_near_float64():
+    generator = torch.Generator().manual_seed(1)
+    hidden, taught = (torch.randn(600, 32, generator=generator).bfloat16().float() for _ in range(2))
+    weight, taught_weight = (0.2 * torch.randn(300, 32, generator=generator).bfloat16().float() for _ in range(2))
+    gradients = []
+    for dtype, autocast in ((torch.float64, False), (torch.float32, True)):
+        leaf = hidden.to(dtype).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = chunked_divergence(
+                leaf, weight.to(dtype), None, taught.to(dtype), taught_weight.to(dtype), None, temperature=2.0
+            )
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        assert gradient.dtype == dtype
+        gradients.append((loss.detach().double(), gradient.double()))
+    (exact, wanted), (rough, found) = gradients
+    assert abs(rough - exact) < 1e-2 * exact
+    assert (found - wanted).norm() < 1e-2 * wanted.norm()
