@@ -140,7 +140,7 @@ def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
 
 
 def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
-    with pytest.raises(UsageError, match=r"states training\.max_updates"):
+    with pytest.raises(UsageError, match=r"--budget 1h and training\.max_updates=3 contradict each other"):
         choices.load_run_recipe(str(path), ["training.max_updates=3"], budget="1h")
     with pytest.raises(UsageError, match=r"quickstart states training\.max_updates, or has"):
         choices.load_run_recipe("quickstart", budget="1h")
