@@ -76,7 +76,8 @@ def has_onednn() -> bool:
 @cache
 def has_onednn_bf16() -> bool:
     """Return whether oneDNN's operator computes in bf16 on this processor."""
-    return has_onednn() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    name = "_is_mkldnn_bf16_supported"  # not documented, so that another build of torch may lack it
+    return has_onednn() and hasattr(torch.ops.mkldnn, name) and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ def divergence_(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
 
     Args:
         student: [n, V] logits; overwritten.
-        teacher: [n, V] logits; may be overwritten.
+        teacher: [n, V] logits.
         temperature: T.
 
     Returns:

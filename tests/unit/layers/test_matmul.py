@@ -1,6 +1,7 @@
 """Tests for mtkit/layers/matmul.py."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -135,6 +136,11 @@ def test_bf16_products_work_without_a_bias_and_without_gradients():
     assert trained.shape == (3, 5, 32)
     trained.sum().backward()
     assert layer.weight.grad.shape == layer.weight.shape
+
+
+def test_a_torch_that_does_not_know_whether_onednn_has_bf16_does_not_use_it(monkeypatch):
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(_linear_pointwise=None))
+    assert not matmul.has_onednn_bf16.__wrapped__()
 
 
 def test_bf16_without_onednn_is_left_to_torch(monkeypatch, onednn_calls):
