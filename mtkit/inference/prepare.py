@@ -20,6 +20,7 @@ from mtkit.inference.bf16 import use_bf16_projections
 from mtkit.inference.fuse import can_be_fused
 from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.int8 import quantise_projections
+from mtkit.inference.native.model import NativeTransformer, can_be_native
 from mtkit.inference.packed_output import pack_output
 from mtkit.inference.pruned_argmax import use_pruned_argmax
 from mtkit.models.interface import TranslationModel
@@ -84,6 +85,10 @@ def prepare_for_inference(
     for parameter in model.parameters():
         # Buffers, such as the frequencies of positions, keep their precision.
         parameter.data = parameter.data.to(torch.float32 if is_mixed else dtype)
+    if on_cpu and isinstance(model, Transformer) and can_be_native(model, dtype):
+        model = NativeTransformer(model, dtype)
+        flatten_module_lookup(model)
+        return model
     if on_cpu and beam_size == 1:
         absorb_cross_attention(model)
         use_pruned_argmax(model)

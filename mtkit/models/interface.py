@@ -43,6 +43,25 @@ class Objective(Protocol):
         ...
 
 
+class RankingRequest(NamedTuple):
+    """What the best tokens of beams are ranked by, see DecoderStep.fast_ranking in search/interface.py."""
+
+    excluded: Tensor  # [E] int64, columns that are not ranked
+    end: int  # column whose logit is returned
+    count: int  # K, tokens of each beam
+    rows_per_beam: int  # W
+
+
+class Ranking(NamedTuple):
+    """The best tokens of beams, best first, with the normalisers of all rows."""
+
+    value: Tensor  # [beams, K] logits
+    row: Tensor  # [beams, K] int64
+    column: Tensor  # [beams, K] int64
+    normaliser: Tensor  # [rows] log sum exp of the logits
+    end: Tensor  # [rows] logit of the end of sentence
+
+
 class OutputProjection(ABC):
     """Projection of decoder states to logits during search.
 
@@ -62,6 +81,13 @@ class OutputProjection(ABC):
 
         The value is not finite where hidden or a weight is not. None if this projection can find the column only by
         computing all logits.
+        """
+        return None
+
+    def ranking(self, hidden: Tensor, log_prob: Tensor, request: RankingRequest) -> Ranking | None:
+        """The best tokens of the beams in hidden [rows, D], whose log-probabilities are `log_prob` [rows].
+
+        None if this projection can rank tokens only by computing all logits.
         """
         return None
 
@@ -195,6 +221,13 @@ class Step(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
         """Column and value [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
         return self.state.output_projection.argmax(self.hidden, banned)
+
+    def fast_ranking(
+        self, rows: slice, log_prob: Tensor, *, excluded: Tensor, end: int, count: int, rows_per_beam: int
+    ) -> Ranking | None:
+        """The `count` best tokens of each beam in n rows; None: rank the logits. See search/interface.py."""
+        request = RankingRequest(excluded, end, count, rows_per_beam)
+        return self.state.output_projection.ranking(self.hidden[rows], log_prob, request)
 
     def language_model_log_probs(self, rows: slice) -> None:
         """Log-probabilities of a language model beside this model: there is none."""

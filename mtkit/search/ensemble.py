@@ -53,6 +53,9 @@ class EnsembleStep(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> None:
         """See DecoderStep; the largest mean is not found without all logits."""
 
+    def fast_ranking(self, rows: slice, log_prob: Tensor, **request: Any) -> None:
+        """See DecoderStep; the largest means are not found without all logits."""
+
     def language_model_log_probs(self, rows: slice) -> None:
         """See DecoderStep; a model without shallow fusion."""
 

@@ -54,6 +54,26 @@ class DecoderStep(Protocol):
         The value is not finite where the model computed NaN or infinity.
         """
 
+    def fast_ranking(
+        self, rows: slice, log_prob: Tensor, *, excluded: Tensor, end: int, count: int, rows_per_beam: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
+        """The best tokens of the beams in n rows, without all logits at once; None: rank the logits.
+
+        Tokens are ranked by logit minus normaliser plus `log_prob`. Search calls this once for each row.
+
+        Args:
+            rows: whole beams.
+            log_prob: [n], of the hypotheses.
+            excluded: columns that are not ranked; the normaliser counts them.
+            end: column of the end of sentence.
+            count: K.
+            rows_per_beam: W, rows that compete with each other.
+
+        Returns:
+            For each beam, best first, the logits [n/W, K], their rows among the n [n/W, K] and their columns [n/W, K];
+            for each row log sum exp of the logits [n] and the logit of the end [n].
+        """
+
     def language_model_log_probs(self, rows: slice) -> Tensor | None:
         """Log-probabilities of a language model for n rows, [n, V] (see shallow_fusion.py); None: there is none."""
 

@@ -83,6 +83,9 @@ class FusionStep(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> None:
         """See DecoderStep; the largest sum is not found without all logits."""
 
+    def fast_ranking(self, rows: slice, log_prob: Tensor, **request: Any) -> None:
+        """See DecoderStep; the largest sums are not found without all logits."""
+
     def language_model_log_probs(self, rows: slice) -> Tensor:
         """See DecoderStep; normalised over the whole vocabulary, also with a shortlist."""
         return self.language.logits(rows).float().log_softmax(-1)

@@ -12,7 +12,7 @@ from mtkit.search.beam.finished import FinishedPool
 from mtkit.search.beam.selection import ExtensionSelector, TopExtensions
 from mtkit.search.beam.state import Extensions, LiveHypotheses
 from mtkit.search.constraints.constraint import Prefixes
-from mtkit.search.fast_topk import append_columns, log_normaliser, row_chunks, top_k
+from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chunks, top_k
 from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
 from mtkit.search.run import Search, SearchParts, SearchRun, compaction_order
 from mtkit.search.single_path import SinglePathSearch
@@ -136,36 +136,69 @@ class _BeamRun(SearchRun):
     def _score_rows(
         self, step: DecoderStep, live: LiveHypotheses, rows: slice, required_ids: Tensor | None
     ) -> Extensions:
-        """The best extensions of the beams in `rows`, from their logits [n, V or C], which are overwritten.
+        """The best extensions of the beams in `rows`.
 
         Returns:
             K extensions of each beam, or of each row if not `selector.per_beam`; the end of each row [n]. The fields
             get the shapes of Extensions when the chunks are joined.
         """
-        columns, width, logits = self.columns, live.width, step.logits(rows)
+        log_prob = live.log_prob.flatten()[rows]  # [n]
+        count, rows_per_beam = self.selector.num_candidates(self.width), live.width if self.selector.per_beam else 1
+        if not self.constraints and required_ids is None:
+            request = {"end": self.columns.eos, "count": count, "rows_per_beam": rows_per_beam}
+            ranking = step.fast_ranking(rows, log_prob, excluded=self.no_extension, **request)
+            if ranking is not None:
+                value, row, column, normaliser, end_logit = ranking
+                end_own = end_logit - normaliser
+                top, ends = TopK(value, row, column), (end_own, end_own)
+                return self._extensions(top, log_prob, normaliser=normaliser, ends=ends, width=live.width)
+        logits = step.logits(rows)  # [n, V or C], overwritten below
         normaliser = log_normaliser(logits)  # [n]
         own = logits
         if self.constraints:
-            sentence = live.beam.repeat_interleave(width)[rows] // self.per_sentence
+            sentence = live.beam.repeat_interleave(live.width)[rows] // self.per_sentence
             prefixes = Prefixes(live.tokens[rows], sentence, step.language_model_log_probs(rows))
             own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
         # The end of sentence is read here and then masked: it is always a candidate, outside the ranking.
-        end_own = own[:, columns.eos].float() - normaliser  # [n]
-        end = logits[:, columns.eos].float() - normaliser if self.constraints else end_own
+        end_own = own[:, self.columns.eos].float() - normaliser  # [n]
+        end = logits[:, self.columns.eos].float() - normaliser if self.constraints else end_own
         logits.index_fill_(1, self.no_extension, float("-inf"))
         # The logits are ranked as they are: only the K best become log-probabilities, by an offset for each hypothesis.
-        log_prob = live.log_prob.flatten()[rows]  # [n]
-        rows_per_beam = width if self.selector.per_beam else 1
-        top = top_k(logits, self.selector.num_candidates(self.width), log_prob - normaliser, rows_per_beam)
+        top = top_k(logits, count, log_prob - normaliser, rows_per_beam)
         if required_ids is not None:
             top = append_columns(top, logits, required_ids)
-        value_own = own[top.row, top.column].float() if self.constraints else top.value
+        value_own = own[top.row, top.column].float() if self.constraints else None
+        return self._extensions(
+            top, log_prob, normaliser=normaliser, ends=(end, end_own), width=live.width, value_own=value_own
+        )
+
+    def _extensions(
+        self,
+        top: TopK,
+        log_prob: Tensor,
+        *,
+        normaliser: Tensor,
+        ends: tuple[Tensor, Tensor],
+        width: int,
+        value_own: Tensor | None = None,
+    ) -> Extensions:
+        """Extensions by the best tokens of n hypotheses.
+
+        Args:
+            top: the best columns.
+            log_prob: [n], of the hypotheses.
+            normaliser: [n], log sum exp of the logits.
+            ends: [n] each, the log-probability of the end of sentence, with constraints and the model's own.
+            width: hypotheses of a beam.
+            value_own: the model's own logits of the best columns; None: those of `top`.
+        """
         row_normaliser = normaliser[top.row]
+        end, end_own = ends
         return Extensions(
             log_prob=log_prob[top.row] + (top.value - row_normaliser),
-            token=columns.to_ids(top.column),
-            token_log_prob=value_own - row_normaliser,
+            token=self.columns.to_ids(top.column),
+            token_log_prob=(top.value if value_own is None else value_own) - row_normaliser,
             parent=top.row % width,
             end_log_prob=log_prob + end,
             end_token_log_prob=end_own,

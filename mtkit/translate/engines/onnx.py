@@ -68,6 +68,9 @@ class OnnxStep(NamedTuple):
     def fast_argmax(self, banned: Tensor) -> None:
         """See search.interface.DecoderStep; not available."""
 
+    def fast_ranking(self, rows: slice, log_prob: Tensor, **request: Any) -> None:
+        """See search.interface.DecoderStep; not available."""
+
     def language_model_log_probs(self, rows: slice) -> None:
         """See search.interface.DecoderStep; a model without shallow fusion."""
 

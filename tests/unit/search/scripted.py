@@ -57,6 +57,9 @@ class ScriptedStep(NamedTuple):
     def fast_argmax(self, banned):
         return None
 
+    def fast_ranking(self, rows, log_prob, **request):
+        return None
+
     def language_model_log_probs(self, rows):
         return None
 

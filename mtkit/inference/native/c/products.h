@@ -1,0 +1,293 @@
+/* Products of activations and packed weights: y = x W^T + b in float32, bfloat16 or 8-bit integers.
+
+   The sum of an output runs over the inputs in order, whatever the number of rows. A row therefore has the same result,
+   to the last bit, in any batch. */
+
+enum { FLOAT32, BFLOAT16, INT8, NUM_TYPES };
+
+/* Inputs in the 32 bits that one multiplication reads of each row: 1 float, 2 bfloat16 or 4 integers. */
+static const int GROUP[NUM_TYPES] = {1, 2, 4};
+
+#if defined(__AVX512BF16__)
+#define HAS_BFLOAT16 1
+#else
+#define HAS_BFLOAT16 0
+#endif
+#if defined(__AVX512VNNI__)
+#define HAS_INT8 1
+#else
+#define HAS_INT8 0
+#endif
+
+enum { NO_ACTIVATION, RELU, GELU, SILU };
+
+/* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits. */
+typedef struct {
+    const int32_t *panels;
+    const float *bias;  /* [outputs] or NULL */
+    const float *scale; /* [outputs] of 8-bit weights, which are stored with 128 added */
+    int32_t inputs, outputs, type;
+} Linear;
+
+/* Rows of activations in the type of a projection. */
+typedef struct {
+    int32_t *data; /* [rows, groups] elements of 32 bits */
+    float *scale;  /* [rows] of 8-bit integers */
+    int32_t *sum;  /* [rows] 128 times the sum of the 8-bit integers */
+    int groups;
+} Operand;
+
+/* Where the result of a product goes. */
+typedef struct {
+    float *y;
+    size_t stride;
+    int activation;
+    int adds; /* add to y (a residual connection) instead of writing it */
+} Target;
+
+INLINE int groups_of(int inputs, int type) { return (inputs + GROUP[type] - 1) / GROUP[type]; }
+INLINE int panels_of(int outputs) { return (outputs + PANEL - 1) / PANEL; }
+
+/* 16-bit float, rounded to nearest even; NaN stays NaN. */
+INLINE uint16_t to_bfloat16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    if (x != x) return (uint16_t)(bits >> 16 | 64);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* 8-bit integers y with x nearly scale * y. A row with NaN or infinity has a scale of NaN. */
+static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, int32_t *sum) {
+    Floats largest = splat(1e-30f), invalid = splat(0);
+    int i = 0;
+    for (; i + LANES <= inputs; i += LANES) {
+        const Floats v = load(x + i);
+        largest = larger(select_floats(v < 0.0f, -v, v), largest);
+        invalid += v * 0.0f;
+    }
+    float most = largest_of(largest), wrong = sum_of(invalid);
+    for (; i < inputs; i++) {
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+        wrong += x[i] * 0;
+    }
+    const float factor = wrong == 0 ? 127 / most : 0;
+    *scale = wrong == 0 ? most / 127 : NAN;
+    const Floats magic = splat(12582912.0f); /* adding it rounds to an integer in the low bits */
+    Ints total = splat_int(0);
+    int32_t rest = 0;
+    for (i = 0; i + LANES <= inputs; i += LANES) {
+        const Ints rounded = (Ints)(load(x + i) * factor + magic) - (Ints)magic;
+        total += rounded;
+        for (int j = 0; j < LANES; j++) y[i + j] = (int8_t)rounded[j];
+    }
+    for (; i < inputs; i++) rest += y[i] = (int8_t)rintf(x[i] * factor);
+    for (int j = 0; j < LANES; j++) rest += total[j];
+    *sum = 128 * rest;
+}
+
+static void convert_row(const float *x, int inputs, int type, int32_t *out, float *scale, int32_t *sum) {
+    if (type == FLOAT32) {
+        memcpy(out, x, 4 * (size_t)inputs);
+        return;
+    }
+    out[groups_of(inputs, type) - 1] = 0; /* inputs beyond the last */
+    if (type == INT8) {
+        quantise_row(x, inputs, (int8_t *)out, scale, sum);
+        return;
+    }
+    uint16_t *y = (uint16_t *)out;
+    for (int i = 0; i < inputs; i++) y[i] = to_bfloat16(x[i]);
+}
+
+/* One step of the sums of a tile: acc[r][c] += a[r] * w[c], over the inputs of a group. */
+INLINE Ints multiply_add(Ints acc, int32_t a, Ints w, const int type) {
+#if HAS_BFLOAT16
+    if (type == BFLOAT16) {
+        const __m512i pair = _mm512_set1_epi32(a);
+        __m512bh pairs, weights;
+        memcpy(&pairs, &pair, 64);
+        memcpy(&weights, &w, 64);
+        return (Ints)_mm512_dpbf16_ps((__m512)acc, weights, pairs);
+    }
+#endif
+#if HAS_INT8
+    if (type == INT8) return (Ints)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, _mm512_set1_epi32(a));
+#endif
+    float x;
+    memcpy(&x, &a, 4);
+    return (Ints)((Floats)acc + x * (Floats)w);
+}
+
+INLINE Floats activate(Floats x, int activation) {
+    switch (activation) {
+    case RELU: return select_floats(x <= 0.0f, splat(0.0f), x); /* NaN stays */
+    case SILU: return x / (1.0f + exponential(-x));
+    case GELU: { /* x Phi(x); Abramowitz and Stegun 7.1.26 for erf, error below 2e-7 */
+        const Floats z = x * 0.70710678f, size = select_floats(z < 0.0f, -z, z), t = 1.0f / (1.0f + 0.3275911f * size);
+        Floats p = splat(1.061405429f);
+        p = p * t - 1.453152027f;
+        p = p * t + 1.421413741f;
+        p = p * t - 0.284496736f;
+        p = p * t + 0.254829592f;
+        const Floats erf = 1.0f - p * t * exponential(-size * size);
+        return 0.5f * x * (1.0f + select_floats(z < 0.0f, -erf, erf));
+    }
+    default: return x;
+    }
+}
+
+static __attribute__((noinline)) Floats activate_slowly(Floats x, int activation) { return activate(x, activation); }
+
+/* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection.
+
+   `raw` stores the sums of integers as they are, [rows, outputs in whole panels]. */
+static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand *a, int row, int rows, int first,
+                                                  int columns, const Target *out, int32_t *raw, const Ints *sums) {
+    const size_t stride = (size_t)panels_of(w->outputs) * PANEL;
+    for (int c = 0; c < columns; c++) {
+        const int column = first + c * LANES, left = w->outputs - column, is_whole = left >= LANES;
+        if (raw) {
+            for (int r = 0; r < rows; r++) store_ints(raw + (row + r) * stride + column, sums[r * columns + c]);
+            continue;
+        }
+        if (left <= 0) return;
+        float pad[2][LANES] = {{0}}; /* the parameters of the last outputs are padded: nothing is read beyond them */
+        const float *bias = pad[0], *scale = pad[1];
+        if (w->bias) bias = is_whole ? w->bias + column : memcpy(pad[0], w->bias + column, 4 * (size_t)left);
+        if (w->scale) scale = is_whole ? w->scale + column : memcpy(pad[1], w->scale + column, 4 * (size_t)left);
+        const Floats biases = load(bias), scales = load(scale);
+        for (int r = 0; r < rows; r++) {
+            const Ints sum = sums[r * columns + c];
+            float *y = out->y + (row + r) * out->stride + column;
+            Floats value = (Floats)sum;
+            if (w->type == INT8) value = to_floats(sum - a->sum[row + r]) * (scales * a->scale[row + r]);
+            value += biases;
+            if (out->activation == RELU) value = activate(value, RELU);
+            else if (out->activation) value = activate_slowly(value, out->activation);
+            if (is_whole) {
+                store(y, out->adds ? load(y) + value : value);
+                continue;
+            }
+            float last[LANES];
+            store(last, value);
+            for (int i = 0; i < left; i++) y[i] = out->adds ? y[i] + last[i] : last[i];
+        }
+    }
+}
+
+/* The tile of `rows` rows and `panels` panels, which the compiler unrolls: its sums stay in registers. */
+INLINE void tile(const int rows, const int panels, const int type, const Linear *w, const Operand *a, int row, int panel,
+                 const Target *out, int32_t *raw) {
+    const int groups = a->groups;
+    const int32_t *x = a->data + (size_t)row * groups;
+    const int32_t *weights = w->panels + (size_t)panel * groups * PANEL;
+    Ints acc[MAX_ROWS][8];
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < 2 * panels; c++) acc[r][c] = splat_int(0);
+    for (int g = 0; g < groups; g++) {
+        Ints v[8];
+#pragma GCC unroll 8
+        for (int c = 0; c < 2 * panels; c++)
+            v[c] = load_ints(weights + ((size_t)(c / 2) * groups + g) * PANEL + c % 2 * LANES);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+            for (int c = 0; c < 2 * panels; c++)
+                acc[r][c] = multiply_add(acc[r][c], x[(size_t)r * groups + g], v[c], type);
+    }
+    Ints sums[MAX_ROWS * 8];
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int c = 0; c < 2 * panels; c++) sums[r * 2 * panels + c] = acc[r][c];
+    finish_tile(w, a, row, rows, panel * PANEL, 2 * panels, out, raw, sums);
+}
+
+#define TILE(rows, panels)                                                                                              \
+    case rows: tile(rows, panels, type, w, a, row, panel, out, raw); break
+
+/* Few rows take more panels at once: a sum waits for its last addition, so that many sums must run side by side. */
+INLINE int panels_at_once(int rows) { return rows <= 2 ? 4 : rows <= MAX_ROWS / 2 ? 2 : 1; }
+
+INLINE void four_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
+                        const Target *out, int32_t *raw) {
+    switch (rows) {
+        TILE(1, 4);
+        TILE(2, 4);
+    }
+}
+
+INLINE void two_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
+                       const Target *out, int32_t *raw) {
+    switch (rows) {
+        TILE(3, 2);
+#if MAX_ROWS > 6
+        TILE(4, 2);
+#endif
+#if MAX_ROWS > 8
+        TILE(5, 2);
+        TILE(6, 2);
+#endif
+    }
+}
+
+INLINE void one_panel(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
+                      const Target *out, int32_t *raw) {
+    switch (rows) {
+        TILE(1, 1);
+        TILE(2, 1);
+        TILE(3, 1);
+        TILE(4, 1);
+        TILE(5, 1);
+        TILE(6, 1);
+#if MAX_ROWS > 6
+        TILE(7, 1);
+        TILE(8, 1);
+#endif
+#if MAX_ROWS > 8
+        TILE(9, 1);
+        TILE(10, 1);
+        TILE(11, 1);
+        TILE(12, 1);
+#endif
+    }
+}
+
+/* All tiles of a product. The rows are cut into equal blocks; the weights of a panel serve all of them. */
+INLINE void all_tiles(const int type, const Linear *w, const Operand *a, int rows, const Target *out, int32_t *raw) {
+    const int blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panels = panels_of(w->outputs);
+    if (!blocks) return;
+    const int size = (rows + blocks - 1) / blocks, together = panels_at_once(size);
+    for (int panel = 0; panel < panels;) {
+        const int count = panel + together <= panels ? together : 1;
+        for (int row = 0; row < rows; row += size) {
+            const int n = rows - row < size ? rows - row : size;
+            if (count == 4 && n <= 2) four_panels(type, w, a, row, n, panel, out, raw);
+            else if (count == 2 && n > 2 && n <= MAX_ROWS / 2) two_panels(type, w, a, row, n, panel, out, raw);
+            else
+                for (int i = 0; i < count; i++) one_panel(type, w, a, row, n, panel + i, out, raw);
+        }
+        panel += count;
+    }
+}
+
+static __attribute__((noinline)) void multiply_float32(const Linear *w, const Operand *a, int rows, const Target *out) {
+    all_tiles(FLOAT32, w, a, rows, out, NULL);
+}
+
+static __attribute__((noinline)) void multiply_bfloat16(const Linear *w, const Operand *a, int rows, const Target *out) {
+    all_tiles(BFLOAT16, w, a, rows, out, NULL);
+}
+
+static __attribute__((noinline)) void multiply_int8(const Linear *w, const Operand *a, int rows, const Target *out,
+                                                    int32_t *raw) {
+    all_tiles(INT8, w, a, rows, out, raw);
+}
+
+static void multiply(const Linear *w, const Operand *a, int rows, const Target *out) {
+    if (w->type == INT8) multiply_int8(w, a, rows, out, NULL);
+    else if (w->type == BFLOAT16) multiply_bfloat16(w, a, rows, out);
+    else multiply_float32(w, a, rows, out);
+}

@@ -1,0 +1,150 @@
+"""A Transformer whose encoder, decoder step and output run in the native library."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.corpus.order.batch import Source
+from mtkit.inference.fuse import agree
+from mtkit.inference.native.layers import NativeStack, serves
+from mtkit.inference.native.library import native
+from mtkit.inference.native.output import NativeOutput
+from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values
+from mtkit.inference.native.structures import Step as StepArguments
+from mtkit.inference.native.structures import address, check
+from mtkit.inference.native.threads import run_in_parts
+from mtkit.models.interface import State, Step, TranslationModel
+from mtkit.models.transformer.model import Embedding, Transformer
+
+
+class NativeTransformer(Transformer):
+    """The function of a Transformer, which is not changed, with another `start` and `step`.
+
+    A row has the same result, to the last bit, in every batch. An encoder with layers that the library lacks runs as
+    it is written.
+    """
+
+    output: NativeOutput  # type: ignore[assignment]
+
+    def __init__(self, of: Transformer, dtype: torch.dtype) -> None:
+        """Pack the weights of a model for which `can_be_native` holds as float32, bfloat16 or int8."""
+        nn.Module.__init__(self)
+        self.src_embedding, self.tgt_embedding = of.src_embedding, of.tgt_embedding
+        self.native_encoder: NativeStack | None = None
+        if _has_native_encoder(of):
+            self.native_encoder = NativeStack(of.encoder, of.encoder_norm, dtype)
+        else:
+            self.encoder, self.encoder_norm = of.encoder, of.encoder_norm
+        self.native_decoder = NativeStack(of.decoder, of.decoder_norm, dtype, of.alignment_layer)
+        self.output = NativeOutput(of.output.weight, of.output.bias, dtype)
+        self.functions: Any = native().functions
+        self.lanes: int = self.functions.mtkit_lanes()
+        self.eval()
+
+    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+        """See TranslationModel."""
+        states = self._encoder_states(source)  # [R, D], the real tokens of one sentence after another
+        decoder = self.native_decoder
+        lengths = source.real.sum(1)
+        padded = (lengths + self.lanes - 1) // self.lanes * self.lanes
+        ends = padded.cumsum(0)
+        tokens = int(ends[-1]) if lengths.numel() else 0
+        sizes = [heads * decoder.head_dim * tokens for heads in decoder.source_heads]
+        layers = tuple((states.new_empty(size), states.new_empty(size)) for size in sizes)
+        sentences, index = lengths.numel(), source.real.cumsum(1) - 1  # [B, S]
+        memory = NativeMemory(
+            layers=layers,
+            structures=keys_values(layers),
+            lengths=lengths.int(),
+            offsets=ends - padded,
+            columns=None if _is_right_padded(source, lengths) else index.masked_fill(~source.real, -1),
+            source_length=source.ids.size(1),
+        )
+        first_tokens = [0, *lengths.cumsum(0).tolist()]
+
+        def project(first: int, number: int) -> None:
+            inputs = (address(states[first_tokens[first] :]), address(memory.lengths[first:]))
+            arguments = (*inputs, address(memory.offsets[first:]), number, memory.structures)
+            check(self.functions.mtkit_project_memory(ctypes.byref(decoder.structure), *arguments))
+
+        run_in_parts(project, sentences)
+        widths = [heads * decoder.head_dim for heads in decoder.heads]
+        return State(
+            memory=memory,
+            cache=NativeCache.empty(widths, sentences),
+            num_sentences=sentences,
+            num_rows=sentences,
+            output_projection=self.output_projection(shortlist_ids),
+        )
+
+    def step(self, token: Tensor, state: State) -> Step:
+        """See TranslationModel."""
+        past, memory, decoder = state.cache, state.memory, self.native_decoder
+        if not isinstance(past, NativeCache) or not isinstance(memory, NativeMemory):
+            raise ValueError(f"state of another model: {type(past).__name__}, {type(memory).__name__}")
+        cache = past.extended()
+        pos = token.new_full((1, 1), past.length)
+        x = self.tgt_embedding(token.unsqueeze(1), pos).squeeze(1).contiguous()  # [rows, D]
+        rotation = decoder.rotations(pos)
+        heads = decoder.source_heads[decoder.structure.alignment_layer]
+        attention = x.new_zeros(x.size(0), heads, memory.source_length)
+        arguments = StepArguments(
+            *(address(each) for each in (cache.storage, cache.slots, memory.lengths, memory.offsets, rotation, attention)),
+            cache.width,
+            cache.length,
+            cache.used - cache.width,
+            cache.buffer.capacity,
+            memory.source_length,
+        )
+        pointers = (ctypes.byref(decoder.structure), cache.buffer.structures, memory.structures, ctypes.byref(arguments))
+
+        def decode(first: int, rows: int) -> None:
+            check(self.functions.mtkit_decode(*pointers, address(x), first, rows))
+
+        run_in_parts(decode, x.size(0), cache.width)
+        return Step(x, replace(state, cache=cache), memory.to_columns(attention, cache.width))
+
+    def _encoder_states(self, source: Source) -> Tensor:
+        """Encoder states [R, D] of the real tokens."""
+        if self.native_encoder is None:
+            return self.encode(source)[source.real].contiguous()
+        x = self.src_embedding(source.ids, source.pos, source.real)[source.real].contiguous()
+        rotation, lengths = self.native_encoder.rotations(source.pos[source.real]), source.real.sum(1)
+        first_tokens, lengths = [0, *lengths.cumsum(0).tolist()], lengths.int()
+        stack = ctypes.byref(self.native_encoder.structure)
+
+        def encode(first: int, number: int) -> None:
+            rows = None if rotation is None else address(rotation[first_tokens[first] :])
+            inputs = (address(x[first_tokens[first] :]), address(lengths[first:]), number, rows)
+            check(self.functions.mtkit_encode(stack, *inputs))
+
+        run_in_parts(encode, lengths.numel())
+        return x
+
+
+def can_be_native(model: TranslationModel, dtype: torch.dtype) -> bool:
+    """Return whether the native library serves a model with weights of this type, and computes what is written.
+
+    A changed layer is therefore never overridden.
+    """
+    return (
+        type(model) is Transformer
+        and native().supports(dtype)
+        and type(model.tgt_embedding) is Embedding
+        and serves(model.decoder, model.decoder_norm, is_decoder=True)
+        and agree(model, NativeTransformer(model, torch.float32))
+    )
+
+
+def _has_native_encoder(model: Transformer) -> bool:
+    return type(model.src_embedding) is Embedding and serves(model.encoder, model.encoder_norm, is_decoder=False)
+
+
+def _is_right_padded(source: Source, lengths: Tensor) -> bool:
+    columns = torch.arange(source.ids.size(1), device=lengths.device)
+    return bool((source.real == (columns < lengths.unsqueeze(1))).all())

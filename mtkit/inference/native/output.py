@@ -1,0 +1,108 @@
+"""Output projection in the native library: logits, the best tokens of beams, and the most probable token."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mtkit.inference.int8 import INT8_MAX, ZERO_POINT
+from mtkit.inference.native.library import native
+from mtkit.inference.native.structures import PackedLinear, Pruned, address, check
+from mtkit.inference.native.threads import run_in_parts
+from mtkit.models.interface import OutputProjection, Ranking, RankingRequest
+
+
+class NativeOutput(nn.Module, OutputProjection):
+    """An output projection with packed weights.
+
+    Attributes:
+        weight: [V, D].
+        bias: [V] or None.
+        dtype: type of the packed weights.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.bias, self.dtype = weight.detach().float().contiguous(), bias, dtype
+        self.packed = PackedLinear.of(weight, bias, dtype)
+        self.pruned = PrunedArgmax(self.weight) if bias is None and native().supports(torch.int8) else None
+
+    def restricted(self, shortlist_ids: Tensor) -> NativeOutput:
+        """See OutputProjection."""
+        bias = None if self.bias is None else self.bias[shortlist_ids]
+        return NativeOutput(self.weight[shortlist_ids], bias, self.dtype)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Logits [rows, V] of hidden [rows, D]."""
+        hidden = hidden.contiguous()
+        logits = hidden.new_empty(hidden.size(0), self.weight.size(0))
+        functions: Any = native().functions
+
+        def project(first: int, rows: int) -> None:
+            check(functions.mtkit_project(self._linear, address(hidden[first:]), rows, address(logits[first:])))
+
+        run_in_parts(project, hidden.size(0))
+        return logits
+
+    def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
+        """See OutputProjection; exact for every type of the packed weights."""
+        return None if self.pruned is None else self.pruned(hidden.contiguous(), banned.int())
+
+    def ranking(self, hidden: Tensor, log_prob: Tensor, request: RankingRequest) -> Ranking:
+        """See OutputProjection."""
+        hidden, log_prob, excluded = hidden.contiguous(), log_prob.contiguous(), request.excluded.int()
+        rows, width, count = hidden.size(0), request.rows_per_beam, request.count
+        beams, count = rows // width, min(count, width * self.weight.size(0))
+        value, normaliser, end = (hidden.new_empty(size) for size in (beams * count, rows, rows))
+        row, column = torch.empty(2, beams, count, dtype=torch.int64).unbind()
+        value = value.view(beams, count)
+        functions: Any = native().functions
+
+        def rank(first: int, number: int) -> None:
+            beam = first // width
+            arrays = (address(each[beam:]) for each in (value, row, column))
+            per_row = (address(each[first:]) for each in (normaliser, end))
+            settings = (address(excluded), excluded.numel(), request.end, count)
+            inputs = (address(hidden[first:]), number // width, width, address(log_prob[first:]))
+            check(functions.mtkit_rank(self._linear, *inputs, *settings, *arrays, *per_row))
+            row[beam : beam + number // width] += first
+
+        run_in_parts(rank, rows, width)
+        return Ranking(value, row, column, normaliser, end)
+
+    @property
+    def _linear(self) -> Any:
+        return ctypes.byref(self.packed.linear)
+
+
+class PrunedArgmax:
+    """The largest output of a projection without a bias, by the bound of Int8PrunedArgmax (inference/pruned_argmax.py).
+
+    The call is `argmax` of OutputProjection.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        """Round the weights [V, D] to 8 bits with one scale."""
+        self.weight = weight
+        scale = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / INT8_MAX if weight.numel() else 1.0
+        rounded = (weight / scale).round_()
+        norms = [float(each.norm(dim=1).max()) for each in (weight, weight - rounded * scale)]
+        rounded = rounded.nan_to_num_(0, INT8_MAX, -INT8_MAX)  # the norms tell search that the weights are not finite
+        self.packed = PackedLinear.of_converted((rounded + ZERO_POINT).to(torch.uint8), None)
+        self.structure = Pruned(self.packed.linear, address(weight), scale, *norms)
+
+    def __call__(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
+        """Column and value [rows] of the largest logit of hidden [rows, D]."""
+        value, column = hidden.new_empty(hidden.size(0)), torch.empty(hidden.size(0), dtype=torch.int64)
+        functions: Any = native().functions
+
+        def find(first: int, rows: int) -> None:
+            inputs = (address(hidden[first:]), rows, address(banned), banned.numel())
+            results = (address(column[first:]), address(value[first:]))
+            check(functions.mtkit_most_probable(ctypes.byref(self.structure), *inputs, *results))
+
+        run_in_parts(find, hidden.size(0))
+        return column, value
