@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
+from mtkit.inference.native.library import VARIABLE, native
 from mtkit.io.counts import count_of
 from mtkit.layers import matmul
 
@@ -60,6 +61,8 @@ class Machine:
         disk: free bytes of the current directory.
         load: processes that ran or waited in the last minute, on average; None: unknown.
         matmul: library of float32 products.
+        native: state of the native library for translation, see inference/native.
+        has_native: whether there is one.
         gflops: billions of additions and multiplications per second, by number format or library.
     """
 
@@ -73,6 +76,8 @@ class Machine:
     disk: int
     load: float | None
     matmul: str
+    native: str
+    has_native: bool
     gflops: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,6 +99,8 @@ class Machine:
             yield f"{self.memory / 2**30:.1f} GiB of free memory; lower training.batch_tokens, or end other programs"
         if self.disk < MIN_DISK:
             yield f"{self.disk / 2**30:.1f} GiB of free disk; pass --run-dir with a folder on another disk"
+        if not self.has_native and os.environ.get(VARIABLE) != "0":
+            yield f"translation without the native library is slower: {self.native}; install a C compiler, such as gcc"
         if not self.gpus and shutil.which("nvidia-smi"):
             yield "there is an NVIDIA driver, but torch sees no GPU; install a torch with CUDA (https://pytorch.org)"
         if not self.gpus and "+cpu" not in str(self.versions["torch"]) and sys.platform == "linux":
@@ -119,6 +126,8 @@ def inspect_machine(*, measure: bool = True) -> Machine:
         disk=shutil.disk_usage(Path.cwd()).free,
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         matmul=matmul.chosen_library(),
+        native=native().reason,
+        has_native=native().functions is not None,
         gflops=_gflops() if measure else {},
     )
 
@@ -165,6 +174,7 @@ def describe_machine(machine: Machine) -> list[str]:
         f"memory        {machine.memory / 2**30:.1f} GiB free",
         f"disk          {machine.disk / 2**30:.1f} GiB free here",
         f"float32       by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)",
+        f"translation   native library: {machine.native} ({VARIABLE}=0 turns it off)",
         *(f"speed         {name}: {rate:,.0f} GFLOP/s" for name, rate in machine.gflops.items()),
         *(f"missing       {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
     ]

@@ -20,7 +20,9 @@ from mtkit.inference.bf16 import use_bf16_projections
 from mtkit.inference.fuse import can_be_fused
 from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.int8 import quantise_projections
+from mtkit.inference.native.library import native
 from mtkit.inference.native.model import NativeTransformer, can_be_native
+from mtkit.inference.native.output import use_native_projections
 from mtkit.inference.packed_output import pack_output
 from mtkit.inference.pruned_argmax import use_pruned_argmax
 from mtkit.models.interface import TranslationModel
@@ -53,7 +55,8 @@ def prepare_for_inference(
 ) -> TranslationModel:
     """A model that translates like `model`, with weights of another type, on another device, or faster.
 
-    Rewrites on a CPU, the first two for one hypothesis per sentence only:
+    On a CPU, the native library (inference/native) runs the Transformers that it serves. Otherwise, rewrites for torch,
+    the first two for one hypothesis per sentence only:
 
     - absorbed_cross_attention: the decoder attends to the encoder states themselves.
     - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
@@ -89,11 +92,15 @@ def prepare_for_inference(
         model = NativeTransformer(model, dtype)
         flatten_module_lookup(model)
         return model
+    uses_native = on_cpu and native().supports(dtype)
     if on_cpu and beam_size == 1:
         absorb_cross_attention(model)
-        use_pruned_argmax(model)
+        if not uses_native:
+            use_pruned_argmax(model)
     is_fusable = on_cpu and can_be_fused(model)  # in float32, whose rounding is below the tolerance
-    if dtype == torch.int8:
+    if uses_native:
+        use_native_projections(model, dtype)
+    elif dtype == torch.int8:
         quantise_projections(model)
     elif is_mixed:
         use_bf16_projections(model)

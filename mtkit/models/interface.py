@@ -43,8 +43,9 @@ class Objective(Protocol):
         ...
 
 
-class RankingRequest(NamedTuple):
-    """What the best tokens of beams are ranked by, see DecoderStep.fast_ranking in search/interface.py."""
+@dataclass(frozen=True)
+class RankingRequest:
+    """A request for the best tokens of beams, see DecoderStep.fast_ranking in search/interface.py."""
 
     excluded: Tensor  # [E] int64, columns that are not ranked
     end: int  # column whose logit is returned
@@ -190,7 +191,8 @@ class State:
 
     def select_rows(self, rows: Tensor) -> State:
         """Reorder, repeat or drop hypotheses; `rows` [B·W'] must keep them grouped by sentence."""
-        return replace(self, cache=self.cache.index_select(rows), num_rows=rows.numel())
+        cache = self.cache.index_select(rows)
+        return State(self.memory, cache, self.num_sentences, rows.numel(), self.output_projection)
 
     def keep_sentences(self, sentences: Tensor) -> State:
         """Keep the sentences [N] with all their hypotheses, in this order.

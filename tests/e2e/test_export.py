@@ -157,7 +157,8 @@ def test_options_of_translate_with_an_exported_model(exported: str, text: Path, 
 
 
 def test_each_sentence_has_its_own_limit(toy_model: Make, exported: str, text: Path, capsys) -> None:
-    words = [str(text), "--set", "search.max_length={factor: 0.5, offset: 1}", "--beam-size", "1", "--jsonl"]
+    limit, options = "search.max_length={factor: 0.5, offset: 1}", ["--beam-size", "1", "--compute-type", "float32"]
+    words = [str(text), "--set", limit, *options, "--jsonl"]
     peer, ours = (
         [json.loads(line) for line in run_mtkit(capsys, "translate", model, *words)[0]]
         for model in (exported, str(toy_model(transformer())))

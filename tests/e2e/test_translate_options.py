@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.inference.native.model import NativeTransformer
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
@@ -257,14 +258,17 @@ def test_quiet_writes_errors_alone(model, source, tmp_path, capsys):
 
 def test_one_note_when_memory_runs_out(model, source, capsys, monkeypatch):
     expected = translated(capsys, model, source)
-    search = Transformer.start
 
-    def start(self, src, *words, **options):
-        if src.ids.size(0) > 3:
-            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return search(self, src, *words, **options)
+    def limited(start):
+        def limited_start(self, src, *words, **options):
+            if src.ids.size(0) > 3:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return start(self, src, *words, **options)
 
-    monkeypatch.setattr(Transformer, "start", start)
+        return limited_start
+
+    for kind in (Transformer, NativeTransformer):
+        monkeypatch.setattr(kind, "start", limited(kind.start))
     assert entry.execute(["translate", model, source]) == 0
     captured = capsys.readouterr()
     assert lines_of(captured.out) == expected

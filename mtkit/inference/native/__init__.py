@@ -8,6 +8,7 @@ library     compilation and loading of the library
 structures  the library's structures, and packed weights
 threads     a product or a step on several threads
 state       memory and cache of a decoder
+linear      a projection, also of models whose layers the library lacks
 output      the output projection
 layers      the layers that are served, and their structures
 model       the model as search sees it

@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.inference.fuse import is_known_decoder_layer, is_known_encoder_layer
-from mtkit.inference.native.structures import LINEARS, Layer, Norm, PackedLinear, Stack, address
+from mtkit.inference.native.structures import LINEARS, Layer, Norm, PackedLinear, StackStructure, address
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.norms.norm import RMSNorm
 from mtkit.layers.norms.residual import PreNorm
-from mtkit.layers.positions.rope import RoPE, rotate_halves
+from mtkit.layers.positions.rope import MAX_CACHED, RoPE, rotate_halves
+from mtkit.models.transformer.layers import DecoderLayer
 from mtkit.models.transformer.stack import Stack as Layers
 
 NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in c/transformer.c
@@ -50,8 +51,9 @@ class NativeStack:
         self.source_heads = [layers[index].source_heads for index in stack.order]
         self.head_dim: int = first.heads.head_dim
         self.rotation = first.position if isinstance(first.position, RoPE) else None
-        source = getattr(distinct[0], "cross_attention", None)
-        self.structure = Stack(
+        self._first_rotations = self.rotations(torch.arange(MAX_CACHED))  # [MAX_CACHED, K]
+        source = _cross_attention(distinct[0])
+        self.structure = StackStructure(
             layers=array,
             final_norm=self._norm(final_norm),
             scale=first.kernel.dot_product.position.scale(self.head_dim),
@@ -69,8 +71,14 @@ class NativeStack:
             return None
         return torch.view_as_real(self.rotation.rotations(pos)).flatten(-2).contiguous()
 
+    def rotation_at(self, pos: int) -> Tensor | None:
+        """`rotations` of one position, [K]; those of the first positions are computed once."""
+        if self._first_rotations is None or pos >= MAX_CACHED:
+            return self.rotations(torch.tensor(pos))
+        return self._first_rotations[pos]
+
     def _layer(self, layer: Any, dtype: torch.dtype) -> Layer:
-        own, source = layer.attention, getattr(layer, "cross_attention", None)
+        own, source = layer.attention, _cross_attention(layer)
         projections = {
             "query_key_value": own.query_key_value,
             "out": own.out,
@@ -95,17 +103,17 @@ class NativeStack:
             structure.source_norm = self._norm(layer.cross_attention_residual.norm)
         return structure
 
-    def _norm(self, norm: nn.Module) -> Norm:
+    def _norm(self, norm: Any) -> Norm:
         if isinstance(norm, nn.Identity):
             return Norm(kind=NO_NORM)
+        is_rms = isinstance(norm, RMSNorm)
         weight, bias = (
             None if each is None else each.detach().float().contiguous()
-            for each in (norm.weight, getattr(norm, "bias", None))
+            for each in (norm.weight, None if is_rms else norm.bias)
         )
         self._kept.append((weight, bias))
-        is_rms = isinstance(norm, RMSNorm)
-        epsilon: Any = norm.epsilon if is_rms else norm.eps
-        return Norm(address(weight), address(bias), epsilon, RMS_NORM if is_rms else LAYER_NORM)  # type: ignore[arg-type]
+        epsilon = norm.epsilon if is_rms else norm.eps
+        return Norm(address(weight), address(bias), epsilon, RMS_NORM if is_rms else LAYER_NORM)
 
 
 def serves(stack: Layers, final_norm: nn.Module, *, is_decoder: bool) -> bool:
@@ -118,19 +126,29 @@ def serves(stack: Layers, final_norm: nn.Module, *, is_decoder: bool) -> bool:
         return False
     if is_decoder and any(type(layer.cross_attention) is not CrossAttention for layer in layers):
         return False
-    return len({_shared_settings(layer) for layer in layers}) == 1
+    return all(_has_uniform_sublayers(layer) for layer in layers) and len({*map(_shared_settings, layers)}) == 1
 
 
 def _shared_settings(layer: Any) -> tuple[Any, ...]:
-    """What must be the same in all layers, and in all sublayers of a layer, for the library."""
-    own, source, width = layer.attention, getattr(layer, "cross_attention", None), layer.attention.heads.head_dim
-    residuals = [layer.attention_residual, layer.feed_forward_residual]
-    if source is not None:
-        residuals.append(layer.cross_attention_residual)
+    """The settings that all layers must have in common for the library."""
+    own, source, width = layer.attention, _cross_attention(layer), layer.attention.heads.head_dim
     return (
         width,
         own.position if isinstance(own.position, RoPE) else None,
         own.kernel.dot_product.position.scale(width),
-        None if source is None else (source.heads.head_dim, source.dot_product.position.scale(width)),
-        frozenset(type(each) for each in residuals) if len({type(each) for each in residuals}) > 1 else None,
+        None if source is None else source.dot_product.position.scale(width),
     )
+
+
+def _has_uniform_sublayers(layer: Any) -> bool:
+    """Return whether the sublayers have one kind of residual connection, and the heads one width."""
+    residuals, attention = [layer.attention_residual, layer.feed_forward_residual], [layer.attention]
+    if isinstance(layer, DecoderLayer):
+        residuals.append(layer.cross_attention_residual)
+        attention.append(layer.cross_attention)
+    return len({type(each) for each in residuals}) == len({each.heads.head_dim for each in attention}) == 1
+
+
+def _cross_attention(layer: Any) -> Any:
+    """Return the attention to the source of a layer of the decoder; None for one of the encoder."""
+    return layer.cross_attention if isinstance(layer, DecoderLayer) else None

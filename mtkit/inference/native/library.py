@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -61,9 +62,10 @@ def native() -> Native:
     try:
         return Native(_declare(ctypes.CDLL(str(_find_or_compile(path)))), f"compiled by {compiler}")
     except subprocess.SubprocessError as error:
-        output = getattr(error, "stderr", None) or str(error)
-        return Native(None, f"{compiler} failed: {output.strip().splitlines()[0] if output.strip() else error}")
-    except (OSError, AttributeError) as error:
+        output = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "").strip() or str(error)
+        first_line = output.partition("\n")[0]
+        return Native(None, f"{compiler} failed: {first_line}")
+    except (OSError, AttributeError, RuntimeError, ValueError) as error:  # of cache, library, home folder, CFLAGS
         return Native(None, str(error))
 
 
@@ -87,18 +89,23 @@ def _find_or_compile(compiler: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = Path(work) / "native.so"
-        target = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-        command = [compiler, *FLAGS, target, "-o", str(made), str(MAIN), "-lm"]
+        command = [compiler, *_flags(), "-o", str(made), str(MAIN), "-lm"]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
         library = folder / f"{prefix}{_hash(made.read_bytes())}.so"
         made.replace(library)
     return library
 
 
+def _flags() -> list[str]:
+    """The options of the compiler, followed by those of the environment's CFLAGS."""
+    target = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
+    return [*FLAGS, target, *shlex.split(os.environ.get("CFLAGS", ""))]
+
+
 def _key(compiler: str) -> str:
     """Hash of the sources, the compiler, its options and the processor."""
     file = Path(compiler).resolve()
-    parts = [str(file), str(file.stat().st_mtime_ns), sys.platform, platform.machine(), *FLAGS, *sorted(cpu_flags())]
+    parts = [str(file), str(file.stat().st_mtime_ns), sys.platform, platform.machine(), *_flags(), *sorted(cpu_flags())]
     sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))
     return _hash("\n".join(parts).encode() + sources)
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.corpus.order.batch import Source
+from mtkit.corpus.order.batch import Source, Target
 from mtkit.inference.fuse import agree
 from mtkit.inference.native.layers import NativeStack, serves
 from mtkit.inference.native.library import native
 from mtkit.inference.native.output import NativeOutput
 from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values
-from mtkit.inference.native.structures import Step as StepArguments
-from mtkit.inference.native.structures import address, check
+from mtkit.inference.native.structures import StepArguments, address, check
 from mtkit.inference.native.threads import run_in_parts
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.model import Embedding, Transformer
@@ -42,7 +40,7 @@ class NativeTransformer(Transformer):
             self.encoder, self.encoder_norm = of.encoder, of.encoder_norm
         self.native_decoder = NativeStack(of.decoder, of.decoder_norm, dtype, of.alignment_layer)
         self.output = NativeOutput(of.output.weight, of.output.bias, dtype)
-        self.functions: Any = native().functions
+        self.functions = cast("ctypes.CDLL", native().functions)
         self.lanes: int = self.functions.mtkit_lanes()
         self.eval()
 
@@ -90,30 +88,41 @@ class NativeTransformer(Transformer):
         cache = past.extended()
         pos = token.new_full((1, 1), past.length)
         x = self.tgt_embedding(token.unsqueeze(1), pos).squeeze(1).contiguous()  # [rows, D]
-        rotation = decoder.rotations(pos)
+        rotation = decoder.rotation_at(past.length)
         heads = decoder.source_heads[decoder.structure.alignment_layer]
         attention = x.new_zeros(x.size(0), heads, memory.source_length)
+        tensors = (cache.storage, cache.slots, memory.lengths, memory.offsets, rotation, attention)
         arguments = StepArguments(
-            *(address(each) for each in (cache.storage, cache.slots, memory.lengths, memory.offsets, rotation, attention)),
+            *(address(each) for each in tensors),
             cache.width,
             cache.length,
             cache.used - cache.width,
             cache.buffer.capacity,
             memory.source_length,
         )
-        pointers = (ctypes.byref(decoder.structure), cache.buffer.structures, memory.structures, ctypes.byref(arguments))
+        layers = (ctypes.byref(decoder.structure), cache.buffer.structures, memory.structures)
 
         def decode(first: int, rows: int) -> None:
-            check(self.functions.mtkit_decode(*pointers, address(x), first, rows))
+            check(self.functions.mtkit_decode(*layers, ctypes.byref(arguments), address(x), first, rows))
 
         run_in_parts(decode, x.size(0), cache.width)
-        return Step(x, replace(state, cache=cache), memory.to_columns(attention, cache.width))
+        state = State(memory, cache, state.num_sentences, state.num_rows, state.output_projection)
+        return Step(x, state, memory.to_columns(attention, cache.width))
+
+    def decode_states(self, source: Source, target: Target) -> Tensor:
+        """See TranslationModel; position by position, so that scores are those of the search to the last bit."""
+        state, hidden = self.start(source), []
+        for token in target.ids.unbind(1):
+            step = self.step(token, state)
+            state = step.state
+            hidden.append(step.hidden)
+        return torch.stack(hidden, dim=1)  # [B, T, D]
 
     def _encoder_states(self, source: Source) -> Tensor:
         """Encoder states [R, D] of the real tokens."""
         if self.native_encoder is None:
             return self.encode(source)[source.real].contiguous()
-        x = self.src_embedding(source.ids, source.pos, source.real)[source.real].contiguous()
+        x: Tensor = self.src_embedding(source.ids, source.pos, source.real)[source.real].contiguous()
         rotation, lengths = self.native_encoder.rotations(source.pos[source.real]), source.real.sum(1)
         first_tokens, lengths = [0, *lengths.cumsum(0).tolist()], lengths.int()
         stack = ctypes.byref(self.native_encoder.structure)

@@ -6,16 +6,18 @@ import ctypes
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from mtkit.inference.bf16 import projections
 from mtkit.inference.int8 import INT8_MAX, ZERO_POINT
 from mtkit.inference.native.library import native
+from mtkit.inference.native.linear import NativeLinear
 from mtkit.inference.native.structures import PackedLinear, Pruned, address, check
 from mtkit.inference.native.threads import run_in_parts
-from mtkit.models.interface import OutputProjection, Ranking, RankingRequest
+from mtkit.models.interface import OutputProjection, Ranking, RankingRequest, TranslationModel
 
 
-class NativeOutput(nn.Module, OutputProjection):
+class NativeOutput(NativeLinear, OutputProjection):
     """An output projection with packed weights.
 
     Attributes:
@@ -25,27 +27,15 @@ class NativeOutput(nn.Module, OutputProjection):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
-        super().__init__()
+        """See NativeLinear."""
+        super().__init__(weight, bias, dtype)
         self.weight, self.bias, self.dtype = weight.detach().float().contiguous(), bias, dtype
-        self.packed = PackedLinear.of(weight, bias, dtype)
         self.pruned = PrunedArgmax(self.weight) if bias is None and native().supports(torch.int8) else None
 
     def restricted(self, shortlist_ids: Tensor) -> NativeOutput:
         """See OutputProjection."""
         bias = None if self.bias is None else self.bias[shortlist_ids]
         return NativeOutput(self.weight[shortlist_ids], bias, self.dtype)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Logits [rows, V] of hidden [rows, D]."""
-        hidden = hidden.contiguous()
-        logits = hidden.new_empty(hidden.size(0), self.weight.size(0))
-        functions: Any = native().functions
-
-        def project(first: int, rows: int) -> None:
-            check(functions.mtkit_project(self._linear, address(hidden[first:]), rows, address(logits[first:])))
-
-        run_in_parts(project, hidden.size(0))
-        return logits
 
     def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
         """See OutputProjection; exact for every type of the packed weights."""
@@ -59,7 +49,7 @@ class NativeOutput(nn.Module, OutputProjection):
         value, normaliser, end = (hidden.new_empty(size) for size in (beams * count, rows, rows))
         row, column = torch.empty(2, beams, count, dtype=torch.int64).unbind()
         value = value.view(beams, count)
-        functions: Any = native().functions
+        linear = ctypes.byref(self.packed.linear)
 
         def rank(first: int, number: int) -> None:
             beam = first // width
@@ -67,15 +57,11 @@ class NativeOutput(nn.Module, OutputProjection):
             per_row = (address(each[first:]) for each in (normaliser, end))
             settings = (address(excluded), excluded.numel(), request.end, count)
             inputs = (address(hidden[first:]), number // width, width, address(log_prob[first:]))
-            check(functions.mtkit_rank(self._linear, *inputs, *settings, *arrays, *per_row))
+            check(self.functions.mtkit_rank(linear, *inputs, *settings, *arrays, *per_row))
             row[beam : beam + number // width] += first
 
         run_in_parts(rank, rows, width)
         return Ranking(value, row, column, normaliser, end)
-
-    @property
-    def _linear(self) -> Any:
-        return ctypes.byref(self.packed.linear)
 
 
 class PrunedArgmax:
@@ -106,3 +92,10 @@ class PrunedArgmax:
 
         run_in_parts(find, hidden.size(0))
         return column, value
+
+
+def use_native_projections(model: TranslationModel, dtype: torch.dtype) -> None:
+    """Let all projections of a model compute in the native library, except those of tables in position encodings."""
+    for parent, name, projection in list(projections(model)):
+        kind = NativeOutput if projection is model.output else NativeLinear
+        setattr(parent, name, kind(projection.weight, projection.bias, dtype))

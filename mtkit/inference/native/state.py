@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,6 +20,12 @@ DEAD_FRACTION = 4  # slots are renumbered if at least one in four belongs to no 
 def keys_values(layers: Sequence[tuple[Tensor, Tensor]]) -> Any:
     """The structures of keys and values of each layer."""
     return (KeysValues * len(layers))(*(KeysValues(address(k), address(v)) for k, v in layers))
+
+
+@lru_cache(maxsize=64)
+def hypothesis_numbers(sentences: int, width: int) -> Tensor:
+    """0 ... W - 1 for the hypotheses of each sentence, [N·W, 1] int32; must not be changed."""
+    return torch.arange(width, dtype=torch.int32).repeat(sentences).unsqueeze(1)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class NativeCache(BatchedState):
             slots = torch.arange(self.length, dtype=torch.int32).expand(rows.numel(), -1)
         else:
             slots = self.slots.index_select(0, rows)
-        return replace(self, slots=slots, width=width)
+        return NativeCache(self.buffer, self.storage, slots, self.length, self.used, width)
 
     def compact_(self, sentences: Tensor, num_sentences: int) -> NativeCache:
         """See BatchedState."""
@@ -135,9 +141,9 @@ class NativeCache(BatchedState):
         cache.buffer.used = used = cache.used + cache.width
         slots = cache.slots
         if slots is not None:
-            new = torch.arange(cache.used, used, dtype=torch.int32).repeat(self.storage.numel()).unsqueeze(1)
+            new = hypothesis_numbers(cache.storage.numel(), cache.width) + cache.used
             slots = torch.cat([slots, new], dim=1)
-        return replace(cache, slots=slots, length=self.length + 1, used=used)
+        return NativeCache(cache.buffer, cache.storage, slots, self.length + 1, used, cache.width)
 
     def _copied(self) -> NativeCache:
         """The cache in a buffer of its own, of these sentences alone, with spare capacity."""
@@ -156,7 +162,7 @@ class NativeCache(BatchedState):
         if self.slots is None or not self.used:
             return self
         sentences = self.storage.numel()
-        slots = self.slots.view(sentences, -1).long()  # [N, W·T]
+        slots = self.slots.reshape(sentences, -1).long()  # [N, W·T]
         is_live = torch.zeros(sentences, self.used, dtype=torch.bool).scatter_(1, slots, True)
         used = int(is_live.sum(1).max())
         if (self.used - used) * DEAD_FRACTION < self.used:

@@ -42,7 +42,7 @@ class Layer(ctypes.Structure):
     )
 
 
-class Stack(ctypes.Structure):
+class StackStructure(ctypes.Structure):
     """The layers of encoder or decoder; see c/transformer.c."""
 
     _fields_ = (
@@ -60,7 +60,7 @@ class KeysValues(ctypes.Structure):
     _fields_ = (("keys", Pointer), ("values", Pointer))
 
 
-class Step(ctypes.Structure):
+class StepArguments(ctypes.Structure):
     """Arguments of a decoder step; see c/transformer.c."""
 
     _fields_ = (

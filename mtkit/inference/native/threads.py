@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
+from itertools import pairwise
 
 import torch
 
@@ -15,8 +16,10 @@ MIN_ITEMS = 8  # of a thread: fewer take less time than another thread needs to 
 def run_in_parts(work: Callable[[int, int], object], count: int, unit: int = 1) -> None:
     """Call `work(first, number)` for parts of `count` items, side by side on torch's number of threads.
 
+    Returns or raises only after all parts have ended: they write to memory of the caller.
+
     Args:
-        work: must not raise for want of the other parts.
+        work: runs in the inference mode of the caller, which torch keeps for each thread.
         count: of all items.
         unit: items that must stay together, such as the hypotheses of a sentence.
     """
@@ -25,12 +28,20 @@ def run_in_parts(work: Callable[[int, int], object], count: int, unit: int = 1) 
     if parts == 1:
         work(0, count)
         return
-    bounds = [units * i // parts * unit for i in range(parts + 1)]
-    futures = [
-        _pool(os.getpid(), torch.get_num_threads()).submit(work, first, last - first)
-        for first, last in zip(bounds[1:-1], bounds[2:], strict=True)
-    ]
-    work(0, bounds[1])
+    bounds = list(pairwise(units * i // parts * unit for i in range(parts + 1)))
+    is_inference = torch.is_inference_mode_enabled()
+
+    def run(first: int, number: int) -> None:
+        with torch.inference_mode(is_inference):
+            work(first, number)
+
+    futures: list[Future[None]] = []
+    try:
+        for first, last in bounds[1:]:
+            futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, first, last - first))
+        work(*bounds[0])
+    finally:
+        wait(futures)
     for future in futures:
         future.result()
 

@@ -218,20 +218,26 @@ class _BeamRun(SearchRun):
             at_limit = forced | (live.length >= max_length)  # [N]
             own = chosen.end_token_log_prob.flatten()[rows]
             self.pool.add(live, rows, end_token_log_prob=own, score=score, finished=~at_limit[rows // live.width])
-        # The best live prefix has t + 1 tokens, so that with the end it has t + 2 at least. If even the bound of its
-        # score is no better than the pool's worst, nothing that comes can change the n best.
-        bound = self.parts.length_penalty.bound(
-            best, torch.full_like(max_length, live.length + 2), max_length + 1
-        ).cpu()
-        at_pool = beam.cpu()
-        enough = self.pool.count[at_pool] >= self.parts.patience * self.width
-        enough |= bound <= self.pool.worst[at_pool]
-        done = (best == float("-inf")) | enough.to(best.device)
+        done = best == float("-inf")  # [N]
+        if self.pool.has_finished:
+            done |= self._cannot_improve(live, best, max_length)
         done |= self._failures(live, best, end)
         if self.per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
+
+    def _cannot_improve(self, live: LiveHypotheses, best: Tensor, max_length: Tensor) -> Tensor:
+        """[N] bool, beams of which enough hypotheses have ended, or none that follows can be among the n best.
+
+        The best live prefix, with log-probability `best` [N], has t + 1 tokens, and with the end t + 2 at least. If
+        even the bound of its score is no better than the pool's worst, nothing that comes can change the n best.
+        """
+        min_length = torch.full_like(max_length, live.length + 2)
+        bound = self.parts.length_penalty.bound(best, min_length, max_length + 1).cpu()  # [N]
+        at_pool = live.beam.cpu()
+        enough = self.pool.count[at_pool] >= self.parts.patience * self.width
+        return (enough | (bound <= self.pool.worst[at_pool])).to(best.device)
 
     def _failures(self, live: LiveHypotheses, best: Tensor, end: Tensor) -> Tensor:
         """[N] bool, beams for which the model computed NaN or infinity; they are marked in the pool.

@@ -28,6 +28,7 @@ class FinishedPool:
     Attributes:
         count: [beams] number of hypotheses that have ended.
         worst: [beams] score that a further hypothesis must exceed; -inf while there are fewer than `n_best`.
+        has_finished: whether a hypothesis of any beam has ended.
     """
 
     def __init__(self, num_beams: int, n_best: int) -> None:
@@ -37,6 +38,7 @@ class FinishedPool:
         # views of the same memory: numpy reads and writes single numbers ten times as fast as torch
         self._count, self._worst = self.count.numpy(), self.worst.numpy()
         self._best: list[list[FinishedHypothesis]] = [[] for _ in range(num_beams)]
+        self.has_finished = False
         self._failed: set[int] = set()  # beams
         self._attention: list[Tensor] = []  # of each step [rows, S]
 
@@ -74,6 +76,7 @@ class FinishedPool:
             if not value < math.inf:  # NaN or +inf
                 self._failed.add(beam)
                 continue
+            self.has_finished = True
             self._count[beam] += 1
             best = self._best[beam]
             if len(best) == self.n_best and value <= best[-1].hypothesis.score:

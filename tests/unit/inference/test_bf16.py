@@ -14,6 +14,8 @@ from mtkit.models.rnn.config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.unit.inference.test_prepare import CPU, SMALL, source
 
+pytestmark = pytest.mark.usefixtures("without_native_library")
+
 ROUNDING = 2.0**-8  # of one number, relative
 
 

@@ -25,6 +25,8 @@ from mtkit.layers.positions.sinusoidal import SinusoidalConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 
+pytestmark = pytest.mark.usefixtures("without_native_library")
+
 CPU = torch.device("cpu")
 SMALL = TransformerConfig(d_model=32, d_ff=48, num_heads=4, encoder_layers=1, decoder_layers=3)
 FUSABLE = {

@@ -14,7 +14,10 @@ from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
 from tests.unit.inference.test_prepare import CONFIGS, CPU, SMALL, source
 
-pytestmark = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN")
+pytestmark = [
+    pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN"),
+    pytest.mark.usefixtures("without_native_library"),
+]
 
 
 @pytest.mark.parametrize("bias", [True, False])

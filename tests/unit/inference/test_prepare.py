@@ -22,6 +22,8 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
+pytestmark = pytest.mark.usefixtures("without_native_library")
+
 CPU = torch.device("cpu")
 SMALL = {"d_model": 32, "d_ff": 48, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 2}
 CONFIGS = [

@@ -16,9 +16,10 @@ int mtkit_rank(const Linear *w, const float *hidden, int beams, int width, const
                int64_t *column, float *normaliser, float *end_logit) {
     const int stride = (w->outputs + BLOCK - 1) / BLOCK * BLOCK;
     const int together = width < RANKED_ROWS ? RANKED_ROWS / width : 1; /* beams */
-    float *logits = floats(&buffers.logits, (size_t)together * width * stride);
-    Candidate *best = reserve(&buffers.candidates, sizeof(Candidate) * count);
-    if (!logits || !best) return 0;
+    float *logits = floats(LOGITS, (size_t)together * width * stride);
+    Candidate *best = reserve(CANDIDATES, sizeof(Candidate) * count);
+    float *maxima = floats(WEIGHTS, stride / BLOCK);
+    if (!logits || !best || !maxima) return 0;
     for (int beam = 0; beam < beams; beam += together) {
         const int n = beams - beam < together ? beams - beam : together, first = beam * width;
         const Operand a = operand_of(NULL, hidden + (size_t)first * w->inputs, n * width, w);
@@ -29,10 +30,13 @@ int mtkit_rank(const Linear *w, const float *hidden, int beams, int width, const
             for (int i = b * width; i < (b + 1) * width; i++) {
                 float *own = logits + (size_t)i * stride;
                 for (int c = w->outputs; c < stride; c++) own[c] = -INFINITY;
-                normaliser[first + i] = log_sum_exp(own, stride);
+                for (int m = 0; m < stride / BLOCK; m++) maxima[m] = block_maximum(own + m * BLOCK);
+                const float total = normaliser[first + i] = log_sum_exp(own, stride, maxima);
                 end_logit[first + i] = own[end];
                 for (int e = 0; e < num_excluded; e++) own[excluded[e]] = -INFINITY;
-                found = rank_row(own, stride, log_prob[first + i] - normaliser[first + i], first + i, best, found, count);
+                for (int e = 0; e < num_excluded; e++)
+                    maxima[excluded[e] / BLOCK] = block_maximum(own + excluded[e] / BLOCK * BLOCK);
+                found = rank_row(own, stride, maxima, log_prob[first + i] - total, first + i, best, found, count);
             }
             for (int k = found; k < count; k++) best[k] = (Candidate){-INFINITY, -INFINITY, first + b * width, 0};
             for (int k = 0; k < count; k++) {
@@ -71,7 +75,7 @@ int mtkit_most_probable(const Pruned *p, const float *hidden, int rows, const in
                         int64_t *column, float *value) {
     const Linear *w = &p->rounded;
     const int padded = panels_of(w->outputs) * PANEL;
-    int32_t *products = reserve(&buffers.logits, 4 * (size_t)RANKED_ROWS * padded);
+    int32_t *products = reserve(LOGITS, 4 * (size_t)RANKED_ROWS * padded);
     if (!products) return 0;
     for (int first = 0; first < rows; first += RANKED_ROWS) {
         const int n = rows - first < RANKED_ROWS ? rows - first : RANKED_ROWS;
@@ -90,7 +94,7 @@ int mtkit_most_probable(const Pruned *p, const float *hidden, int rows, const in
             int32_t most = INT32_MIN;
             for (int c = 0; c < padded; c++) most = raw[c] > most ? raw[c] : most;
             const double threshold = (double)most - 2.001 * bound - 1;
-            const int32_t lowest = threshold > INT32_MIN ? (int32_t)floor(threshold) : INT32_MIN + 1;
+            const int32_t lowest = threshold > INT32_MIN + 1 ? (int32_t)floor(threshold) : INT32_MIN + 1;
             for (int c = 0; c < padded; c += LANES) {
                 int32_t any = 0;
                 for (int i = 0; i < LANES; i++) any |= raw[c + i] >= lowest;

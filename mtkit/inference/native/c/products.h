@@ -70,8 +70,14 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
         wrong += x[i] * 0;
     }
-    const float factor = wrong == 0 ? 127 / most : 0;
-    *scale = wrong == 0 ? most / 127 : NAN;
+    if (wrong != 0) {
+        memset(y, 0, (size_t)inputs);
+        *scale = NAN;
+        *sum = 0;
+        return;
+    }
+    const float factor = 127 / most;
+    *scale = most / 127;
     const Floats magic = splat(12582912.0f); /* adding it rounds to an integer in the low bits */
     Ints total = splat_int(0);
     int32_t rest = 0;
@@ -85,7 +91,10 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
     *sum = 128 * rest;
 }
 
-static void convert_row(const float *x, int inputs, int type, int32_t *out, float *scale, int32_t *sum) {
+/* bfloat16 in elements of 32 bits, as which a product reads them. Bytes need no such type. */
+typedef uint16_t __attribute__((may_alias)) Half;
+
+static void convert_row(const float *restrict x, int inputs, int type, int32_t *out, float *scale, int32_t *sum) {
     if (type == FLOAT32) {
         memcpy(out, x, 4 * (size_t)inputs);
         return;
@@ -95,7 +104,7 @@ static void convert_row(const float *x, int inputs, int type, int32_t *out, floa
         quantise_row(x, inputs, (int8_t *)out, scale, sum);
         return;
     }
-    uint16_t *y = (uint16_t *)out;
+    Half *y = (Half *)out;
     for (int i = 0; i < inputs; i++) y[i] = to_bfloat16(x[i]);
 }
 
@@ -113,6 +122,7 @@ INLINE Ints multiply_add(Ints acc, int32_t a, Ints w, const int type) {
 #if HAS_INT8
     if (type == INT8) return (Ints)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, _mm512_set1_epi32(a));
 #endif
+    (void)type; /* float32, the only type that needs no instructions of its own */
     float x;
     memcpy(&x, &a, 4);
     return (Ints)((Floats)acc + x * (Floats)w);
@@ -176,36 +186,29 @@ static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand
 }
 
 /* The tile of `rows` rows and `panels` panels, which the compiler unrolls: its sums stay in registers. */
-INLINE void tile(const int rows, const int panels, const int type, const Linear *w, const Operand *a, int row, int panel,
-                 const Target *out, int32_t *raw) {
+INLINE void tile(const int rows, const int panels, const int type, const Linear *w, const Operand *a, int row,
+                 int panel, const Target *out, int32_t *raw) {
     const int groups = a->groups;
     const int32_t *x = a->data + (size_t)row * groups;
     const int32_t *weights = w->panels + (size_t)panel * groups * PANEL;
     Ints acc[MAX_ROWS][8];
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int c = 0; c < 2 * panels; c++) acc[r][c] = splat_int(0);
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int c = 0; c < 2 * panels; c++) acc[r][c] = splat_int(0);
     for (int g = 0; g < groups; g++) {
         Ints v[8];
-#pragma GCC unroll 8
-        for (int c = 0; c < 2 * panels; c++)
+        UNROLL for (int c = 0; c < 2 * panels; c++)
             v[c] = load_ints(weights + ((size_t)(c / 2) * groups + g) * PANEL + c % 2 * LANES);
-#pragma GCC unroll 16
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-            for (int c = 0; c < 2 * panels; c++)
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int c = 0; c < 2 * panels; c++)
                 acc[r][c] = multiply_add(acc[r][c], x[(size_t)r * groups + g], v[c], type);
     }
     Ints sums[MAX_ROWS * 8];
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int c = 0; c < 2 * panels; c++) sums[r * 2 * panels + c] = acc[r][c];
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int c = 0; c < 2 * panels; c++) sums[r * 2 * panels + c] = acc[r][c];
     finish_tile(w, a, row, rows, panel * PANEL, 2 * panels, out, raw, sums);
 }
 
-#define TILE(rows, panels)                                                                                              \
+#define TILE(rows, panels) \
     case rows: tile(rows, panels, type, w, a, row, panel, out, raw); break
 
 /* Few rows take more panels at once: a sum waits for its last addition, so that many sums must run side by side. */
@@ -277,7 +280,8 @@ static __attribute__((noinline)) void multiply_float32(const Linear *w, const Op
     all_tiles(FLOAT32, w, a, rows, out, NULL);
 }
 
-static __attribute__((noinline)) void multiply_bfloat16(const Linear *w, const Operand *a, int rows, const Target *out) {
+static __attribute__((noinline)) void multiply_bfloat16(const Linear *w, const Operand *a, int rows,
+                                                        const Target *out) {
     all_tiles(BFLOAT16, w, a, rows, out, NULL);
 }
 

@@ -4,119 +4,13 @@
    at the end. Rows are tokens of the source, or hypotheses. Shapes use the letters of mtkit/layers/__init__.py. */
 
 #include "vectors.h"
+#include "scratch.h"
 #include "products.h"
 #include "attention.h"
 #include "ranking.h"
+#include "layers.h"
 
-enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { CHUNK = 96 }; /* rows that go through all layers together, so that their activations stay in the cache */
-
-typedef struct {
-    const float *weight, *bias; /* [D], or NULL */
-    float epsilon;
-    int32_t kind;
-} Norm;
-
-/* A layer of encoder or decoder; an encoder layer has no parts for the source. */
-typedef struct {
-    Linear query_key_value, out, source_query, source_key_value, source_out, inner, outer;
-    Norm norm, source_norm, feed_forward_norm;
-    int32_t heads, source_heads, activation, is_pre_norm;
-} Layer;
-
-typedef struct {
-    const Layer *layers;
-    Norm final_norm;
-    float scale, source_scale; /* of products of queries and keys */
-    int32_t num_layers, d_model, head_dim, rotate_halves, alignment_layer;
-} Stack;
-
-/* Keys and values of the decoder's tokens in one layer, [sentences, capacity, heads * K] each. */
-typedef struct {
-    float *keys, *values;
-} Cache;
-
-/* Keys [H, K, padded length] and values [H, padded length, K] of each sentence of the source, in one layer. */
-typedef struct {
-    float *keys, *values;
-} Memory;
-
-typedef struct {
-    Scratch x, y, operand, wide, weights, candidates, logits;
-} Buffers;
-
-static _Thread_local Buffers buffers;
-
-INLINE float *floats(Scratch *scratch, size_t count) { return reserve(scratch, 4 * count + 64 * LANES); }
-
-static void normalise(const Norm *norm, const float *x, int width, float *y) {
-    if (norm->kind == NO_NORM) {
-        if (x != y) memcpy(y, x, 4 * (size_t)width);
-        return;
-    }
-    Floats total = splat(0), squares = splat(0);
-    float mean = 0, left = 0;
-    int i = 0;
-    if (norm->kind == LAYER_NORM) {
-        for (; i + LANES <= width; i += LANES) total += load(x + i);
-        mean = sum_of(total);
-        for (; i < width; i++) mean += x[i];
-        mean /= (float)width;
-    }
-    for (i = 0; i + LANES <= width; i += LANES) {
-        const Floats d = load(x + i) - mean;
-        squares += d * d;
-    }
-    for (; i < width; i++) left += (x[i] - mean) * (x[i] - mean);
-    const float factor = 1 / sqrtf((sum_of(squares) + left) / (float)width + norm->epsilon);
-    for (i = 0; i + LANES <= width; i += LANES) {
-        Floats z = (load(x + i) - mean) * factor;
-        if (norm->weight) z *= load(norm->weight + i);
-        store(y + i, norm->bias ? z + load(norm->bias + i) : z);
-    }
-    for (; i < width; i++)
-        y[i] = (x[i] - mean) * factor * (norm->weight ? norm->weight[i] : 1) + (norm->bias ? norm->bias[i] : 0);
-}
-
-/* Rows of x [rows, inputs], normalised if `norm` is not NULL, in the type of a projection. */
-static Operand operand_of(const Norm *norm, const float *x, int rows, const Linear *w) {
-    const int groups = groups_of(w->inputs, w->type);
-    const size_t elements = (size_t)rows * groups;
-    Operand a = {.groups = groups, .data = reserve(&buffers.operand, 4 * (elements + 2 * rows + w->inputs) + 64 * LANES)};
-    if (!a.data) return a;
-    a.scale = (float *)(a.data + elements);
-    a.sum = (int32_t *)(a.scale + rows);
-    float *row = (float *)(a.sum + rows);
-    for (int r = 0; r < rows; r++) {
-        const float *from = x + (size_t)r * w->inputs;
-        if (norm) normalise(norm, from, w->inputs, row);
-        convert_row(norm ? row : from, w->inputs, w->type, a.data + (size_t)r * groups, a.scale + r, a.sum + r);
-    }
-    return a;
-}
-
-/* y = activation(norm(x) W^T + b) of rows [rows, inputs], or y += that. Returns 0 if memory is exhausted. */
-static int project(const Norm *norm, const float *x, int rows, const Linear *w, float *y, int activation, int adds) {
-    const Operand a = operand_of(norm, x, rows, w);
-    if (!a.data) return 0;
-    multiply(w, &a, rows, &(Target){y, w->outputs, activation, adds});
-    return 1;
-}
-
-/* The end of a sublayer: x + out(y), then the norm of a post-norm layer. */
-static int add_residual(const Layer *layer, const Norm *norm, const Linear *out, const float *y, float *x, int rows) {
-    if (!project(NULL, y, rows, out, x, NO_ACTIVATION, 1)) return 0;
-    if (!layer->is_pre_norm)
-        for (int r = 0; r < rows; r++) normalise(norm, x + (size_t)r * out->outputs, out->outputs, x + (size_t)r * out->outputs);
-    return 1;
-}
-
-static int feed_forward(const Layer *layer, float *x, int rows) {
-    const Norm *norm = &layer->feed_forward_norm;
-    float *inner = floats(&buffers.wide, (size_t)rows * layer->inner.outputs);
-    return inner && project(layer->is_pre_norm ? norm : NULL, x, rows, &layer->inner, inner, layer->activation, 0) &&
-           add_residual(layer, norm, &layer->outer, inner, x, rows);
-}
 
 /* Copy keys and values of a sentence, row s at k + s * stride, into the order of `attend_to_source`. */
 static void store_memory(const float *k, const float *v, size_t stride, int length, int heads, int width, float *keys,
@@ -143,23 +37,25 @@ static int encode_self_attention(const Stack *stack, const Layer *layer, float *
     int longest = 0;
     for (int n = 0; n < sentences; n++) longest = lengths[n] > longest ? lengths[n] : longest;
     const size_t padded = padded_length(longest);
-    float *qkv = floats(&buffers.wide, (size_t)rows * wide), *y = floats(&buffers.y, (size_t)rows * own);
-    float *memory = floats(&buffers.logits, 2 * padded * own), *weights = floats(&buffers.weights, padded);
-    if (!qkv || !y || !memory || !weights) return 0;
+    float *qkv = floats(PROJECTION, (size_t)rows * wide), *y = floats(ATTENTION, (size_t)rows * own);
+    float *keys = floats(LOGITS, 2 * padded * own), *weights = floats(WEIGHTS, padded);
+    if (!qkv || !y || !keys || !weights) return 0;
+    float *values = keys + padded * own;
     if (!project(layer->is_pre_norm ? &layer->norm : NULL, x, rows, &layer->query_key_value, qkv, NO_ACTIVATION, 0))
         return 0;
     for (int r = 0; r < rows; r++) {
-        if (rotation) rotate(qkv + (size_t)r * wide, 2 * layer->heads, width, rotation + (size_t)r * width, stack->rotate_halves);
-        scale_row(qkv + (size_t)r * wide, own, stack->scale);
+        float *q = qkv + (size_t)r * wide;
+        if (rotation) rotate(q, 2 * layer->heads, width, rotation + (size_t)r * width, stack->rotate_halves);
+        scale_row(q, own, stack->scale);
     }
     for (int n = 0, r = 0; n < sentences; r += lengths[n++]) {
         const float *first = qkv + (size_t)r * wide;
         const size_t size = (size_t)width * padded_length(lengths[n]);
-        store_memory(first + own, first + 2 * own, wide, lengths[n], layer->heads, width, memory, memory + padded * own);
+        store_memory(first + own, first + 2 * own, wide, lengths[n], layer->heads, width, keys, values);
         for (int s = 0; s < lengths[n]; s++)
             for (int h = 0; h < layer->heads; h++)
-                attend_to_source(first + (size_t)s * wide + h * width, memory + h * size, memory + padded * own + h * size,
-                                 lengths[n], width, weights, y + (size_t)(r + s) * own + h * width);
+                attend_to_source(first + (size_t)s * wide + h * width, keys + h * size, values + h * size, lengths[n],
+                                 width, weights, y + (size_t)(r + s) * own + h * width);
     }
     return add_residual(layer, &layer->norm, &layer->out, y, x, rows);
 }
@@ -182,8 +78,8 @@ typedef struct {
 static int decode_self_attention(const Stack *stack, const Layer *layer, const Cache *cache, const Step *step, float *x,
                                  int first, int rows) {
     const int width = stack->head_dim, own = layer->heads * width, wide = 3 * own;
-    float *qkv = floats(&buffers.wide, (size_t)rows * wide), *y = floats(&buffers.y, (size_t)rows * own);
-    float *weights = floats(&buffers.weights, (size_t)layer->heads * padded_length(step->length));
+    float *qkv = floats(PROJECTION, (size_t)rows * wide), *y = floats(ATTENTION, (size_t)rows * own);
+    float *weights = floats(WEIGHTS, (size_t)layer->heads * padded_length(step->length));
     if (!qkv || !y || !weights) return 0;
     if (!project(layer->is_pre_norm ? &layer->norm : NULL, x, rows, &layer->query_key_value, qkv, NO_ACTIVATION, 0))
         return 0;
@@ -206,14 +102,14 @@ static int decode_self_attention(const Stack *stack, const Layer *layer, const C
 static int decode_cross_attention(const Stack *stack, const Layer *layer, const Memory *memory, const Step *step,
                                   float *x, int first, int rows, float *attention) {
     const int width = stack->head_dim, own = layer->source_heads * width;
-    float *q = floats(&buffers.wide, (size_t)rows * own), *y = floats(&buffers.y, (size_t)rows * own);
+    float *q = floats(PROJECTION, (size_t)rows * own), *y = floats(ATTENTION, (size_t)rows * own);
     if (!q || !y) return 0;
     if (!project(layer->is_pre_norm ? &layer->source_norm : NULL, x, rows, &layer->source_query, q, NO_ACTIVATION, 0))
         return 0;
     for (int r = 0; r < rows; r++) {
         const int sentence = (first + r) / step->width, length = step->lengths[sentence];
         const size_t base = (size_t)step->offsets[sentence] * own, size = (size_t)width * padded_length(length);
-        float *weights = floats(&buffers.weights, padded_length(length));
+        float *weights = floats(WEIGHTS, padded_length(length));
         if (!weights) return 0;
         scale_row(q + (size_t)r * own, own, stack->source_scale);
         for (int h = 0; h < layer->source_heads; h++) {
@@ -227,26 +123,26 @@ static int decode_cross_attention(const Stack *stack, const Layer *layer, const 
     return add_residual(layer, &layer->source_norm, &layer->source_out, y, x, rows);
 }
 
-static void final_norm(const Stack *stack, float *x, int rows) {
-    for (int r = 0; r < rows; r++) normalise(&stack->final_norm, x + (size_t)r * stack->d_model, stack->d_model, x + (size_t)r * stack->d_model);
-}
-
 /* ---- what Python calls; each function returns 0 if memory is exhausted ---- */
 
 int mtkit_lanes(void) { return LANES; }
-int mtkit_has_type(int type) { return type == FLOAT32 || (type == BFLOAT16 && HAS_BFLOAT16) || (type == INT8 && HAS_INT8); }
+int mtkit_has_type(int type) {
+    return type == FLOAT32 || (type == BFLOAT16 && HAS_BFLOAT16) || (type == INT8 && HAS_INT8);
+}
 int64_t mtkit_packed_elements(int outputs, int inputs, int type) {
     return (int64_t)panels_of(outputs) * PANEL * groups_of(inputs, type);
 }
 
 /* Weights [outputs, inputs] as panels: float, the bits of bfloat16, or integers with 128 added. */
 void mtkit_pack(const void *weight, int outputs, int inputs, int type, int32_t *panels) {
-    const int groups = groups_of(inputs, type), size = 4 / GROUP[type];
+    const int groups = groups_of(inputs, type);
+    const size_t size = 4 / GROUP[type];
+    const char *from = weight;
     memset(panels, 0, 4 * (size_t)mtkit_packed_elements(outputs, inputs, type));
     for (int o = 0; o < outputs; o++)
-        for (int i = 0; i < inputs; i++) {
+        for (int i = 0; i < inputs; i++, from += size) {
             char *element = (char *)(panels + ((size_t)(o / PANEL) * groups + i / GROUP[type]) * PANEL + o % PANEL);
-            memcpy(element + i % GROUP[type] * size, (const char *)weight + ((size_t)o * inputs + i) * size, (size_t)size);
+            memcpy(element + i % GROUP[type] * size, from, size);
         }
 }
 
@@ -268,7 +164,7 @@ int mtkit_encode(const Stack *stack, float *x, const int32_t *lengths, int sente
             if (!encode_self_attention(stack, stack->layers + l, x, rows, lengths + n, count, rotation) ||
                 !feed_forward(stack->layers + l, x, rows))
                 return 0;
-        final_norm(stack, x, rows);
+        normalise_rows(&stack->final_norm, x, rows, stack->d_model);
         x += (size_t)rows * stack->d_model;
         if (rotation) rotation += (size_t)rows * stack->head_dim;
         n += count;
@@ -284,7 +180,7 @@ int mtkit_project_memory(const Stack *stack, const float *x, const int32_t *leng
             const Layer *layer = stack->layers + l;
             const int own = layer->source_heads * stack->head_dim;
             const size_t base = (size_t)offsets[n] * own;
-            float *kv = floats(&buffers.wide, (size_t)lengths[n] * 2 * own);
+            float *kv = floats(PROJECTION, (size_t)lengths[n] * 2 * own);
             if (!kv || !project(NULL, x, lengths[n], &layer->source_key_value, kv, NO_ACTIVATION, 0)) return 0;
             store_memory(kv, kv + own, 2 * (size_t)own, lengths[n], layer->source_heads, stack->head_dim,
                          memories[l].keys + base, memories[l].values + base);
@@ -307,7 +203,7 @@ int mtkit_decode(const Stack *stack, const Cache *caches, const Memory *memories
                 !feed_forward(layer, part, n))
                 return 0;
         }
-        final_norm(stack, part, n);
+        normalise_rows(&stack->final_norm, part, n, stack->d_model);
         r += n;
     }
     return 1;

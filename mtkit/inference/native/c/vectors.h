@@ -15,13 +15,23 @@
 #elif defined(__AVX2__)
 #define LANES 8
 #define MAX_ROWS 6
+#elif defined(__aarch64__)
+#define LANES 4
+#define MAX_ROWS 12
 #else
 #define LANES 4
-#define MAX_ROWS 8
+#define MAX_ROWS 6
 #endif
 
 #define PANEL (2 * LANES) /* outputs of a projection that are computed together */
 #define INLINE static inline __attribute__((always_inline))
+
+/* Before a loop of few, constant iterations: an array that it indexes can then be in registers. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* `unaligned` vectors are loaded from and stored to any address of a float. */
 typedef float Floats __attribute__((vector_size(4 * LANES)));
@@ -41,7 +51,12 @@ INLINE Floats select_floats(Ints condition, Floats yes, Floats no) {
 }
 
 /* The larger of two; `b` where one is NaN. */
-INLINE Floats larger(Floats a, Floats b) { return select_floats(a > b, a, b); }
+INLINE Floats larger(Floats a, Floats b) {
+#if LANES == 16
+    return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+#endif
+    return select_floats(a > b, a, b);
+}
 
 INLINE float sum_of(Floats v) {
 #if LANES == 16
@@ -69,7 +84,7 @@ INLINE float largest_of(Floats v) {
 
    x = n ln 2 + r with |r| <= ln 2 / 2. A polynomial gives e^r, and n is added to the exponent of the result. */
 INLINE Floats exponential_of_negative(Floats x) {
-    x = select_floats(x < -87.3f, splat(-87.3f), x);
+    x = larger(splat(-87.3f), x);
     const Floats magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
     const Floats shifted = x * 1.44269504f + magic, n = shifted - magic;
     const Floats r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -88,22 +103,4 @@ INLINE Floats exponential(Floats x) {
     const Ints is_too_large = x > 88.0f;
     const Floats y = exponential_of_negative(select_floats(is_too_large, splat(0.0f), x));
     return select_floats(is_too_large, splat(INFINITY), y);
-}
-
-/* Memory that a thread uses again in every call; it grows and is never returned. NULL: there is none. */
-typedef struct {
-    char *memory;
-    size_t size;
-} Scratch;
-
-static void *reserve(Scratch *scratch, size_t size) {
-    if (scratch->size < size) {
-        size = (size + size / 4 + 4095) / 4096 * 4096;
-        void *memory = NULL;
-        if (posix_memalign(&memory, 64, size)) return NULL;
-        free(scratch->memory);
-        scratch->memory = memory;
-        scratch->size = size;
-    }
-    return scratch->memory;
 }

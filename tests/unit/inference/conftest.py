@@ -1,0 +1,18 @@
+"""Fixtures for tests of inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mtkit.inference.native.library import VARIABLE, native
+
+
+@pytest.fixture
+def without_native_library(monkeypatch) -> Iterator[None]:
+    """Models are prepared as on a machine without a C compiler, so that the rewrites for torch are used."""
+    monkeypatch.setenv(VARIABLE, "0")
+    native.cache_clear()
+    yield
+    native.cache_clear()  # the library is loaded again by the next test that uses it

@@ -1,0 +1,28 @@
+"""Fixtures for tests of the native library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from mtkit.inference.native import threads
+from mtkit.inference.native.library import native
+
+
+@pytest.fixture
+def library() -> None:
+    """Skip a test on a machine without the library."""
+    if native().functions is None:
+        pytest.skip(f"no native library: {native().reason}")
+
+
+@pytest.fixture
+def two_threads(monkeypatch) -> Iterator[None]:
+    """Work is split over two threads, however little there is."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
