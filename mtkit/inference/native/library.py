@@ -90,7 +90,15 @@ def _find_or_compile(compiler: str) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = Path(work) / "native.so"
         command = [compiler, *_flags(), "-o", str(made), str(MAIN), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
         library = folder / f"{prefix}{_hash(made.read_bytes())}.so"
         made.replace(library)
     return library

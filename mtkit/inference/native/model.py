@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
@@ -16,6 +18,7 @@ from mtkit.inference.native.output import NativeOutput
 from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values
 from mtkit.inference.native.structures import StepArguments, address, check
 from mtkit.inference.native.threads import run_in_parts
+from mtkit.layers.positions.base import Position
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.model import Embedding, Transformer
 
@@ -86,8 +89,7 @@ class NativeTransformer(Transformer):
         if not isinstance(past, NativeCache) or not isinstance(memory, NativeMemory):
             raise ValueError(f"state of another model: {type(past).__name__}, {type(memory).__name__}")
         cache = past.extended()
-        pos = token.new_full((1, 1), past.length)
-        x = self.tgt_embedding(token.unsqueeze(1), pos).squeeze(1).contiguous()  # [rows, D]
+        x = self._embed(token, past.length)  # [rows, D]
         rotation = decoder.rotation_at(past.length)
         heads = decoder.source_heads[decoder.structure.alignment_layer]
         attention = x.new_zeros(x.size(0), heads, memory.source_length)
@@ -117,6 +119,14 @@ class NativeTransformer(Transformer):
             state = step.state
             hidden.append(step.hidden)
         return torch.stack(hidden, dim=1)  # [B, T, D]
+
+    def _embed(self, token: Tensor, pos: int) -> Tensor:
+        """Embeddings [rows, D] of the tokens [rows] of all hypotheses at one position."""
+        embedding = self.tgt_embedding
+        if type(embedding.position).embed is Position.embed:  # nothing is added: two operations do
+            return F.embedding(token, embedding.table.weight).mul_(math.sqrt(embedding.table.embedding_dim))
+        x: Tensor = embedding(token.unsqueeze(1), token.new_full((1, 1), pos))
+        return x.squeeze(1).contiguous()
 
     def _encoder_states(self, source: Source) -> Tensor:
         """Encoder states [R, D] of the real tokens."""

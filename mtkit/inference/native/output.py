@@ -58,7 +58,8 @@ class NativeOutput(NativeLinear, OutputProjection):
             settings = (address(excluded), excluded.numel(), request.end, count)
             inputs = (address(hidden[first:]), number // width, width, address(log_prob[first:]))
             check(self.functions.mtkit_rank(linear, *inputs, *settings, *arrays, *per_row))
-            row[beam : beam + number // width] += first
+            if first:
+                row[beam : beam + number // width] += first
 
         run_in_parts(rank, rows, width)
         return Ranking(value, row, column, normaliser, end)

@@ -13,7 +13,7 @@ from torch import Tensor
 from mtkit.inference.native.structures import KeysValues, address
 from mtkit.layers.cache.state import BatchedState
 
-MIN_CAPACITY = 16  # tokens of a hypothesis in the first cache
+MIN_CAPACITY = 16  # tokens of a hypothesis in the first cache; at least 2: a full one is doubled
 DEAD_FRACTION = 4  # slots are renumbered if at least one in four belongs to no hypothesis any more
 
 

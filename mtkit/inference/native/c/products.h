@@ -8,17 +8,6 @@ enum { FLOAT32, BFLOAT16, INT8, NUM_TYPES };
 /* Inputs in the 32 bits that one multiplication reads of each row: 1 float, 2 bfloat16 or 4 integers. */
 static const int GROUP[NUM_TYPES] = {1, 2, 4};
 
-#if defined(__AVX512BF16__)
-#define HAS_BFLOAT16 1
-#else
-#define HAS_BFLOAT16 0
-#endif
-#if defined(__AVX512VNNI__)
-#define HAS_INT8 1
-#else
-#define HAS_INT8 0
-#endif
-
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
 /* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits. */
@@ -110,19 +99,8 @@ static void convert_row(const float *restrict x, int inputs, int type, int32_t *
 
 /* One step of the sums of a tile: acc[r][c] += a[r] * w[c], over the inputs of a group. */
 INLINE Ints multiply_add(Ints acc, int32_t a, Ints w, const int type) {
-#if HAS_BFLOAT16
-    if (type == BFLOAT16) {
-        const __m512i pair = _mm512_set1_epi32(a);
-        __m512bh pairs, weights;
-        memcpy(&pairs, &pair, 64);
-        memcpy(&weights, &w, 64);
-        return (Ints)_mm512_dpbf16_ps((__m512)acc, weights, pairs);
-    }
-#endif
-#if HAS_INT8
-    if (type == INT8) return (Ints)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, _mm512_set1_epi32(a));
-#endif
-    (void)type; /* float32, the only type that needs no instructions of its own */
+    if (type == INT8) return add_dot_int8(acc, w, a);
+    if (type == BFLOAT16) return add_dot_bfloat16(acc, w, a);
     float x;
     memcpy(&x, &a, 4);
     return (Ints)((Floats)acc + x * (Floats)w);

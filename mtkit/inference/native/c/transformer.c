@@ -5,6 +5,7 @@
 
 #include "vectors.h"
 #include "scratch.h"
+#include "instructions.h"
 #include "products.h"
 #include "attention.h"
 #include "ranking.h"

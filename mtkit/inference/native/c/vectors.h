@@ -1,7 +1,7 @@
 /* Vectors of floats, as wide as the registers of the processor that this file is compiled for.
 
-   GCC and Clang translate arithmetic on vector types to the instructions of any processor. Intrinsics are used only for
-   products of 8-bit integers and of bfloat16, which have no C operator. */
+   GCC and Clang translate arithmetic on vector types to the instructions of any processor. Intrinsics are used only
+   where they save time, and where C has no operator (instructions.h). */
 
 #include <math.h>
 #include <stdint.h>

@@ -1,0 +1,122 @@
+"""The most probable token: the column of the largest of all logits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mtkit.inference.native.library import native
+from mtkit.inference.native.output import NativeOutput, PrunedArgmax
+
+pytestmark = pytest.mark.usefixtures("library", "_int8_instructions")
+
+NONE = torch.zeros(0, dtype=torch.int32)
+
+
+@pytest.fixture
+def _int8_instructions() -> None:
+    if not native().supports(torch.int8):
+        pytest.skip("the processor has no instructions for 8-bit products")
+
+
+def random(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def exact_argmax(weight: Tensor, x: Tensor, banned: Tensor = NONE) -> Tensor:
+    return (x.double() @ weight.double().T).index_fill_(1, banned.long(), float("-inf")).argmax(1)
+
+
+@pytest.mark.parametrize("outputs", [1, 15, 100, 128, 1037])
+@pytest.mark.parametrize("width", [5, 24, 130])
+@pytest.mark.parametrize("rows", [0, 1, 12, 300])
+def test_the_largest_logit_is_found(outputs, width, rows) -> None:
+    weight, x = random(outputs, width), random(rows, width, seed=2)
+    column, value = PrunedArgmax(weight)(x, NONE)
+    assert torch.equal(column, exact_argmax(weight, x))
+    torch.testing.assert_close(value, (x * weight[column]).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_outputs_that_are_equal_in_8_bits() -> None:
+    weight, x = random(1, 24) + 1e-4 * random(400, 24, seed=2), random(50, 24, seed=3)
+    assert torch.equal(PrunedArgmax(weight)(x, NONE)[0], exact_argmax(weight, x))
+
+
+def test_the_tests_notice_an_error_bound_that_is_too_small() -> None:
+    weight, x = random(1, 24) + 1e-4 * random(400, 24, seed=2), random(50, 24, seed=3)
+    pruned = PrunedArgmax(weight)
+    pruned.structure.max_norm = pruned.structure.max_rounding_norm = 0
+    assert not torch.equal(pruned(x, NONE)[0], exact_argmax(weight, x))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.floats(-4, 4), st.floats(-4, 4), st.booleans())
+def test_any_scale_of_weights_and_inputs(seed, weights, inputs, outlier) -> None:
+    weight, x = random(130, 16, seed=seed) * 10**weights, random(9, 16, seed=seed + 1) * 10**inputs
+    if outlier:  # all other numbers round to few integers
+        weight[7, 3], x[:, 5] = weight.abs().max() * 100, x.abs().max() * 100
+    exact = (x.double() @ weight.double().T).sort(dim=1, descending=True)
+    clear = exact.values[:, 0] - exact.values[:, 1] > 1e-5 * exact.values[:, 0].abs()
+    assert torch.equal(PrunedArgmax(weight)(x, NONE)[0][clear], exact.indices[clear, 0])
+
+
+def test_banned_columns_are_excluded() -> None:
+    weight, x = random(250, 8), random(40, 8, seed=2)
+    banned = exact_argmax(weight, x).unique().int()
+    assert torch.equal(PrunedArgmax(weight)(x, banned)[0], exact_argmax(weight, x, banned))
+
+
+def test_equal_logits_give_the_first_column() -> None:
+    weight = random(1, 8).expand(300, 8).contiguous()
+    assert PrunedArgmax(weight)(random(3, 8, seed=2), torch.tensor([0, 1], dtype=torch.int32))[0].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("x", "weight"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
+def test_zeros(x, weight) -> None:
+    column, value = PrunedArgmax(torch.full((120, 4), weight))(torch.full((2, 4), x), torch.arange(3).int())
+    assert column.tolist() == [3, 3]
+    assert value.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("outputs", [99, 250])
+@pytest.mark.parametrize("bad", [float("nan"), -float("nan"), float("inf"), -float("inf"), 3e38])
+def test_the_value_is_not_finite_after_an_overflow(outputs, bad) -> None:
+    weight, x = random(outputs, 8), random(5, 8, seed=2)
+    expected = exact_argmax(weight, x, torch.tensor([0, 7]))
+    x[3, 4] = bad
+    column, value = PrunedArgmax(weight)(x, torch.tensor([0, 7], dtype=torch.int32))
+    good = torch.tensor([0, 1, 2, 4])
+    assert torch.equal(column[good], expected[good])
+    assert value.isfinite().tolist() == [True, True, True, False, True]
+    assert 0 <= int(column[3]) < outputs
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 3e38])
+def test_no_value_is_finite_with_such_a_weight(bad) -> None:
+    weight = random(250, 8)
+    weight[249, 7] = bad
+    column, value = PrunedArgmax(weight)(torch.ones(3, 8), NONE)
+    assert not value.isfinite().any()
+    assert (column < 250).all()
+
+
+def test_the_value_is_not_finite_if_no_column_is_left() -> None:
+    _, value = PrunedArgmax(random(5, 8))(random(2, 8), torch.arange(5).int())
+    assert not value.isfinite().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
+def test_the_projection_is_exact_for_every_type_of_its_weights(dtype) -> None:
+    if not native().supports(dtype):
+        pytest.skip(f"the processor has no instructions for {dtype}")
+    weight, x, banned = random(500, 8), random(40, 8, seed=2), torch.tensor([3, 4])
+    output, columns = NativeOutput(weight, None, dtype), torch.arange(499, 0, -3)
+    assert torch.equal(output.argmax(x, banned)[0], exact_argmax(weight, x, banned))
+    assert torch.equal(output.restricted(columns).argmax(x, banned)[0], exact_argmax(weight[columns], x, banned))
+
+
+def test_a_projection_with_a_bias_is_left_to_its_logits() -> None:
+    assert NativeOutput(random(5, 8), random(5), torch.float32).argmax(random(2, 8), NONE) is None

@@ -1,0 +1,79 @@
+"""Translation by the native library: batches, order, threads and workers change nothing, to the last bit."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+from mtkit.inference.native import threads
+from mtkit.inference.native.library import native
+from mtkit.inference.native.model import NativeTransformer
+from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate import workers
+from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.translation import Translation
+from mtkit.translate.translator import TranslationOptions, Translator
+from mtkit.translate.workers import WorkerPool
+from tests.unit.translate.toy_translator import UNUSUAL, sentences, transformer
+
+LINES = sentences(14, 10) + UNUSUAL
+
+
+@pytest.fixture(params=["float32", "bf16", "int8"])
+def compute_type(request) -> str:
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[request.param]
+    if not native().supports(dtype):
+        pytest.skip(f"no native library for {request.param}: {native().reason}")
+    return request.param
+
+
+def native_translator(tokenizers: TokenizerPair, compute_type: str, beam_size: int, **options) -> Translator:
+    search = SearchConfig(beam_size=beam_size, n_best=beam_size, max_length=MaxLength(factor=1.0, offset=5))
+    engine = TorchEngine([transformer(tokenizers)], compute_type=compute_type, beam_size=beam_size)
+    assert type(engine.models[0]) is NativeTransformer
+    return Translator(engine, tokenizers, search, options=TranslationOptions(with_scores=True, **options))
+
+
+def load(tokenizers: TokenizerPair, compute_type: str) -> Translator:
+    return native_translator(tokenizers, compute_type, 3)
+
+
+def results(translations: list[Translation]) -> list[tuple]:
+    return [(t.hyp, t.score, t.log_prob, t.token_log_probs, t.alignment, t.nbest) for t in translations]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_batches_and_order_change_nothing(beam_size, compute_type, tokenizers) -> None:
+    alone = results(native_translator(tokenizers, compute_type, beam_size, batch_tokens=1).translate(LINES))
+    for batch_tokens, window in ((60, 7), (10_000, 100)):
+        options = {"batch_tokens": batch_tokens, "window": window}
+        translate = native_translator(tokenizers, compute_type, beam_size, **options).translate
+        assert results(translate(LINES)) == alone
+        assert results(translate(LINES[::-1]))[::-1] == alone
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenizers, monkeypatch) -> None:
+    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    translate, before = native_translator(tokenizers, compute_type, beam_size).translate, torch.get_num_threads()
+    translations = []
+    for number in (1, 2, 3):
+        torch.set_num_threads(number)
+        translations.append(results(translate(LINES)))
+    torch.set_num_threads(before)
+    assert translations[0] == translations[1] == translations[2]
+
+
+def test_workers_change_nothing(compute_type, tokenizers, monkeypatch) -> None:
+    """Copies of this process, which has already translated with threads of its own."""
+    monkeypatch.setattr(workers, "CHUNK_LINES", 4)
+    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    alone = results(load(tokenizers, compute_type).translate(LINES))
+    torch.set_num_threads(before)
+    with WorkerPool(functools.partial(load, tokenizers, compute_type), 2) as pool:
+        assert results(pool.translate(LINES)) == alone
