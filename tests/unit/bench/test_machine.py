@@ -9,6 +9,7 @@ import pytest
 from mtkit.bench import machine
 from mtkit.bench.machine import Machine, describe_machine, inspect_machine
 from mtkit.hardware import cpu_flags, cpu_name
+from mtkit.inference.native.library import VARIABLE, Native
 
 HEALTHY = Machine(
     versions={"mtkit": "1", "python": "3.11", "torch": "2.13.0+cpu", **dict.fromkeys(machine.EXTRAS, "1")},
@@ -21,12 +22,16 @@ HEALTHY = Machine(
     disk=8 << 30,
     load=1.0,
     matmul="blas",
+    native="compiled by cc",
+    has_native=True,
     gflops={"float32 blas": 100.0},
 )
 
 
 @pytest.fixture(autouse=True)
-def _no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_driver_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(machine, "native", lambda: Native(None, "no C compiler (cc)"))
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)
 
 
@@ -45,11 +50,19 @@ def test_a_healthy_machine_has_no_problem():
         ({"load": 3.0}, "load 3.0 on 2 cores"),
         ({"memory": 1 << 30}, "1.0 GiB of free memory"),
         ({"disk": 1 << 30}, "1.0 GiB of free disk"),
+        ({"native": "no C compiler (cc)", "has_native": False}, "no C compiler (cc); install a C compiler, such as gcc"),
     ],
 )
 def test_each_problem_has_a_sentence_with_its_values(change, words):
     (problem,) = replace(HEALTHY, **change).problems()
     assert words in problem
+
+
+def test_a_native_library_that_is_turned_off_is_no_problem(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "0")
+    off = replace(HEALTHY, native="turned off by MTKIT_NATIVE=0", has_native=False)
+    assert off.problems() == []
+    assert any("native library: turned off by MTKIT_NATIVE=0" in line for line in describe_machine(off))
 
 
 def test_a_driver_without_a_gpu_in_torch_is_a_problem(monkeypatch):
@@ -80,6 +93,7 @@ def test_this_machine_is_measured(monkeypatch):
     found = inspect_machine()
     assert found.gflops["float32 blas"] > 0.1
     assert found.matmul in ("blas", "onednn")
+    assert (found.native, found.has_native) == ("no C compiler (cc)", False)
     assert found.as_dict()["problems"] == found.problems()
     assert not inspect_machine(measure=False).gflops
 
