@@ -50,7 +50,10 @@ def test_a_healthy_machine_has_no_problem():
         ({"load": 3.0}, "load 3.0 on 2 cores"),
         ({"memory": 1 << 30}, "1.0 GiB of free memory"),
         ({"disk": 1 << 30}, "1.0 GiB of free disk"),
-        ({"native": "no C compiler (cc)", "has_native": False}, "no C compiler (cc); install a C compiler, such as gcc"),
+        (
+            {"native": "no C compiler (cc)", "has_native": False},
+            "no C compiler (cc); install a C compiler, such as gcc",
+        ),
     ],
 )
 def test_each_problem_has_a_sentence_with_its_values(change, words):

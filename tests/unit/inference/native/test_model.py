@@ -117,10 +117,11 @@ def test_sources_without_sentences_or_tokens(real) -> None:
     torch.testing.assert_close(found.attention[seen], expected.attention[seen])
 
 
-def test_a_source_of_more_tokens_than_go_through_the_layers_together() -> None:
+@pytest.mark.parametrize("config", [SMALL, SERVED["rope_in_both"]], ids=["sinusoidal", "rope"])
+def test_a_source_of_more_tokens_than_go_through_the_layers_together(config) -> None:
     source, token = right_padded([130, 1, 97, 300]), torch.tensor([2, 3, 4, 5])
     with torch.inference_mode():
-        found, expected = (m.step(token, m.start(source)) for m in (native_model(), build()))
+        found, expected = (m.step(token, m.start(source)) for m in (native_model(config), build(config)))
         assert largest_error([found.logits()], [expected.logits()]) < FLOAT32_ERROR
         torch.testing.assert_close(found.attention, expected.attention, rtol=1e-4, atol=1e-6)
 
