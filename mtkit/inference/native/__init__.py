@@ -2,7 +2,7 @@
 
 Where a C compiler is installed, the sources in `c/` are compiled once per machine, in a few seconds, into a library in
 the user's cache. Without one, or with MTKIT_NATIVE=0, everything here stands aside and torch computes. The code serves
-the Transformers of `model.py`; when a model is loaded, its results are compared with those of the layers as written.
+common Transformers; when a model is loaded, its results are compared with those of the layers as written.
 
 library     compilation and loading of the library
 structures  the library's structures, and packed weights

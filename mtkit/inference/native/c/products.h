@@ -10,7 +10,9 @@ static const int GROUP[NUM_TYPES] = {1, 2, 4};
 
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
-/* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits. */
+/* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits.
+
+   The 32-bit sums of 8-bit integers are correct for up to 66,000 inputs: 66,000 * 255 * 127 < 2^31. */
 typedef struct {
     const int32_t *panels;
     const float *bias;  /* [outputs] or NULL */
@@ -190,24 +192,28 @@ INLINE void tile(const int rows, const int panels, const int type, const Linear 
     case rows: tile(rows, panels, type, w, a, row, panel, out, raw); break
 
 /* Few rows take more panels at once: a sum waits for its last addition, so that many sums must run side by side. */
-INLINE int panels_at_once(int rows) { return rows <= 2 ? 4 : rows <= MAX_ROWS / 2 ? 2 : 1; }
+enum { FEW_ROWS = MAX_ROWS / 6 }; /* of four panels, whose sums fit into the registers */
+INLINE int panels_at_once(int rows) { return rows <= FEW_ROWS ? 4 : rows <= MAX_ROWS / 2 ? 2 : 1; }
 
 INLINE void four_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
                         const Target *out, int32_t *raw) {
     switch (rows) {
         TILE(1, 4);
+#if MAX_ROWS == 12
         TILE(2, 4);
+#endif
     }
 }
 
 INLINE void two_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
                        const Target *out, int32_t *raw) {
     switch (rows) {
-        TILE(3, 2);
-#if MAX_ROWS > 6
-        TILE(4, 2);
+#if MAX_ROWS == 6
+        TILE(2, 2);
 #endif
-#if MAX_ROWS > 8
+        TILE(3, 2);
+#if MAX_ROWS == 12
+        TILE(4, 2);
         TILE(5, 2);
         TILE(6, 2);
 #endif
@@ -223,11 +229,9 @@ INLINE void one_panel(const int type, const Linear *w, const Operand *a, int row
         TILE(4, 1);
         TILE(5, 1);
         TILE(6, 1);
-#if MAX_ROWS > 6
+#if MAX_ROWS == 12
         TILE(7, 1);
         TILE(8, 1);
-#endif
-#if MAX_ROWS > 8
         TILE(9, 1);
         TILE(10, 1);
         TILE(11, 1);
@@ -245,8 +249,8 @@ INLINE void all_tiles(const int type, const Linear *w, const Operand *a, int row
         const int count = panel + together <= panels ? together : 1;
         for (int row = 0; row < rows; row += size) {
             const int n = rows - row < size ? rows - row : size;
-            if (count == 4 && n <= 2) four_panels(type, w, a, row, n, panel, out, raw);
-            else if (count == 2 && n > 2 && n <= MAX_ROWS / 2) two_panels(type, w, a, row, n, panel, out, raw);
+            if (count == 4) four_panels(type, w, a, row, n, panel, out, raw);
+            else if (count == 2 && n > FEW_ROWS) two_panels(type, w, a, row, n, panel, out, raw);
             else
                 for (int i = 0; i < count; i++) one_panel(type, w, a, row, n, panel + i, out, raw);
         }

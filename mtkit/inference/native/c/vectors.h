@@ -11,7 +11,7 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define LANES 16    /* floats of a vector */
-#define MAX_ROWS 12 /* rows of a product whose sums fit into the registers, beside two vectors of weights */
+#define MAX_ROWS 12 /* rows of a panel whose sums fit into the registers; 12 of 32 registers, 6 of 16 */
 #elif defined(__AVX2__)
 #define LANES 8
 #define MAX_ROWS 6
@@ -21,6 +21,10 @@
 #else
 #define LANES 4
 #define MAX_ROWS 6
+#endif
+
+#if __FINITE_MATH_ONLY__ + 0
+#error NaN and infinity are tested for: compile without -ffast-math and -ffinite-math-only
 #endif
 
 #define PANEL (2 * LANES) /* outputs of a projection that are computed together */
