@@ -8,6 +8,7 @@ int8                      projections in 8-bit integers
 pruned_argmax             exact argmax over the vocabulary with a cheap int8 bound (greedy search)
 absorbed_cross_attention  cross-attention without keys and values of its own (greedy search)
 fused_decoder             a step of a Transformer's decoder in few operations
+known_layers              layers that rewrites know, and the comparison of a rewritten model with the one as written
 fuse                      the models for which the fused decoder stands in
 stacked_cache             keys and values of all layers in one buffer
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.inference.fuse import is_known_decoder_layer, is_known_encoder_layer
+from mtkit.inference.known_layers import is_known_decoder_layer, is_known_encoder_layer
 from mtkit.inference.native.structures import LINEARS, Layer, Norm, PackedLinear, StackStructure, address
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.norms.norm import RMSNorm

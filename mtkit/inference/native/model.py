@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.inference.fuse import agree
+from mtkit.inference.known_layers import agree
 from mtkit.inference.native.layers import NativeStack, serves
 from mtkit.inference.native.library import native
 from mtkit.inference.native.output import NativeOutput
