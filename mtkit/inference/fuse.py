@@ -9,7 +9,7 @@ from mtkit.models.transformer.model import Embedding, Transformer
 
 
 def can_be_fused(model: TranslationModel) -> bool:
-    """Return whether a decoder consists of the layers that are known here, and the fused step computes the same.
+    """Return whether a decoder consists of the layers of known_layers.py, and the fused step computes the same.
 
     A changed layer is therefore never overridden.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -16,6 +17,31 @@ GROUP_SIZE = 100  # outputs that are first reduced to their maximum
 ROW_CHUNK = 128  # rows whose int8 products exist at once
 FEW_ROWS = 8  # up to which all outputs take less time than the operations of pruning
 LOWEST = torch.iinfo(torch.int32).min
+
+
+@dataclass(frozen=True)
+class RoundedWeights:
+    """Weights of an output projection in 8-bit integers with one scale, and the norms that bound their error.
+
+    Attributes:
+        integers: [V, D], as floats.
+        scale: `integers` times the scale are nearly the weights.
+        max_weight_norm: norm of the weights of an output, maximum over the outputs; not finite if a weight is not.
+        max_rounding_norm: the same of the rounding errors.
+    """
+
+    integers: Tensor
+    scale: float
+    max_weight_norm: float
+    max_rounding_norm: float
+
+    @classmethod
+    def of(cls, weight: Tensor) -> Self:
+        """Round weights [V, D]."""
+        scale = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / INT8_MAX
+        integers = (weight / scale).round_()
+        norms = (float(each.norm(dim=1).max()) for each in (weight, weight - integers * scale))
+        return cls(integers.nan_to_num_(0, INT8_MAX, -INT8_MAX), scale, *norms)
 
 
 class Int8PrunedArgmax(nn.Linear, OutputProjection):
@@ -62,17 +88,13 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
         """
         if layer.bias is not None:
             raise ValueError("outputs of a projection with a bias cannot be pruned")
-        weight = layer.weight.detach()
-        scale = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / INT8_MAX
-        rounded = (weight / scale).round_()
-        rounding = weight - rounded * scale
-        max_weight_norm, max_rounding_norm = (float(each.norm(dim=1).max()) for each in (weight, rounding))
+        rounded = RoundedWeights.of(layer.weight.detach())
         return cls(
             layer.weight,
-            rounded.to(torch.int8).T,
-            scale=scale,
-            max_weight_norm=max_weight_norm,
-            max_rounding_norm=max_rounding_norm,
+            rounded.integers.to(torch.int8).T,
+            scale=rounded.scale,
+            max_weight_norm=rounded.max_weight_norm,
+            max_rounding_norm=rounded.max_rounding_norm,
         )
 
     def restricted(self, shortlist_ids: Tensor) -> Self:

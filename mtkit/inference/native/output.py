@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from mtkit.inference.bf16 import projections
-from mtkit.inference.int8 import INT8_MAX, ZERO_POINT
+from mtkit.inference.int8 import ZERO_POINT
 from mtkit.inference.native.library import native
 from mtkit.inference.native.linear import NativeLinear
 from mtkit.inference.native.structures import PackedLinear, Pruned, address, check
 from mtkit.inference.native.threads import run_in_parts
+from mtkit.inference.pruned_argmax import RoundedWeights
 from mtkit.models.interface import OutputProjection, Ranking, RankingRequest, TranslationModel
 
 
@@ -72,14 +73,12 @@ class PrunedArgmax:
     """
 
     def __init__(self, weight: Tensor) -> None:
-        """Round the weights [V, D] to 8 bits with one scale."""
+        """Pack weights [V, D], which are kept for the outputs that the bound cannot exclude."""
         self.weight = weight
-        scale = max(float(weight.abs().max()), torch.finfo(weight.dtype).tiny) / INT8_MAX if weight.numel() else 1.0
-        rounded = (weight / scale).round_()
-        norms = [float(each.norm(dim=1).max()) for each in (weight, weight - rounded * scale)]
-        rounded = rounded.nan_to_num_(0, INT8_MAX, -INT8_MAX)  # the norms tell search that the weights are not finite
-        self.packed = PackedLinear.of_converted((rounded + ZERO_POINT).to(torch.uint8), None)
-        self.structure = Pruned(self.packed.linear, address(weight), scale, *norms)
+        rounded = RoundedWeights.of(weight)
+        self.packed = PackedLinear.of_converted((rounded.integers + ZERO_POINT).to(torch.uint8), None)
+        norms = (rounded.max_weight_norm, rounded.max_rounding_norm)
+        self.structure = Pruned(self.packed.linear, address(weight), rounded.scale, *norms)
 
     def __call__(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
         """Column and value [rows] of the largest logit of hidden [rows, D]."""
