@@ -1,8 +1,8 @@
 """Preparation of a model for translation: compute type, device and rewrites.
 
-Compute types: int8 multiplies 8-bit integers in large projections, bf16 on a CPU 16-bit numbers; everything else,
-including smaller projections, computes in float32. float32, bf16 on a GPU and bf16 without rewrites convert all
-weights. Measurements: tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
+Compute types: int8 multiplies 8-bit integers in projections, bf16 on a CPU 16-bit numbers; everything else computes in
+float32. The native library rounds all projections, torch only large ones, where that saves time. float32, bf16 on a GPU
+and bf16 without rewrites convert all weights. Measurements: tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mtkit.inference.fuse import can_be_fused
 from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.int8 import quantise_projections
 from mtkit.inference.native.library import native
-from mtkit.inference.native.model import NativeTransformer, can_be_native
+from mtkit.inference.native.model import native_transformer
 from mtkit.inference.native.output import use_native_projections
 from mtkit.inference.packed_output import pack_output
 from mtkit.inference.pruned_argmax import use_pruned_argmax
@@ -55,8 +55,9 @@ def prepare_for_inference(
 ) -> TranslationModel:
     """A model that translates like `model`, with weights of another type, on another device, or faster.
 
-    On a CPU, the native library (inference/native) runs the Transformers that it serves. Otherwise, rewrites for torch,
-    the first two for one hypothesis per sentence only:
+    On a CPU, the native library (inference/native) runs the Transformers that it serves, and the projections of other
+    models instead of pruned_argmax, packed_output and bf16 below. Rewrites for torch, the first two for one hypothesis
+    per sentence only:
 
     - absorbed_cross_attention: the decoder attends to the encoder states themselves.
     - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
@@ -69,8 +70,8 @@ def prepare_for_inference(
 
     Args:
         model: not changed.
-        dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of large projections, the other
-            weights are float32.
+        dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of projections, without the native
+            library of large ones only; the other weights are float32.
         device: where the result is.
         beam_size: hypotheses of a sentence that search will follow; None: unknown.
         rewrite: False: run the code in layers/ and models/ as it is written, for experiments with it and for
@@ -88,10 +89,9 @@ def prepare_for_inference(
     for parameter in model.parameters():
         # Buffers, such as the frequencies of positions, keep their precision.
         parameter.data = parameter.data.to(torch.float32 if is_mixed else dtype)
-    if on_cpu and isinstance(model, Transformer) and can_be_native(model, dtype):
-        model = NativeTransformer(model, dtype)
-        flatten_module_lookup(model)
-        return model
+    if on_cpu and (served := native_transformer(model, dtype)) is not None:
+        flatten_module_lookup(served)
+        return served
     uses_native = on_cpu and native().supports(dtype)
     if on_cpu and beam_size == 1:
         absorb_cross_attention(model)

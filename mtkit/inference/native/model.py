@@ -33,7 +33,7 @@ class NativeTransformer(Transformer):
     output: NativeOutput  # type: ignore[assignment]
 
     def __init__(self, of: Transformer, dtype: torch.dtype) -> None:
-        """Pack the weights of a model for which `can_be_native` holds as float32, bfloat16 or int8."""
+        """Pack the weights of a served model (see native_transformer) as float32, bfloat16 or int8."""
         nn.Module.__init__(self)
         self.src_embedding, self.tgt_embedding = of.src_embedding, of.tgt_embedding
         self.native_encoder: NativeStack | None = None
@@ -146,18 +146,20 @@ class NativeTransformer(Transformer):
         return x
 
 
-def can_be_native(model: TranslationModel, dtype: torch.dtype) -> bool:
-    """Return whether the native library serves a model with weights of this type, and computes what is written.
+def native_transformer(model: TranslationModel, dtype: torch.dtype) -> NativeTransformer | None:
+    """The model in the native library, with weights of this type; None if it is not served.
 
-    A changed layer is therefore never overridden.
+    A model is served if the library has its layers and, in float32, computes what is written: a changed layer is
+    therefore never overridden.
     """
-    return (
-        type(model) is Transformer
-        and native().supports(dtype)
-        and type(model.tgt_embedding) is Embedding
-        and serves(model.decoder, model.decoder_norm, is_decoder=True)
-        and agree(model, NativeTransformer(model, torch.float32))
-    )
+    if type(model) is not Transformer or type(model.tgt_embedding) is not Embedding:
+        return None
+    if not native().supports(dtype) or not serves(model.decoder, model.decoder_norm, is_decoder=True):
+        return None
+    compared = NativeTransformer(model, torch.float32)
+    if not agree(model, compared):
+        return None
+    return compared if dtype == torch.float32 else NativeTransformer(model, dtype)
 
 
 def _has_native_encoder(model: Transformer) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Target
-from mtkit.inference.native.model import NativeTransformer, can_be_native
+from mtkit.inference.native.model import NativeTransformer, native_transformer
 from mtkit.inference.prepare import prepare_for_inference
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.feed_forward.dense import FeedForward
@@ -49,7 +49,7 @@ def largest_error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> fl
 @pytest.mark.parametrize("config", [*SERVED.values(), *OTHER_ENCODERS.values()], ids=[*SERVED, *OTHER_ENCODERS])
 def test_a_search_sees_what_the_written_layers_compute(config) -> None:
     model = build(config)
-    assert can_be_native(model, torch.float32)
+    assert native_transformer(model, torch.float32)
     rewritten = NativeTransformer(model, torch.float32)
     assert (rewritten.native_encoder is not None) == (config not in OTHER_ENCODERS.values())
     assert largest_error(decode(rewritten), decode(model)) < FLOAT32_ERROR
@@ -66,7 +66,7 @@ def test_rounded_weights_give_near_logits(config, dtype) -> None:
 @pytest.mark.parametrize("config", REFUSED.values(), ids=REFUSED)
 def test_layers_that_the_library_lacks_are_refused(config) -> None:
     model = build(config)
-    assert not can_be_native(model, torch.float32)
+    assert not native_transformer(model, torch.float32)
     assert not isinstance(prepare_for_inference(model, torch.float32, CPU), NativeTransformer)
 
 
@@ -81,7 +81,7 @@ def test_a_changed_layer_is_not_overridden(kind, monkeypatch) -> None:
         return (2 * y[0], y[1]) if isinstance(y, tuple) else 2 * y
 
     monkeypatch.setattr(kind, "forward", changed)
-    assert not can_be_native(model, torch.float32)
+    assert not native_transformer(model, torch.float32)
     prepared = prepare_for_inference(model, torch.float32, CPU)
     torch.testing.assert_close(decode(prepared), decode(model), rtol=1e-4, atol=1e-5)
 
@@ -158,7 +158,7 @@ def test_a_state_of_another_model_is_refused() -> None:
 def test_a_model_with_weights_that_are_not_finite_is_refused() -> None:
     model = build()
     model.decoder[0].feed_forward.inner.weight.data[3, 4] = float("nan")
-    assert not can_be_native(model, torch.float32)
+    assert not native_transformer(model, torch.float32)
 
 
 def test_positions_beyond_the_tables_of_rotations(monkeypatch) -> None:
