@@ -2,7 +2,8 @@
 
 Compute types: int8 multiplies 8-bit integers in projections, bf16 on a CPU 16-bit numbers; everything else computes in
 float32. The native library rounds all projections, torch only large ones, where that saves time. float32, bf16 on a GPU
-and bf16 without rewrites convert all weights. Measurements: tests/benchmarks/NOTES.md and tests/benchmarks/decoding_speed.py.
+and bf16 without rewrites convert all weights. Measurements: tests/benchmarks/NOTES.md and
+tests/benchmarks/decoding_speed.py.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from mtkit.layers.positions.rope import MAX_CACHED, RoPE, rotate_halves
 from mtkit.models.transformer.layers import DecoderLayer
 from mtkit.models.transformer.stack import Stack as Layers
 
-NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in c/transformer.c
+NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in c/layers.h
 ACTIVATIONS: dict[Callable[[Tensor], Tensor], int] = {F.relu: 1, F.gelu: 2, F.silu: 3}  # as in c/products.h
 SOURCE_PARTS = ("source_query", "source_key_value", "source_out")
 

@@ -24,7 +24,7 @@ class Linear(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """A norm; see c/transformer.c."""
+    """A norm; see c/layers.h."""
 
     _fields_ = (("weight", Pointer), ("bias", Pointer), ("epsilon", ctypes.c_float), ("kind", ctypes.c_int32))
 
@@ -33,7 +33,7 @@ LINEARS = ("query_key_value", "out", "source_query", "source_key_value", "source
 
 
 class Layer(ctypes.Structure):
-    """A layer of encoder or decoder; see c/transformer.c."""
+    """A layer of encoder or decoder; see c/layers.h."""
 
     _fields_ = (
         *((name, Linear) for name in LINEARS),
@@ -43,7 +43,7 @@ class Layer(ctypes.Structure):
 
 
 class StackStructure(ctypes.Structure):
-    """The layers of encoder or decoder; see c/transformer.c."""
+    """The layers of encoder or decoder; see c/layers.h."""
 
     _fields_ = (
         ("layers", ctypes.POINTER(Layer)),
@@ -55,7 +55,7 @@ class StackStructure(ctypes.Structure):
 
 
 class KeysValues(ctypes.Structure):
-    """Keys and values of a layer: a Cache or a Memory; see c/transformer.c."""
+    """Keys and values of a layer: a Cache or a Memory; see c/layers.h."""
 
     _fields_ = (("keys", Pointer), ("values", Pointer))
 
@@ -113,7 +113,16 @@ class PackedLinear:
 
     @classmethod
     def of_converted(cls, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None) -> PackedLinear:
-        """Pack weights of their final type: float32, bfloat16, or uint8, integers with 128 added, and their scales."""
+        """Pack weights of their final type.
+
+        Args:
+            weight: [D_out, D_in] float32, bfloat16, or uint8: integers with 128 added.
+            bias: [D_out] or None.
+            scale: [D_out] float32, of integers; None: they are used without one.
+
+        Raises:
+            ValueError: there is no native library.
+        """
         functions = native().functions
         if functions is None:
             raise ValueError("there is no native library")

@@ -17,9 +17,8 @@ from mtkit.layers.projections import linear
 class CrossAttention(Sublayer):
     """Attention of one sequence to another, whose keys and values are projected once; without positions.
 
-    Vaswani et al. 2017, sec. 3.2.3. Greedy translation uses AbsorbedCrossAttention (mtkit/inference), which computes
-    the same in less time, as long as both agree: a change of this class acts in training, validation, greedy and beam
-    search.
+    Vaswani et al. 2017, sec. 3.2.3. Translation may compute the same in less time (mtkit/inference), as long as the
+    results agree: a change of this class acts in training, validation, greedy and beam search.
 
     Attributes:
         shares_memory: `project` does not depend on the weights, so that one result serves all layers of a decoder.

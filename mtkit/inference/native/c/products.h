@@ -126,9 +126,11 @@ INLINE Floats activate(Floats x, int activation) {
     }
 }
 
-static __attribute__((noinline)) Floats activate_slowly(Floats x, int activation) { return activate(x, activation); }
+/* The same as a call: these activations are many instructions, and a call costs little beside them. */
+static __attribute__((noinline)) Floats call_activate(Floats x, int activation) { return activate(x, activation); }
 
-/* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection.
+/* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection. Not inlined: there are
+   some forty tiles, and the compiler would take a minute for as many copies.
 
    `raw` stores the sums of integers as they are, [rows, outputs in whole panels]. */
 static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand *a, int row, int rows, int first,
@@ -153,7 +155,7 @@ static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand
             if (w->type == INT8) value = to_floats(sum - a->sum[row + r]) * (scales * a->scale[row + r]);
             value += biases;
             if (out->activation == RELU) value = activate(value, RELU);
-            else if (out->activation) value = activate_slowly(value, out->activation);
+            else if (out->activation) value = call_activate(value, out->activation);
             if (is_whole) {
                 store(y, out->adds ? load(y) + value : value);
                 continue;

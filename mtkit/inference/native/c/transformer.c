@@ -1,7 +1,7 @@
 /* The layers of a Transformer for translation: encoder, one step of the decoder, and the best next tokens.
 
-   Python (mtkit/inference/native) makes the structures below, owns all memory but the scratch, and calls the functions
-   at the end. Rows are tokens of the source, or hypotheses. Shapes use the letters of mtkit/layers/__init__.py. */
+   Python (mtkit/inference/native) makes the structures, owns all memory but the scratch, and calls the functions whose
+   names begin with mtkit. Rows are tokens of the source, or hypotheses. Shapes use the letters of mtkit/layers/__init__.py. */
 
 #include "vectors.h"
 #include "scratch.h"
@@ -10,6 +10,7 @@
 #include "attention.h"
 #include "ranking.h"
 #include "layers.h"
+#include "output.h"
 
 enum { CHUNK = 96 }; /* rows that go through all layers together, so that their activations stay in the cache */
 
@@ -124,7 +125,7 @@ static int decode_cross_attention(const Stack *stack, const Layer *layer, const 
     return add_residual(layer, &layer->source_norm, &layer->source_out, y, x, rows);
 }
 
-/* ---- what Python calls; each function returns 0 if memory is exhausted ---- */
+/* ---- functions that Python calls; those that compute return 0 if memory is exhausted, as do those of output.h ---- */
 
 int mtkit_lanes(void) { return LANES; }
 int mtkit_has_type(int type) {
@@ -209,5 +210,3 @@ int mtkit_decode(const Stack *stack, const Cache *caches, const Memory *memories
     }
     return 1;
 }
-
-#include "output.h"
