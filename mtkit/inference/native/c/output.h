@@ -93,8 +93,8 @@ int mtkit_most_probable(const Pruned *p, const float *hidden, int rows, const in
             for (int e = 0; e < num_excluded; e++) raw[excluded[e]] = INT32_MIN;
             int32_t most = INT32_MIN;
             for (int c = 0; c < padded; c++) most = raw[c] > most ? raw[c] : most;
-            /* twice the bound: the largest product and that of the best token may both be off by it; the rest is for the
-               rounding of the bound itself */
+            /* twice the bound: the largest product and that of the best token may both be off by it; the rest is for
+               the rounding of the bound itself */
             const double threshold = (double)most - 2.001 * bound - 1;
             const int32_t lowest = threshold > INT32_MIN + 1 ? (int32_t)floor(threshold) : INT32_MIN + 1;
             for (int c = 0; c < padded; c += LANES) {

@@ -1,7 +1,8 @@
 /* The layers of a Transformer for translation: encoder, one step of the decoder, and the best next tokens.
 
    Python (mtkit/inference/native) makes the structures, owns all memory but the scratch, and calls the functions whose
-   names begin with mtkit. Rows are tokens of the source, or hypotheses. Shapes use the letters of mtkit/layers/__init__.py. */
+   names begin with mtkit. Rows are tokens of the source, or hypotheses. Shapes use the letters of
+   mtkit/layers/__init__.py. */
 
 #include "vectors.h"
 #include "scratch.h"
