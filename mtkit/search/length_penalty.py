@@ -15,11 +15,17 @@ from torch import Tensor
 
 
 class LengthPenalty(Protocol):
-    """Ranks finished hypotheses."""
+    """Ranks finished hypotheses: score = log_prob / divisor(n) + summand(n)."""
 
     @property
     def ctranslate2_length_penalty(self) -> float | None:
         """Value of CTranslate2's `length_penalty` with the same scores; None if there is none."""
+
+    def divisor(self, length: Tensor) -> Tensor:
+        """See the class; at least 1, and the larger the longer the hypothesis."""
+
+    def summand(self, length: Tensor) -> Tensor:
+        """See the class."""
 
     def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
         """Scores of finished hypotheses, `log_prob` and `length` of one shape."""
@@ -28,8 +34,28 @@ class LengthPenalty(Protocol):
         """Upper bound of the score of a hypothesis that now has `log_prob` <= 0 and ends between these lengths."""
 
 
+class _LengthPenalty:
+    """Base class of the penalties, see LengthPenalty."""
+
+    def divisor(self, length: Tensor) -> Tensor:
+        """1."""
+        return torch.ones_like(length, dtype=torch.float32)
+
+    def summand(self, length: Tensor) -> Tensor:
+        """0."""
+        return torch.zeros_like(length, dtype=torch.float32)
+
+    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
+        """log_prob / divisor(n) + summand(n)."""
+        return log_prob / self.divisor(length) + self.summand(length)
+
+    def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
+        """Further tokens have log-probability 0 at best: the best length is the least or the greatest one."""
+        return torch.maximum(self.score(log_prob, min_length), self.score(log_prob, max_length))
+
+
 @dataclass(frozen=True, kw_only=True)
-class Average:
+class Average(_LengthPenalty):
     """Score = log_prob / n^alpha."""
 
     kind: Literal["average"] = "average"
@@ -40,17 +66,13 @@ class Average:
         """See LengthPenalty."""
         return self.alpha
 
-    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
-        """See the class."""
-        return log_prob / length.float() ** self.alpha
-
-    def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
-        """The log-probability can only fall, and the divisor is largest at the maximum length."""
-        return self.score(log_prob, max_length)
+    def divisor(self, length: Tensor) -> Tensor:
+        """n^alpha."""
+        return length.float() ** self.alpha
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMT:
+class GNMT(_LengthPenalty):
     """Score = log_prob / ((5 + n) / 6)^alpha. Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144."""
 
     kind: Literal["gnmt"] = "gnmt"
@@ -58,17 +80,13 @@ class GNMT:
 
     ctranslate2_length_penalty: ClassVar[None] = None
 
-    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
-        """See the class."""
-        return log_prob / ((5 + length.float()) / 6) ** self.alpha
-
-    def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
-        """The log-probability can only fall, and the divisor is largest at the maximum length."""
-        return self.score(log_prob, max_length)
+    def divisor(self, length: Tensor) -> Tensor:
+        """((5 + n) / 6)^alpha."""
+        return ((5 + length.float()) / 6) ** self.alpha
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordReward:
+class WordReward(_LengthPenalty):
     """Score = log_prob + reward · n. He et al. 2016. A negative reward favours short translations."""
 
     kind: Literal["word_reward"] = "word_reward"
@@ -76,13 +94,9 @@ class WordReward:
 
     ctranslate2_length_penalty: ClassVar[None] = None
 
-    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
-        """See the class."""
-        return log_prob + self.reward * length.float()
-
-    def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
-        """Further tokens have log-probability 0 at best and add the reward: the best length is one of the two."""
-        return torch.maximum(self.score(log_prob, min_length), self.score(log_prob, max_length))
+    def summand(self, length: Tensor) -> Tensor:
+        """reward · n."""
+        return self.reward * length.float()
 
 
 LengthPenaltyConfig = Average | GNMT | WordReward

@@ -211,7 +211,9 @@ class _PathRun(SearchRun):
         if self.may_use_argmax and len(self.history.steps) >= self.unconstrained_lengths.start:
             best = step.fast_argmax(self.columns.banned)
             if best is not None:
-                return NextToken(best[0].masked_fill(at_limit, self.columns.eos), best[1], at_limit)
+                column, value = best
+                value = value.where(value.isfinite(), torch.nan)  # -inf would be a token that constraints have forced
+                return NextToken(column.masked_fill(at_limit, self.columns.eos), value, at_limit)
         # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
         chunks = [
             self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])

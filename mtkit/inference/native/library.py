@@ -123,7 +123,7 @@ def _hash(data: bytes) -> str:
 
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """State the types of arguments and results; see c/transformer.c and c/output.h.
+    """State the types of arguments and results; see c/transformer.c, c/output.h and c/search.h.
 
     Raises:
         AttributeError: the library lacks a function.
@@ -140,9 +140,13 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "mtkit_decode": [pointer, pointer, pointer, pointer, pointer, integer, integer],
         "mtkit_rank": [*[pointer] * 2, integer, integer, pointer, pointer, *[integer] * 3, *[pointer] * 5],
         "mtkit_most_probable": [pointer, pointer, integer, pointer, integer, pointer, pointer],
+        "mtkit_search_begin": [pointer, integer],
+        "mtkit_search_run": [pointer, integer],
+        "mtkit_search_end": [pointer],
     }
+    results = {"mtkit_packed_elements": size, "mtkit_search_begin": pointer}
     for name, types in arguments.items():
         function = getattr(library, name)
         function.argtypes = types
-        function.restype = size if name == "mtkit_packed_elements" else integer
+        function.restype = results.get(name, integer)
     return library

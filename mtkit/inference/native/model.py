@@ -15,7 +15,7 @@ from mtkit.inference.known_layers import agree
 from mtkit.inference.native.layers import NativeStack, serves
 from mtkit.inference.native.library import native
 from mtkit.inference.native.output import NativeOutput
-from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values
+from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values, sentence_numbers
 from mtkit.inference.native.structures import StepArguments, address, check
 from mtkit.inference.native.threads import run_in_parts
 from mtkit.layers.positions.base import Position
@@ -49,9 +49,8 @@ class NativeTransformer(Transformer):
 
     def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
         """See TranslationModel."""
-        states = self._encoder_states(source)  # [R, D], the real tokens of one sentence after another
+        states, lengths = self.encoder_states(source)
         decoder = self.native_decoder
-        lengths = source.real.sum(1)
         padded = (lengths + self.lanes - 1) // self.lanes * self.lanes
         ends = padded.cumsum(0)
         tokens = int(ends[-1]) if lengths.numel() else 0
@@ -93,14 +92,15 @@ class NativeTransformer(Transformer):
         rotation = decoder.rotation_at(past.length)
         heads = decoder.source_heads[decoder.structure.alignment_layer]
         attention = x.new_zeros(x.size(0), heads, memory.source_length)
-        tensors = (cache.storage, cache.slots, memory.lengths, memory.offsets, rotation, attention)
+        sentences = sentence_numbers(state.num_sentences, cache.width)
+        lengths = torch.full_like(memory.lengths, cache.length)
+        per_sentence = (lengths, cache.storage, memory.lengths, memory.offsets)
         arguments = StepArguments(
-            *(address(each) for each in tensors),
-            cache.width,
-            cache.length,
-            cache.used - cache.width,
-            cache.buffer.capacity,
-            memory.source_length,
+            *(address(each) for each in (sentences, cache.slots, *per_sentence, rotation, attention)),
+            stride=cache.length,
+            capacity=cache.buffer.capacity,
+            first_position=past.length,
+            source_length=memory.source_length,
         )
         layers = (ctypes.byref(decoder.structure), cache.buffer.structures, memory.structures)
 
@@ -128,22 +128,23 @@ class NativeTransformer(Transformer):
         x: Tensor = embedding(token.unsqueeze(1), token.new_full((1, 1), pos))
         return x.squeeze(1).contiguous()
 
-    def _encoder_states(self, source: Source) -> Tensor:
-        """Encoder states [R, D] of the real tokens."""
+    def encoder_states(self, source: Source) -> tuple[Tensor, Tensor]:
+        """Encoder states [R, D] of the real tokens, one sentence after another, and the sentences' lengths [B]."""
+        lengths = source.real.sum(1)
         if self.native_encoder is None:
-            return self.encode(source)[source.real].contiguous()
+            return self.encode(source)[source.real].contiguous(), lengths
         x: Tensor = self.src_embedding(source.ids, source.pos, source.real)[source.real].contiguous()
-        rotation, lengths = self.native_encoder.rotations(source.pos[source.real]), source.real.sum(1)
-        first_tokens, lengths = [0, *lengths.cumsum(0).tolist()], lengths.int()
+        rotation = self.native_encoder.rotations(source.pos[source.real])
+        first_tokens, lengths_int32 = [0, *lengths.cumsum(0).tolist()], lengths.int()
         stack = ctypes.byref(self.native_encoder.structure)
 
         def encode(first: int, number: int) -> None:
             rows = None if rotation is None else address(rotation[first_tokens[first] :])
-            inputs = (address(x[first_tokens[first] :]), address(lengths[first:]), number, rows)
+            inputs = (address(x[first_tokens[first] :]), address(lengths_int32[first:]), number, rows)
             check(self.functions.mtkit_encode(stack, *inputs))
 
         run_in_parts(encode, lengths.numel())
-        return x
+        return x, lengths
 
 
 def native_transformer(model: TranslationModel, dtype: torch.dtype) -> NativeTransformer | None:

@@ -57,7 +57,7 @@ class NativeOutput(NativeLinear, OutputProjection):
             arrays = (address(each[beam:]) for each in (value, row, column))
             per_row = (address(each[first:]) for each in (normaliser, end))
             settings = (address(excluded), excluded.numel(), request.end, count)
-            inputs = (address(hidden[first:]), number // width, width, address(log_prob[first:]))
+            inputs = (address(hidden[first:]), number, width, address(log_prob[first:]))
             check(self.functions.mtkit_rank(linear, *inputs, *settings, *arrays, *per_row))
             if first:
                 row[beam : beam + number // width] += first

@@ -28,6 +28,12 @@ def hypothesis_numbers(sentences: int, width: int) -> Tensor:
     return torch.arange(width, dtype=torch.int32).repeat(sentences).unsqueeze(1)
 
 
+@lru_cache(maxsize=64)
+def sentence_numbers(sentences: int, width: int) -> Tensor:
+    """The sentence of each hypothesis, [N·W] int32; must not be changed."""
+    return torch.arange(sentences, dtype=torch.int32).repeat_interleave(width)
+
+
 @dataclass(frozen=True)
 class NativeMemory(BatchedState):
     """Keys and values of the sources of N sentences; no sentence is ever moved.

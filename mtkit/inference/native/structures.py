@@ -61,11 +61,12 @@ class KeysValues(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """Arguments of a decoder step; see c/transformer.c."""
+    """Arguments of a decoder step; see Step in c/transformer.c."""
 
     _fields_ = (
-        *((name, Pointer) for name in ("storage", "slots", "lengths", "offsets", "rotation", "attention")),
-        *((name, ctypes.c_int32) for name in ("width", "length", "first_slot", "capacity", "source_length")),
+        *((name, Pointer) for name in ("sentences", "slots", "lengths", "storage", "source_lengths", "offsets")),
+        *((name, Pointer) for name in ("rotations", "attention")),
+        *((name, ctypes.c_int32) for name in ("stride", "capacity", "first_position", "source_length")),
     )
 
 
@@ -76,6 +77,23 @@ class Pruned(ctypes.Structure):
         ("rounded", Linear),
         ("weight", Pointer),
         *((name, ctypes.c_float) for name in ("scale", "max_norm", "max_rounding_norm")),
+    )
+
+
+class Task(ctypes.Structure):
+    """What a search translates, and its results; see c/search.h."""
+
+    _fields_ = (
+        ("decoder", ctypes.POINTER(StackStructure)),
+        ("output", ctypes.POINTER(Linear)),
+        ("pruned", ctypes.POINTER(Pruned)),
+        *((name, Pointer) for name in ("embeddings", "positions", "rotations", "ids", "excluded")),
+        *((name, Pointer) for name in ("divisors", "summands", "states", "first_states")),
+        *((name, Pointer) for name in ("source_lengths", "max_lengths", "min_lengths")),
+        *((name, Pointer) for name in ("tokens", "log_probs", "scores", "lengths", "is_finished", "counts")),
+        *((name, ctypes.c_float) for name in ("embedding_scale", "patience")),
+        *((name, ctypes.c_int32) for name in ("num_excluded", "bos", "width", "n_best", "num_sentences")),
+        *((name, ctypes.c_int32) for name in ("max_source_length", "max_length", "next")),
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import torch
@@ -28,18 +28,23 @@ def run_in_parts(work: Callable[[int, int], object], count: int, unit: int = 1) 
     if parts == 1:
         work(0, count)
         return
-    bounds = list(pairwise(units * i // parts * unit for i in range(parts + 1)))
+    bounds = pairwise(units * i // parts * unit for i in range(parts + 1))
+    run_together([partial(work, first, last - first) for first, last in bounds])
+
+
+def run_together(tasks: Sequence[Callable[[], object]]) -> None:
+    """Run tasks side by side, the first one on the calling thread; returns or raises only after all have ended."""
     is_inference = torch.is_inference_mode_enabled()
 
-    def run(first: int, number: int) -> None:
+    def run(task: Callable[[], object]) -> None:
         with torch.inference_mode(is_inference):
-            work(first, number)
+            task()
 
     futures: list[Future[None]] = []
     try:
-        for first, last in bounds[1:]:
-            futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, first, last - first))
-        work(*bounds[0])
+        for task in tasks[1:]:
+            futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, task))
+        tasks[0]()
     finally:
         wait(futures)
     for future in futures:

@@ -11,6 +11,7 @@ import torch
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.hardware import limit_onednn_cache, parse_device, tune_malloc
+from mtkit.inference.native.search import bind_search
 from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
@@ -133,6 +134,6 @@ class TorchEngine:
         """See Engine."""
         run = search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores)
         if self.term is None:
-            return partial(run, self.stepper)
+            return bind_search(run, self.stepper)
         term = self.term
         return lambda request: run(self.stepper, replace(request, constraints=(term, *request.constraints)))

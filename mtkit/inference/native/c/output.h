@@ -2,49 +2,66 @@
 
 enum { RANKED_ROWS = 12 }; /* whose logits exist at once */
 
-/* The `count` best tokens of beams of `width` hypotheses, best first, by logit minus normaliser plus log-probability.
+/* The best tokens of beams by logit minus normaliser plus log-probability.
 
    Args:
-     hidden: [beams * width, D].
-     log_prob: [beams * width] of the hypotheses.
+     hidden: [rows, D], the hypotheses of one beam after another.
+     beams: [rows] beam of each hypothesis.
+     log_prob: [rows].
      excluded: tokens that are no candidates, although the normaliser counts them.
      end: token whose logit is returned for every row.
-     value, row, column: [beams, count], the logit of each candidate, its row, its token; -inf if there are too few.
-     normaliser, end_logit: [beams * width]. */
-int mtkit_rank(const Linear *w, const float *hidden, int beams, int width, const float *log_prob,
-               const int32_t *excluded, int num_excluded, int end, int count, float *value, int64_t *row,
-               int64_t *column, float *normaliser, float *end_logit) {
+     count: maximum number of candidates of a beam.
+     best, found: [beams, count] candidates, best first, and [beams] their number, which is 0 before the call.
+     normaliser, end_logit: [rows]. */
+static int rank(const Linear *w, const float *hidden, int rows, const int32_t *beams, const float *log_prob,
+                const int32_t *excluded, int num_excluded, int end, int count, Candidate *best, int32_t *found,
+                float *normaliser, float *end_logit) {
     const int stride = (w->outputs + BLOCK - 1) / BLOCK * BLOCK;
-    const int together = width < RANKED_ROWS ? RANKED_ROWS / width : 1; /* beams */
-    float *logits = floats(LOGITS, (size_t)together * width * stride);
-    Candidate *best = reserve(CANDIDATES, sizeof(Candidate) * count);
-    float *maxima = floats(WEIGHTS, stride / BLOCK);
-    if (!logits || !best || !maxima) return 0;
-    for (int beam = 0; beam < beams; beam += together) {
-        const int n = beams - beam < together ? beams - beam : together, first = beam * width;
-        const Operand a = operand_of(NULL, hidden + (size_t)first * w->inputs, n * width, w);
+    float *logits = floats(LOGITS, (size_t)RANKED_ROWS * stride), *maxima = floats(WEIGHTS, stride / BLOCK);
+    if (!logits || !maxima) return 0;
+    for (int first = 0; first < rows; first += RANKED_ROWS) {
+        const int n = rows - first < RANKED_ROWS ? rows - first : RANKED_ROWS;
+        const Operand a = operand_of(NULL, hidden + (size_t)first * w->inputs, n, w);
         if (!a.data) return 0;
-        multiply(w, &a, n * width, &(Target){logits, stride, NO_ACTIVATION, 0});
-        for (int b = 0; b < n; b++) {
-            int found = 0;
-            for (int i = b * width; i < (b + 1) * width; i++) {
-                float *own = logits + (size_t)i * stride;
-                for (int c = w->outputs; c < stride; c++) own[c] = -INFINITY;
-                for (int m = 0; m < stride / BLOCK; m++) maxima[m] = block_maximum(own + m * BLOCK);
-                const float total = normaliser[first + i] = log_sum_exp(own, stride, maxima);
-                end_logit[first + i] = own[end];
-                for (int e = 0; e < num_excluded; e++) own[excluded[e]] = -INFINITY;
-                for (int e = 0; e < num_excluded; e++)
-                    maxima[excluded[e] / BLOCK] = block_maximum(own + excluded[e] / BLOCK * BLOCK);
-                found = rank_row(own, stride, maxima, log_prob[first + i] - total, first + i, best, found, count);
-            }
-            for (int k = found; k < count; k++) best[k] = (Candidate){-INFINITY, -INFINITY, first + b * width, 0};
-            for (int k = 0; k < count; k++) {
-                const size_t at = (size_t)(beam + b) * count + k;
-                value[at] = best[k].value, row[at] = best[k].row, column[at] = best[k].column;
-            }
+        multiply(w, &a, n, &(Target){logits, stride, NO_ACTIVATION, 0});
+        for (int r = first; r < first + n; r++) {
+            float *own = logits + (size_t)(r - first) * stride;
+            for (int c = w->outputs; c < stride; c++) own[c] = -INFINITY;
+            for (int m = 0; m < stride / BLOCK; m++) maxima[m] = block_maximum(own + m * BLOCK);
+            normaliser[r] = log_sum_exp(own, stride, maxima);
+            end_logit[r] = own[end];
+            for (int e = 0; e < num_excluded; e++) own[excluded[e]] = -INFINITY;
+            for (int e = 0; e < num_excluded; e++)
+                maxima[excluded[e] / BLOCK] = block_maximum(own + excluded[e] / BLOCK * BLOCK);
+            const int beam = beams[r];
+            found[beam] = rank_row(own, stride, maxima, log_prob[r] - normaliser[r], r, best + (size_t)beam * count,
+                                   found[beam], count);
         }
     }
+    return 1;
+}
+
+/* `rank` of beams of `width` hypotheses; value, row, column: [beams, count] the logit of each candidate, its row, its
+   token; -inf if there are too few. */
+int mtkit_rank(const Linear *w, const float *hidden, int rows, int width, const float *log_prob,
+               const int32_t *excluded, int num_excluded, int end, int count, float *value, int64_t *row,
+               int64_t *column, float *normaliser, float *end_logit) {
+    const int beams = rows / width;
+    const size_t candidates = sizeof(Candidate) * (size_t)beams * count;
+    Candidate *best = reserve(CANDIDATES, candidates + sizeof(int32_t) * ((size_t)beams + rows));
+    if (!best) return 0;
+    int32_t *found = (int32_t *)((char *)best + candidates), *beam_of_row = found + beams;
+    for (int b = 0; b < beams; b++) found[b] = 0;
+    for (int r = 0; r < rows; r++) beam_of_row[r] = r / width;
+    if (!rank(w, hidden, rows, beam_of_row, log_prob, excluded, num_excluded, end, count, best, found, normaliser,
+              end_logit))
+        return 0;
+    for (int b = 0; b < beams; b++)
+        for (int k = 0; k < count; k++) {
+            const size_t at = (size_t)b * count + k;
+            const Candidate none = {-INFINITY, -INFINITY, b * width, 0}, one = k < found[b] ? best[at] : none;
+            value[at] = one.value, row[at] = one.row, column[at] = one.column;
+        }
     return 1;
 }
 

@@ -1,4 +1,4 @@
-/* The layers of a Transformer for translation: encoder, one step of the decoder, and the best next tokens.
+/* The layers of a Transformer for translation: encoder and one step of the decoder; search is in search.h.
 
    Python (mtkit/inference/native) makes the structures, owns all memory but the scratch, and calls the functions whose
    names begin with mtkit. Rows are tokens of the source, or hypotheses. Shapes use the letters of
@@ -63,40 +63,42 @@ static int encode_self_attention(const Stack *stack, const Layer *layer, float *
     return add_residual(layer, &layer->norm, &layer->out, y, x, rows);
 }
 
-/* Arguments of a step that are the same for all layers. */
+/* Arguments of a step that are the same for all layers. Sentences may be at different positions. */
 typedef struct {
-    const int32_t *storage; /* [N] index of each sentence in the cache */
-    const int32_t *slots;   /* [rows, T] slots of the tokens of each hypothesis in the cache; NULL: 0, 1, 2 ... */
-    const int32_t *lengths; /* [N] of the sources */
-    const int64_t *offsets; /* [N] tokens before each sentence in the memory */
-    const float *rotation;  /* [K] cos and sin at the new position, or NULL */
-    float *attention;       /* [rows, H, S] of the alignment layer, zeroed, or NULL */
-    int32_t width;          /* W, hypotheses of a sentence */
-    int32_t length;         /* T, tokens of a hypothesis, the new one included */
-    int32_t first_slot;     /* slot of the new token of the first hypothesis of a sentence */
-    int32_t capacity;       /* slots of a sentence */
-    int32_t source_length;  /* S, of the attention */
+    const int32_t *sentences;      /* [rows] sentence of each hypothesis */
+    const int32_t *slots;          /* [rows, stride] slots of its tokens in the cache; NULL: 0, 1, 2 ... */
+    const int32_t *lengths;        /* [N] tokens of the hypotheses of each sentence, the new one included */
+    const int32_t *storage;        /* [N] index of each sentence in the cache */
+    const int32_t *source_lengths; /* [N] */
+    const int64_t *offsets;        /* [N] tokens before each source in the memory */
+    const float *rotations;        /* [positions, K] cos and sin, beginning at `first_position`; or NULL */
+    float *attention;              /* [rows, H, S] of the alignment layer, zeroed; or NULL */
+    int32_t stride, capacity;      /* of `slots`; slots of a sentence */
+    int32_t first_position, source_length; /* source_length is S, of the attention */
 } Step;
 
 static int decode_self_attention(const Stack *stack, const Layer *layer, const Cache *cache, const Step *step, float *x,
                                  int first, int rows) {
     const int width = stack->head_dim, own = layer->heads * width, wide = 3 * own;
     float *qkv = floats(PROJECTION, (size_t)rows * wide), *y = floats(ATTENTION, (size_t)rows * own);
-    float *weights = floats(WEIGHTS, (size_t)layer->heads * padded_length(step->length));
-    if (!qkv || !y || !weights) return 0;
+    if (!qkv || !y) return 0;
     if (!project(layer->is_pre_norm ? &layer->norm : NULL, x, rows, &layer->query_key_value, qkv, NO_ACTIVATION, 0))
         return 0;
     for (int r = 0; r < rows; r++) {
         float *q = qkv + (size_t)r * wide;
-        const int sentence = (first + r) / step->width, hypothesis = (first + r) % step->width;
+        const int sentence = step->sentences[first + r], length = step->lengths[sentence], position = length - 1;
+        const int32_t *slots = step->slots ? step->slots + (size_t)(first + r) * step->stride : NULL;
         const size_t base = (size_t)step->storage[sentence] * step->capacity * own;
-        const size_t slot = base + (size_t)(step->first_slot + hypothesis) * own;
-        if (step->rotation) rotate(q, 2 * layer->heads, width, step->rotation, stack->rotate_halves);
+        const size_t new = base + (size_t)(slots ? slots[position] : position) * own;
+        float *weights = floats(WEIGHTS, (size_t)layer->heads * padded_length(length));
+        if (!weights) return 0;
+        if (step->rotations)
+            rotate(q, 2 * layer->heads, width, step->rotations + (size_t)(position - step->first_position) * width,
+                   stack->rotate_halves);
         scale_row(q, own, stack->scale);
-        memcpy(cache->keys + slot, q + own, 4 * (size_t)own);
-        memcpy(cache->values + slot, q + 2 * own, 4 * (size_t)own);
-        const int32_t *slots = step->slots ? step->slots + (size_t)(first + r) * step->length : NULL;
-        attend_to_tokens(q, cache->keys + base, cache->values + base, slots, step->length, layer->heads, width, weights,
+        memcpy(cache->keys + new, q + own, 4 * (size_t)own);
+        memcpy(cache->values + new, q + 2 * own, 4 * (size_t)own);
+        attend_to_tokens(q, cache->keys + base, cache->values + base, slots, length, layer->heads, width, weights,
                          y + (size_t)r * own);
     }
     return add_residual(layer, &layer->norm, &layer->out, y, x, rows);
@@ -110,7 +112,7 @@ static int decode_cross_attention(const Stack *stack, const Layer *layer, const 
     if (!project(layer->is_pre_norm ? &layer->source_norm : NULL, x, rows, &layer->source_query, q, NO_ACTIVATION, 0))
         return 0;
     for (int r = 0; r < rows; r++) {
-        const int sentence = (first + r) / step->width, length = step->lengths[sentence];
+        const int sentence = step->sentences[first + r], length = step->source_lengths[sentence];
         const size_t base = (size_t)step->offsets[sentence] * own, size = (size_t)width * padded_length(length);
         float *weights = floats(WEIGHTS, padded_length(length));
         if (!weights) return 0;
@@ -124,6 +126,21 @@ static int decode_cross_attention(const Stack *stack, const Layer *layer, const 
         }
     }
     return add_residual(layer, &layer->source_norm, &layer->source_out, y, x, rows);
+}
+
+/* Keys and values of the encoder states x [length, D] of a sentence for each layer of the decoder; `offset` is the number
+   of tokens before it in the memory. */
+static int project_memory(const Stack *stack, const float *x, int length, int64_t offset, const Memory *memories) {
+    for (int l = 0; l < stack->num_layers; l++) {
+        const Layer *layer = stack->layers + l;
+        const int own = layer->source_heads * stack->head_dim;
+        const size_t base = (size_t)offset * own;
+        float *kv = floats(PROJECTION, (size_t)length * 2 * own);
+        if (!kv || !project(NULL, x, length, &layer->source_key_value, kv, NO_ACTIVATION, 0)) return 0;
+        store_memory(kv, kv + own, 2 * (size_t)own, length, layer->source_heads, stack->head_dim,
+                     memories[l].keys + base, memories[l].values + base);
+    }
+    return 1;
 }
 
 /* ---- functions that Python calls; those that compute return 0 if memory is exhausted, as do those of output.h ---- */
@@ -179,24 +196,15 @@ int mtkit_encode(const Stack *stack, float *x, const int32_t *lengths, int sente
 int mtkit_project_memory(const Stack *stack, const float *x, const int32_t *lengths, const int64_t *offsets,
                          int sentences, const Memory *memories) {
     for (int n = 0; n < sentences; x += (size_t)lengths[n++] * stack->d_model)
-        for (int l = 0; l < stack->num_layers; l++) {
-            const Layer *layer = stack->layers + l;
-            const int own = layer->source_heads * stack->head_dim;
-            const size_t base = (size_t)offsets[n] * own;
-            float *kv = floats(PROJECTION, (size_t)lengths[n] * 2 * own);
-            if (!kv || !project(NULL, x, lengths[n], &layer->source_key_value, kv, NO_ACTIVATION, 0)) return 0;
-            store_memory(kv, kv + own, 2 * (size_t)own, lengths[n], layer->source_heads, stack->head_dim,
-                         memories[l].keys + base, memories[l].values + base);
-        }
+        if (!project_memory(stack, x, lengths[n], offsets[n], memories)) return 0;
     return 1;
 }
 
 /* One step of the decoder: the new tokens x [rows, D] of the hypotheses first ... first + rows - 1, in place. */
 int mtkit_decode(const Stack *stack, const Cache *caches, const Memory *memories, const Step *step, float *x, int first,
                  int rows) {
-    const int chunk = CHUNK / step->width * step->width;
-    for (int r = 0; r < rows;) {
-        const int n = rows - r < chunk ? rows - r : chunk ? chunk : step->width;
+    for (int r = 0; r < rows; r += CHUNK) {
+        const int n = rows - r < CHUNK ? rows - r : CHUNK;
         float *part = x + (size_t)(first + r) * stack->d_model;
         for (int l = 0; l < stack->num_layers; l++) {
             const Layer *layer = stack->layers + l;
@@ -207,7 +215,8 @@ int mtkit_decode(const Stack *stack, const Cache *caches, const Memory *memories
                 return 0;
         }
         normalise_rows(&stack->final_norm, part, n, stack->d_model);
-        r += n;
     }
     return 1;
 }
+
+#include "search.h"

@@ -9,6 +9,8 @@ import torch
 
 from mtkit.inference.native import threads
 from mtkit.inference.native.library import native
+from mtkit.inference.native.model import NativeTransformer
+from tests.unit.inference.native.toy_searches import model_that_ends
 
 
 @pytest.fixture
@@ -26,3 +28,11 @@ def two_threads(monkeypatch) -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16, torch.int8], ids=str)
+def model(request) -> NativeTransformer:
+    """A model whose sentences end at various lengths, with weights of each type."""
+    if not native().supports(request.param):
+        pytest.skip(f"the processor has no instructions for {request.param}")
+    return model_that_ends(request.param)

@@ -10,27 +10,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.inference.native.library import native
 from mtkit.inference.native.model import NativeTransformer
 from mtkit.inference.native.output import NativeOutput
 from mtkit.models.interface import Step
-from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.coverage import Coverage
 from mtkit.search.beam.diverse import DiverseBeam
-from mtkit.search.beam.selection import TopExtensions
 from mtkit.search.constraints.repeats import NoRepeatNgram
-from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
-from mtkit.search.length_penalty import Average
-from mtkit.search.run import Search, SearchParts
+from mtkit.search.interface import SearchRequest
+from mtkit.search.run import Search
 from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
-from tests.unit.inference.native.toy_models import V, build, right_padded
+from tests.unit.inference.native.toy_models import right_padded
+from tests.unit.inference.native.toy_searches import (
+    LENGTHS,
+    LIMITS,
+    SHORTLIST,
+    assert_equal,
+    beam,
+    few,
+    model_that_ends,
+    parts,
+    request,
+)
 
 pytestmark = pytest.mark.usefixtures("library")
-
-BOS, EOS = 2, 3
-LENGTHS = [5, 1, 9, 3, 12, 4, 7, 2, 6, 10]
-SHORTLIST = torch.tensor([*range(40, 5, -1), EOS, 0, BOS])
 
 
 class CountingStepper:
@@ -57,47 +60,6 @@ class CountingStepper:
         return CountedStep(*self.model.step(token, state))
 
 
-@pytest.fixture(params=[torch.float32, torch.bfloat16, torch.int8], ids=str)
-def model(request) -> NativeTransformer:
-    """A model whose sentences end at various lengths."""
-    if not native().supports(request.param):
-        pytest.skip(f"the processor has no instructions for {request.param}")
-    return native_model_that_ends(request.param)
-
-
-def native_model_that_ends(dtype: torch.dtype) -> NativeTransformer:
-    written = build()
-    with torch.no_grad():
-        written.output.weight[EOS] *= 2
-    return NativeTransformer(written, dtype)
-
-
-def parts(**changes: Any) -> SearchParts:
-    special_ids = SpecialIds(vocab_size=V, bos=BOS, eos=EOS, banned=(0, BOS))
-    return SearchParts(special_ids=special_ids, length_penalty=Average(alpha=1.0), **changes)
-
-
-def beam(selector: Any = None, **changes: Any) -> BeamSearch:
-    return BeamSearch(parts(**{"beam_size": 4, "n_best": 3, **changes}), selector or TopExtensions())
-
-
-def request(**changes: Any) -> SearchRequest:
-    source = right_padded(LENGTHS)
-    plain = SearchRequest.of(source, torch.tensor(LENGTHS) + 8)
-    return SearchRequest(**{**vars(plain), "real": source.real, **changes})
-
-
-def assert_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    for some, others in zip(found, expected, strict=True):
-        assert [each.tokens for each in some] == [each.tokens for each in others]
-        assert [each.finished for each in some] == [each.finished for each in others]
-        for one, other in zip(some, others, strict=True):
-            scores = (one.log_prob, one.score, *one.token_log_probs)
-            assert scores == pytest.approx((other.log_prob, other.score, *other.token_log_probs), abs=1e-5, nan_ok=True)
-            assert (one.attention is None) == (other.attention is None)
-            assert one.attention is None or torch.equal(one.attention, other.attention)
-
-
 def both(model: NativeTransformer, search: Search, asked: SearchRequest) -> CountingStepper:
     """Compare the search with that by logits; returns the stepper of the first."""
     fast, slow = (CountingStepper(model, is_fast=is_fast) for is_fast in (True, False))
@@ -107,7 +69,6 @@ def both(model: NativeTransformer, search: Search, asked: SearchRequest) -> Coun
     return fast
 
 
-LIMITS = {"max_length": torch.arange(10) % 7, "min_length": torch.arange(10) % 4}
 SEARCHES = {
     "n_best": (beam(), {}),
     "one hypothesis": (beam(beam_size=1, n_best=1), {}),
@@ -137,7 +98,7 @@ def test_a_beam_is_ranked_like_its_logits_by_two_threads(model) -> None:
 def test_greedy_search_takes_the_largest_logit(changes, model) -> None:
     greedy, asked = SinglePathSearch(parts(with_log_probs=False)), request(**changes)
     # The largest logit is that of float32 weights, whatever the type of the packed ones.
-    exact = native_model_that_ends(model.output.dtype)
+    exact = model_that_ends(model.output.dtype)
     exact.output = NativeOutput(exact.output.weight, None, torch.float32)
     fast, slow = CountingStepper(model, is_fast=True), CountingStepper(exact, is_fast=False)
     assert_equal(greedy(fast, asked), greedy(slow, asked))
@@ -169,11 +130,6 @@ def test_batches_and_order_change_nothing(beam_size, model) -> None:
                     other.score,
                     other.token_log_probs,
                 )
-
-
-def few(count: int) -> dict[str, Tensor]:
-    """Fields of a request of fewer sentences."""
-    return {"min_length": torch.zeros(count, dtype=torch.int64), "sentence_ids": torch.arange(count)}
 
 
 def test_a_sentence_that_is_not_finite_fails_alone(model) -> None:
