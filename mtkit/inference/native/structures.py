@@ -81,7 +81,7 @@ class Pruned(ctypes.Structure):
 
 
 class Task(ctypes.Structure):
-    """What a search translates, and its results; see c/search.h."""
+    """Arguments and results of a search; see Task in c/search.h."""
 
     _fields_ = (
         ("decoder", ctypes.POINTER(StackStructure)),

@@ -58,7 +58,7 @@ def test_panels_are_drawn_side_by_side(tmp_path):
     assert int.from_bytes(header[16:20]) == 2 * 6 * 120  # inches, dots per inch
 
 
-@pytest.mark.parametrize("recipe", ["multi30k-transformer-2017", "multi30k-decoder-only"])
+@pytest.mark.parametrize("recipe", ["multi30k-transformer-pre-norm", "multi30k-decoder-only"])
 def test_plot_positions_command(recipe, tmp_path, capsys):
     output = tmp_path / "positions.png"
     assert entry.execute(["plot", recipe, "--positions", "-o", str(output)]) == 0

@@ -77,7 +77,7 @@ def test_incompatible_keys_are_refused(basic: Path, overrides: list[str], messag
 
 
 def test_the_built_in_decoder_only_recipe_has_the_settings_of_the_transformer() -> None:
-    ours, theirs = load_recipe("multi30k-decoder-only"), load_recipe("multi30k-transformer-2017")
+    ours, theirs = load_recipe("multi30k-decoder-only"), load_recipe("multi30k-transformer-pre-norm")
     updates = theirs.training.max_updates // 2  # an update takes about twice the time
     training = replace(theirs.training, max_updates=updates)
     assert (ours.corpus, ours.training, ours.search) == (theirs.corpus, training, theirs.search)

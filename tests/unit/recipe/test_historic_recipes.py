@@ -9,7 +9,7 @@ from mtkit.training.optimisers.schedule import InverseSqrtConfig
 from mtkit.training.optimisers.torch_optimisers import AdadeltaConfig, SGDConfig
 
 RECURRENT = ["wmt14-lstm", "wmt14-rnnsearch"]
-TRANSFORMERS = ["wmt14-transformer-base", "wmt14-transformer-big", "multi30k-transformer-post-norm", "iwslt14-de-en"]
+TRANSFORMERS = ["wmt14-transformer-base", "wmt14-transformer-big", "multi30k-transformer-2017", "iwslt14-de-en"]
 
 
 @pytest.mark.parametrize("name", [*RECURRENT, *TRANSFORMERS])

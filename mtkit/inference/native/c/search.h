@@ -408,10 +408,12 @@ Search *mtkit_search_begin(Task *task, int places) {
         NEW(s->memories[l].values, source);
     }
 #undef NEW
-    for (int p = 0; p < places && s->free_places; p++) s->free_places[p] = p;
-    if (is_complete) return s;
-    mtkit_search_end(s);
-    return NULL;
+    if (!is_complete) {
+        mtkit_search_end(s);
+        return NULL;
+    }
+    for (int p = 0; p < places; p++) s->free_places[p] = p;
+    return s;
 }
 
 /* Compute up to `steps` positions. Returns 1 if sentences remain, 0 after the last one, -1 if memory is exhausted. */
