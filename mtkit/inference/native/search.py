@@ -24,6 +24,7 @@ from mtkit.models.transformer.model import Embedding
 from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.selection import TopExtensions
 from mtkit.search.interface import Hypothesis, SearchRequest, ShortlistMap, Stepper
+from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.run import Search
 from mtkit.search.single_path import SinglePathSearch, argmax
 
@@ -32,6 +33,7 @@ SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]
 ROWS = 96  # hypotheses in work at once: CHUNK in c/transformer.c
 STEPS = 16  # after which signals are handled
 FAILED = -1  # as in c/search.h
+PENALTIES = (Average, GNMT, WordReward)
 POSITIONS = (Position, Sinusoidal, Learned)  # that add a vector to the embeddings, or nothing
 
 
@@ -39,7 +41,8 @@ def bind_search(search: Search, stepper: Stepper) -> SearchFn:
     """The search of a model, as a function of the request.
 
     A native model runs plain beam search and greedy search in the library. Other searches, such as those with
-    constraints or attention, take one step after another, with the same result.
+    constraints or attention, take one step after another. Both give the same hypotheses, except for greedy search below
+    the minimum length: the library takes the best token of float32 weights, the steps that of the packed ones.
     """
     if not isinstance(stepper, NativeTransformer) or not _is_plain(search):
         return partial(search, stepper)
@@ -55,13 +58,14 @@ def _is_plain(search: Search) -> TypeGuard[BeamSearch | SinglePathSearch]:
         is_plain = search.choose is argmax and search.num_paths == 1
     else:
         return False
-    return is_plain and not search.parts.constraints and not search.parts.with_attention
+    parts = search.parts
+    return is_plain and type(parts.length_penalty) in PENALTIES and not (parts.constraints or parts.with_attention)
 
 
 class NativeSearch:
     """A plain search in the library.
 
-    Sentences leave the search when they are done, and the next ones take their places, so that memory does not grow
+    Sentences leave the search when they are done, and the next ones take their places, so that the cache does not grow
     with the batch. Several threads take sentences from one list.
 
     Attributes:
@@ -78,6 +82,7 @@ class NativeSearch:
         self.patience = search.parts.patience if is_beam else 1.0
         self.is_greedy = not is_beam and not search.parts.with_log_probs
         self.is_sum = _is_sum(model.tgt_embedding)
+        self._tables = self._position_tables(0)
 
     def serves(self, request: SearchRequest) -> bool:
         """Return whether the library has the embeddings of the model and all that the request asks for."""
@@ -103,7 +108,7 @@ class NativeSearch:
             pruned=None if pruned is None else ctypes.pointer(pruned.structure),
             **{name: address(tensor) for name, tensor in {**tensors, **vars(results)}.items()},
             embedding_scale=math.sqrt(table.embedding_dim),
-            patience=self.patience,
+            enough_ends=self.patience * self.width,
             num_excluded=tensors["excluded"].numel(),
             bos=self.parts.special_ids.bos,
             width=self.width,
@@ -120,12 +125,13 @@ class NativeSearch:
         model, penalty = self.model, self.parts.length_penalty
         columns = ShortlistMap(self.parts.special_ids, request.shortlist_ids, states.device)
         longest = int(request.max_length.max())
-        pos, counts = torch.arange(longest + 1), torch.arange(longest + 2)
-        embedding = model.tgt_embedding
+        counts = torch.arange(longest + 2)
+        if self._tables.count <= longest:
+            self._tables = self._position_tables(longest + 1)
         tensors = {
-            "embeddings": embedding.table.weight,
-            "positions": None if type(embedding.position) is Position else _position_vectors(embedding, pos),
-            "rotations": model.native_decoder.rotations(pos),
+            "embeddings": model.tgt_embedding.table.weight,
+            "positions": self._tables.vectors,
+            "rotations": self._tables.rotations,
             "ids": None if columns.ids is None else columns.ids.int(),
             "excluded": torch.cat([columns.banned, columns.banned.new_tensor([columns.eos])]).int(),
             "divisors": penalty.divisor(counts),
@@ -137,6 +143,12 @@ class NativeSearch:
             "min_lengths": torch.minimum(request.min_length, request.max_length).int(),
         }
         return {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
+
+    def _position_tables(self, count: int) -> _PositionTables:
+        """The tables of this many positions; computed once for all translations that are not longer."""
+        embedding, pos = self.model.tgt_embedding, torch.arange(count)
+        vectors = None if type(embedding.position) is Position else _position_vectors(embedding, pos)
+        return _PositionTables(count, vectors, self.model.native_decoder.rotations(pos))
 
     def _run(self, task: Task, sentences: int) -> None:
         """Run a task on torch's number of threads.
@@ -150,10 +162,10 @@ class NativeSearch:
         is_stopped = Event()
 
         def work() -> None:
-            handle = functions.mtkit_search_begin(ctypes.byref(task), places)
-            check(handle is not None)
-            remain = 1
+            handle, remain = None, -1
             try:
+                handle = functions.mtkit_search_begin(ctypes.byref(task), places)
+                remain = -1 if handle is None else 1
                 while remain == 1 and not is_stopped.is_set():
                     remain = functions.mtkit_search_run(handle, STEPS)
             finally:
@@ -162,7 +174,16 @@ class NativeSearch:
                 functions.mtkit_search_end(handle)
             check(remain >= 0)
 
-        run_together([work] * threads)
+        run_together([work] * threads, is_stopped.set)
+
+
+@dataclass(frozen=True)
+class _PositionTables:
+    """Vectors [count, D] that the first positions add to embeddings, and their rotations [count, K], or None."""
+
+    count: int
+    vectors: Tensor | None
+    rotations: Tensor | None
 
 
 def _position_vectors(embedding: Embedding, pos: Tensor) -> Tensor:

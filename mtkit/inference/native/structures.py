@@ -91,9 +91,9 @@ class Task(ctypes.Structure):
         *((name, Pointer) for name in ("divisors", "summands", "states", "first_states")),
         *((name, Pointer) for name in ("source_lengths", "max_lengths", "min_lengths")),
         *((name, Pointer) for name in ("tokens", "log_probs", "scores", "lengths", "is_finished", "counts")),
-        *((name, ctypes.c_float) for name in ("embedding_scale", "patience")),
+        *((name, ctypes.c_float) for name in ("embedding_scale", "enough_ends")),
         *((name, ctypes.c_int32) for name in ("num_excluded", "bos", "width", "n_best", "num_sentences")),
-        *((name, ctypes.c_int32) for name in ("max_source_length", "max_length", "next")),
+        *((name, ctypes.c_int32) for name in ("max_source_length", "max_length", "next_sentence")),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
 from itertools import pairwise
+from threading import Event
 
 import torch
 
@@ -32,23 +33,50 @@ def run_in_parts(work: Callable[[int, int], object], count: int, unit: int = 1) 
     run_together([partial(work, first, last - first) for first, last in bounds])
 
 
-def run_together(tasks: Sequence[Callable[[], object]]) -> None:
-    """Run tasks side by side, the first one on the calling thread; returns or raises only after all have ended."""
+def run_together(tasks: Sequence[Callable[[], object]], stop: Callable[[], None] = lambda: None) -> None:
+    """Run tasks side by side, the first one on the calling thread; returns or raises only after all have ended.
+
+    Args:
+        tasks: what to run.
+        stop: asks the tasks to end soon; called after an error or an interruption on the calling thread.
+    """
     is_inference = torch.is_inference_mode_enabled()
+    futures: list[Future[None]] = []
+    begin = Event()
 
     def run(task: Callable[[], object]) -> None:
-        with torch.inference_mode(is_inference):
-            task()
+        begin.wait()
+        if len(futures) == len(tasks) - 1:  # less after an interruption: the caller has not waited
+            with torch.inference_mode(is_inference):
+                task()
 
-    futures: list[Future[None]] = []
     try:
-        for task in tasks[1:]:
-            futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, task))
+        try:
+            for task in tasks[1:]:
+                futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, task))
+        finally:
+            begin.set()
         tasks[0]()
+    except BaseException:
+        stop()
+        raise
     finally:
-        wait(futures)
+        _wait_for_all(futures, stop)
     for future in futures:
         future.result()
+
+
+def _wait_for_all(futures: Sequence[Future[None]], stop: Callable[[], None]) -> None:
+    """Wait for the end of all, also after an interruption, which is raised then."""
+    interruption: BaseException | None = None
+    while not all(future.done() for future in futures):
+        try:
+            wait(futures, timeout=0.2)  # a signal that another thread received is handled after it
+        except BaseException as error:  # of a signal; the tasks still write to memory of the caller
+            interruption = error
+            stop()
+    if interruption is not None:
+        raise interruption
 
 
 @cache

@@ -85,7 +85,8 @@ static float error_bound(const Pruned *p, const float *x, const int8_t *rounded,
     return (float)((sqrt(error) * p->max_norm + sqrt(norm) * p->max_rounding_norm) / ((double)row_scale * p->scale));
 }
 
-/* The token with the largest logit of each row of hidden [rows, D], and the logit; -inf where they are not finite.
+/* The token with the largest logit of each row of hidden [rows, D], and the logit: NaN where logits are not finite, -inf
+   if all tokens are excluded.
 
    Only tokens that the 8-bit products cannot exclude are computed in float32; `raw` are those products of a row. */
 int mtkit_most_probable(const Pruned *p, const float *hidden, int rows, const int32_t *excluded, int num_excluded,
@@ -103,7 +104,7 @@ int mtkit_most_probable(const Pruned *p, const float *hidden, int rows, const in
             const float *x = hidden + (size_t)(first + r) * w->inputs;
             int32_t *raw = products + (size_t)r * padded;
             const float bound = error_bound(p, x, (const int8_t *)(a.data + (size_t)r * a.groups), a.scale[r]);
-            column[first + r] = 0, value[first + r] = -INFINITY;
+            column[first + r] = 0, value[first + r] = bound < INFINITY ? -INFINITY : NAN;
             if (!(bound < INFINITY)) continue;
             /* all products of a row contain the same summand, since the weights have 128 added */
             for (int c = w->outputs; c < padded; c++) raw[c] = INT32_MIN;

@@ -28,16 +28,19 @@ typedef struct {
     int32_t *lengths;         /* [B, n_best] */
     int32_t *is_finished;     /* [B, n_best] 0: the maximum length forced the end */
     int32_t *counts;          /* [B] number of results, 0 before; FAILED: not finite */
-    float embedding_scale, patience;
+    float embedding_scale, enough_ends; /* patience times width */
     int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
-    int32_t next;             /* the next sentence that no search has taken yet */
+    int32_t next_sentence;    /* the first one that no search has taken yet */
 } Task;
 
 enum { FAILED = -1 };
 
 /* A sentence in work. */
 typedef struct {
-    int32_t sentence, place, width, length, ended; /* index; its part of the memory; W, tokens, finished hypotheses */
+    int32_t sentence;      /* index in the task */
+    int32_t place;         /* index in caches and memories: `storage` of a Step */
+    int32_t width, length; /* hypotheses, and tokens of each */
+    int32_t ended;         /* hypotheses that have ended, also those that are not among the n best */
 } Active;
 
 /* Hypotheses [rows] of the sentences in work, one sentence after another. */
@@ -59,7 +62,7 @@ typedef struct {
     Memory *memories;             /* [layers] */
     char *is_used;                /* [capacity] slots of a sentence */
     float *x;                     /* [rows, D] */
-    float *normaliser, *end_logit; /* [rows] */
+    float *normaliser, *end_logit; /* [rows]; in greedy search the logit of the best token */
     Candidate *candidates;        /* [places, W] */
     int32_t *num_candidates;      /* [places] */
     int64_t *columns;             /* [rows], of greedy search */
@@ -155,12 +158,12 @@ static void extend(Search *s, const Active *a, int row, int token, float token_l
 /* Greedy search: append the most probable token, which has this logit. */
 static int advance_greedily(Search *s, Active *a, int first, int column, float logit, int to) {
     const Task *task = s->task;
-    if (!isfinite(logit)) {
-        task->counts[a->sentence] = FAILED;
+    if (column == end_of(task) || logit == -INFINITY) { /* -inf: no token is left, so that the end is forced */
+        add_result(s, a, first, NAN, NAN, logit > -INFINITY);
         return 1;
     }
-    if (column == end_of(task)) {
-        add_result(s, a, first, NAN, NAN, 1);
+    if (!isfinite(logit)) {
+        task->counts[a->sentence] = FAILED;
         return 1;
     }
     extend(s, a, first, token_of(task, column), NAN, NAN, to);
@@ -196,7 +199,7 @@ static void end_hypotheses(Search *s, Active *a, int first, const Candidate *bes
 static int cannot_improve(const Search *s, const Active *a, float best) {
     const Task *task = s->task;
     const int count = task->counts[a->sentence], max_length = task->max_lengths[a->sentence];
-    if (a->ended && (float)a->ended >= task->patience * (float)task->width) return 1;
+    if (a->ended && (float)a->ended >= task->enough_ends) return 1;
     if (count < task->n_best) return 0;
     const float bound = fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1));
     return bound <= task->scores[(size_t)a->sentence * task->n_best + count - 1];
@@ -234,7 +237,7 @@ static int advance_beam(Search *s, Active *a, int first, Candidate *best, int co
 static int admit(Search *s) {
     Task *task = s->task;
     while (s->num_free && !s->is_exhausted) {
-        const int sentence = __atomic_fetch_add(&task->next, 1, __ATOMIC_RELAXED);
+        const int sentence = __atomic_fetch_add(&task->next_sentence, 1, __ATOMIC_RELAXED);
         if (sentence >= task->num_sentences) {
             s->is_exhausted = 1;
             break;
@@ -261,6 +264,7 @@ static void end_at_limit(Search *s) {
             continue;
         }
         const size_t from = (size_t)n * s->stride, to = (size_t)kept * s->stride;
+        /* log-probabilities need no copy: greedy search without them has NaN for all */
         if (n > kept) memcpy(s->now.tokens + to, s->now.tokens + from, 4 * (size_t)a.length);
         s->active[kept++] = a;
     }
@@ -371,7 +375,7 @@ Search *mtkit_search_begin(Task *task, int places) {
     if (!s) return NULL;
     s->task = task;
     s->num_places = s->num_free = places;
-    s->stride = task->max_length + 2;
+    s->stride = task->max_length + 1; /* the token that begins a sentence has a slot too */
     s->capacity = 32 + 8 * task->width; /* a beam of captions rarely needs more */
     s->source_capacity = padded_length(task->max_source_length);
     int is_complete = 1;

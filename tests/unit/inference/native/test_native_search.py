@@ -22,12 +22,13 @@ from mtkit.models.transformer.model import Embedding
 from mtkit.search.beam.coverage import Coverage
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.constraints.repeats import NoRepeatNgram
-from mtkit.search.length_penalty import GNMT, WordReward
+from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.run import Search
 from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
 from tests.unit.inference.native.toy_models import SMALL, build, native_model, right_padded
 from tests.unit.inference.native.toy_searches import (
+    BOS,
     EOS,
     LENGTHS,
     LIMITS,
@@ -74,6 +75,7 @@ SEARCHES = {
     "greedy with log-probabilities": (greedy(with_log_probs=True), {}),
     "greedy with limits": (greedy(), LIMITS),
     "greedy with a shortlist": (greedy(), {"shortlist_ids": SHORTLIST}),
+    "greedy with nothing but the end": (greedy(), {"shortlist_ids": torch.tensor([0, EOS, BOS]), **LIMITS}),
     "greedy with log-probabilities and limits": (greedy(with_log_probs=True), LIMITS),
 }
 
@@ -81,6 +83,13 @@ SEARCHES = {
 @pytest.mark.parametrize(("search", "changes"), SEARCHES.values(), ids=SEARCHES)
 def test_the_hypotheses_are_those_of_the_written_search(search, changes, model) -> None:
     both(search, model, **changes)
+
+
+@pytest.mark.parametrize(("patience", "beam_size"), [(1.2, 25), (1.08, 25), (0.1, 10), (0.3, 7)])
+def test_enough_hypotheses_are_counted_alike(patience, beam_size) -> None:
+    """1.2 as a float times 25 is more than 30."""
+    search = beam(beam_size=beam_size, n_best=1, patience=patience)
+    both(search, model_that_ends(torch.float32, factor=3), max_length=torch.tensor(LENGTHS) + 20)
 
 
 POSITIONS = {
@@ -178,7 +187,15 @@ def test_a_sentence_that_is_not_finite_fails_alone(search, model) -> None:
             assert failed or [each.tokens for each in hypotheses] == [each.tokens for each in before]
 
 
+class Doubled(Average):
+    """A length penalty that somebody has written."""
+
+    def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+        return 2 * super().score(log_prob, length)
+
+
 OTHERS = {
+    "another length penalty": replace(beam(), parts=replace(beam().parts, length_penalty=Doubled())),
     "constraints": beam(constraints=(NoRepeatNgram(1),)),
     "attention": beam(with_attention=True),
     "coverage": beam(with_attention=True, coverage=Coverage(0.3)),

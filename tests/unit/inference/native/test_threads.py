@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from mtkit.inference.native import threads
-from mtkit.inference.native.threads import run_in_parts
+from mtkit.inference.native.threads import run_in_parts, run_together
 
 
 @pytest.mark.parametrize("unit", [1, 3, 12])
@@ -56,3 +57,19 @@ def test_an_error_is_raised_after_all_parts_have_ended(failing) -> None:
     with pytest.raises(RuntimeError, match="out of memory"):
         run_in_parts(work, 4)
     assert ended == [2 - failing]
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_interruption_is_raised_after_all_tasks_have_ended() -> None:
+    """Ctrl-C while the calling thread has nothing to do but to wait."""
+    stop, ended = threading.Event(), []
+
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)  # handled by the main thread
+        assert stop.wait(60)
+        time.sleep(0.05)
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_together([lambda: None, work], stop.set)
+    assert ended == [True]

@@ -24,11 +24,11 @@ SHORTLIST = torch.tensor([*range(40, 5, -1), EOS, 0, BOS])
 LIMITS = {"max_length": torch.arange(10) % 7, "min_length": torch.arange(10) % 4}
 
 
-def model_that_ends(dtype: torch.dtype) -> NativeTransformer:
-    """A model whose sentences end at various lengths."""
+def model_that_ends(dtype: torch.dtype, factor: float = 2) -> NativeTransformer:
+    """A model whose sentences end at various lengths; the factor is that of the logits of the end."""
     written = build()
     with torch.no_grad():
-        written.output.weight[EOS] *= 2
+        written.output.weight[EOS] *= factor
     return NativeTransformer(written, dtype)
 
 
@@ -51,6 +51,7 @@ def assert_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]
     for some, others in zip(found, expected, strict=True):
         assert [each.tokens for each in some] == [each.tokens for each in others]
         assert [each.finished for each in some] == [each.finished for each in others]
+        assert [each.failed for each in some] == [each.failed for each in others]
         for one, other in zip(some, others, strict=True):
             assert known_scores(one) == pytest.approx(known_scores(other), abs=1e-5)
             assert (one.attention is None) == (other.attention is None)
