@@ -44,7 +44,8 @@ def suggest_key(
     if path in REMOVED_KEYS:
         return f"; {REMOVED_KEYS[path]}"
     section, dot, name = path.rpartition(".")
-    synonym = synonym_of(path, root, values)
+    name = _spelled(name, [*key_paths(root), *KEY_SYNONYMS])
+    synonym = synonym_of(section + dot + name, root, values)
     if synonym:
         return f"; did you mean {synonym}"
     if other_kinds:
@@ -81,6 +82,12 @@ def _nearest(path: str, candidates: Sequence[str]) -> Sequence[str]:
     """Candidates in the same section as `path` if there are any, otherwise all."""
     section = path.partition(".")[0]
     return [each for each in candidates if each.partition(".")[0] == section] or candidates
+
+
+def _spelled(name: str, known: Sequence[str]) -> str:
+    """The known key that differs from a name only in underscores, hyphens and capitals; the name if there is none."""
+    letters = _normalised(name).replace("_", "")
+    return name if name in known else next((key for key in known if key.replace("_", "") == letters), name)
 
 
 def _normalised(word: str) -> str:

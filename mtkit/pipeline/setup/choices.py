@@ -45,11 +45,11 @@ def check_budget(budget: str, overrides: Sequence[str]) -> Limits:
     """Parse a budget, and check that no override decides what the budget decides.
 
     Raises:
-        UsageError: as `parse_budget`; or an override states the number of updates, or that nothing is chosen.
+        UsageError: as `parse_budget`; or an override states the updates, the hours, or that nothing is chosen.
     """
     limits = parse_budget(budget)
     for override in overrides:
-        if override.partition("=")[0] in ("training.max_updates", "defaults"):
+        if override.partition("=")[0] in ("training.max_updates", "training.budget_hours", "defaults"):
             raise UsageError(f"--budget {budget} and {override} contradict each other; give one of them")
     return limits
 

@@ -24,7 +24,6 @@ class SideStatistics:
         characters: mean number in a line.
         words: mean number in a line; words are separated by spaces.
         distinct_words: in the sample.
-        distinct_words_of_half: in every second line of the sample; the ratio shows how fast the vocabulary grows.
         alphabet: number of occurrences of each character in the sample.
         is_unspaced: whether the script has no spaces between words.
     """
@@ -33,7 +32,6 @@ class SideStatistics:
     characters: float
     words: float
     distinct_words: int
-    distinct_words_of_half: int
     alphabet: Counter[str]
     is_unspaced: bool
 
@@ -41,11 +39,6 @@ class SideStatistics:
     def tokens(self) -> float:
         """Estimated tokens in a line, before there is a tokenizer."""
         return self.characters / (UNSPACED_CHARACTERS if self.is_unspaced else SPACED_CHARACTERS) + 1
-
-    @property
-    def vocabulary_growth(self) -> float:
-        """Factor by which the number of distinct words grows when the text doubles."""
-        return self.distinct_words / max(1, self.distinct_words_of_half)
 
 
 @dataclass(frozen=True)
@@ -101,24 +94,23 @@ def side_statistics(lines: Iterable[str], step: int = 1) -> SideStatistics:
     """
     count = characters = words = 0
     alphabet: Counter[str] = Counter()
-    halves: tuple[set[str], set[str]] = (set(), set())
+    distinct: set[str] = set()
     is_unspaced: bool | None = None
     for block in _blocks(lines):
         if is_unspaced is None:
             is_unspaced = script_of(block) not in (None, "Korean")
-        for number, line in enumerate(block):
+        for line in block:
             split = line.split()
             count += 1
             characters += len(line)
             words += len(split)
-            halves[number % 2].update(split)
+            distinct.update(split)
         alphabet.update("".join(block))
     return SideStatistics(
         lines=count * step,
         characters=characters / max(1, count),
         words=words / max(1, count),
-        distinct_words=len(halves[0] | halves[1]),
-        distinct_words_of_half=len(halves[0]),
+        distinct_words=len(distinct),
         alphabet=Counter({each: number for each, number in alphabet.items() if not each.isspace()}),
         is_unspaced=bool(is_unspaced),
     )

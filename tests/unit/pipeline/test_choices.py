@@ -139,9 +139,13 @@ def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
     assert 0 < few < many
 
 
+@pytest.mark.parametrize("override", ["training.max_updates=3", "training.budget_hours=2"])
+def test_a_budget_and_another_limit_contradict_each_other(path: Path, override: str) -> None:
+    with pytest.raises(UsageError, match=rf"--budget 1h and {override} contradict each other"):
+        choices.load_run_recipe(str(path), [override], budget="1h")
+
+
 def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--budget 1h and training\.max_updates=3 contradict each other"):
-        choices.load_run_recipe(str(path), ["training.max_updates=3"], budget="1h")
     with pytest.raises(UsageError, match=r"quickstart states training\.max_updates, or has"):
         choices.load_run_recipe("quickstart", budget="1h")
 

@@ -23,7 +23,7 @@ BATCH = "training.batch_tokens=512"
 
 
 def facts(pairs: int, *, words: float = 12, gpu: bool = False, distinct: int = 10**6, **limits) -> Facts:
-    side = SideStatistics(pairs, words * 6, words, distinct, distinct // 2, Counter("aabc"), is_unspaced=False)
+    side = SideStatistics(pairs, words * 6, words, distinct, Counter("aabc"), is_unspaced=False)
     return Facts(CorpusStatistics(pairs, side, side), gpu, True, Limits(**limits))
 
 
@@ -108,7 +108,7 @@ def test_vocabulary_fits_the_published_sizes():
 
 def test_vocabulary_leaves_room_for_the_alphabet_of_two_scripts():
     kanji = Counter(map(chr, range(0x4E00, 0x4E00 + 2500)))
-    side = SideStatistics(1000, 20, 1, 1000, 500, kanji, is_unspaced=True)
+    side = SideStatistics(1000, 20, 1, 1000, kanji, is_unspaced=True)
     few = replace(facts(1000), corpus=CorpusStatistics(1000, facts(1000).corpus.src, side))
     assert not vocabulary.shared(few, {"model.tied_embeddings": "undecided"}).value
     assert vocabulary.shared(few, {"model.tied_embeddings": "all"}) == Choice(True, "tied_embeddings all")
@@ -188,7 +188,6 @@ def test_patience_is_less_than_the_validations(updates, hours, stated, choice):
 def test_statistics_of_a_text():
     side = side_statistics(["a b c", "a d", "", "a"])
     assert (side.lines, side.words, side.characters, side.distinct_words) == (4, 1.5, 9 / 4, 4)
-    assert side.distinct_words_of_half == 3
     assert side.alphabet == Counter("abcada")
     assert not side.is_unspaced
     assert side_statistics(["これは本です", "日本語の文"]).is_unspaced
