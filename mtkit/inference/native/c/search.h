@@ -100,7 +100,14 @@ static int grow_cache(Search *s) {
     return 1;
 }
 
-/* A slot for the new token of each hypothesis of a sentence: the lowest ones that no hypothesis uses any more. */
+/* A slot for the new token of each hypothesis of a sentence: the lowest ones that no hypothesis uses any more.
+
+   Hypotheses share the slots of a common prefix, so that reordering a beam copies lists of slots, but no keys and
+   values. If "a b c" had slots 0 1 2 and "a b d" slots 0 1 3, and both new hypotheses continue the second one, slot 2 is
+   free again:
+
+       a b d e    0 1 3 2
+       a b d f    0 1 3 4 */
 static int assign_slots(Search *s, const Active *a, int first) {
     memset(s->is_used, 0, (size_t)s->capacity);
     for (int r = first; r < first + a->width; r++)
@@ -134,8 +141,9 @@ static void add_result(Search *s, const Active *a, int row, float end_log_prob, 
     SHIFT(task->lengths, 1);
     SHIFT(task->is_finished, 1);
 #undef SHIFT
-    memcpy(task->tokens + to * length, s->now.tokens + (size_t)row * s->stride, 4 * (size_t)a->length);
-    memcpy(task->log_probs + to * (length + 1), s->now.token_log_probs + (size_t)row * s->stride, 4 * (size_t)a->length);
+    const size_t from = (size_t)row * s->stride, size = 4 * (size_t)a->length;
+    memcpy(task->tokens + to * length, s->now.tokens + from, size);
+    memcpy(task->log_probs + to * (length + 1), s->now.token_log_probs + from, size);
     task->log_probs[to * (length + 1) + a->length] = end_log_prob;
     task->scores[to] = score;
     task->lengths[to] = a->length;
