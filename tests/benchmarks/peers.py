@@ -1,6 +1,6 @@
 """Training and translation of model T beside OpenNMT-py, in turn, on the same machine in the same minutes.
 
-    python tests/benchmarks/peers.py [--work FOLDER] [--threads 2] [--rounds 3] [--model rnn]
+    python tests/benchmarks/peers.py [--work FOLDER] [--threads 2] [--rounds 3] [--model rnn] [--training-only]
 
 With `--model rnn` it is the training of a recurrent model with attention and input feeding.
 
@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--model", choices=sorted(model_t.MODELS), default="T")
+    parser.add_argument("--training-only", action="store_true", help="no translation")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     venv = options.peer_venv or options.work / "opennmt-venv"
@@ -70,7 +71,7 @@ def measure(options: argparse.Namespace, peer: OpenNMT) -> dict[str, dict[str, l
         sides = write_pieces(work)
         rates = peer.train(*sides, steps=updates, report_every=report_every, model=options.model)
         training["OpenNMT-py"].append(statistics.median(rates))
-        if options.model != "T":
+        if options.training_only or options.model != "T":
             continue
         for beam_size, batch_size in BEAMS.items():
             rows = found[f"translation, beam {beam_size}, sentences/s"]

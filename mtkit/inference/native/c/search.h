@@ -103,8 +103,8 @@ static int grow_cache(Search *s) {
 /* A slot for the new token of each hypothesis of a sentence: the lowest ones that no hypothesis uses any more.
 
    Hypotheses share the slots of a common prefix, so that reordering a beam copies lists of slots, but no keys and
-   values. If "a b c" had slots 0 1 2 and "a b d" slots 0 1 3, and both new hypotheses continue the second one, slot 2 is
-   free again:
+   values. If "a b c" had slots 0 1 2 and "a b d" slots 0 1 3, and both new hypotheses continue the second one, slot 2
+   is free again:
 
        a b d e    0 1 3 2
        a b d f    0 1 3 4 */
