@@ -57,6 +57,7 @@ def greedy(**changes: Any) -> SinglePathSearch:
     return SinglePathSearch(parts(**{"with_log_probs": False, **changes}))
 
 
+KINDS = ["beam", "greedy", "greedy with log-probabilities"]
 SEARCHES = {
     "n best": (beam(), {}),
     "one hypothesis": (beam(beam_size=1, n_best=1), {}),
@@ -130,7 +131,7 @@ def test_long_translations_let_the_cache_grow(search) -> None:
     assert max(len(hypotheses[0].tokens) for hypotheses in found) > 250
 
 
-@pytest.mark.parametrize("search", [beam(n_best=4), greedy(), greedy(with_log_probs=True)], ids=str)
+@pytest.mark.parametrize("search", [beam(n_best=4), greedy(), greedy(with_log_probs=True)], ids=KINDS)
 @pytest.mark.parametrize("rows", [1, 4, 12, 1000], ids=str)
 def test_batches_order_and_sentences_in_work_change_nothing(search, rows, model, monkeypatch) -> None:
     native, source = in_library(search, model), right_padded(LENGTHS)
@@ -173,7 +174,7 @@ def counted_searches(model: NativeTransformer, monkeypatch) -> list[int]:
     return handles
 
 
-@pytest.mark.parametrize("search", [beam(), greedy(), greedy(with_log_probs=True)], ids=str)
+@pytest.mark.parametrize("search", [beam(), greedy(), greedy(with_log_probs=True)], ids=KINDS)
 def test_a_sentence_that_is_not_finite_fails_alone(search, model) -> None:
     native, asked = in_library(search, model), request()
     expected = native(asked)
