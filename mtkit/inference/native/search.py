@@ -118,6 +118,9 @@ class NativeSearch:
             max_length=results.tokens.size(2),
         )
         self._run(task, request.num_sentences)
+        if self.is_greedy:  # without 8-bit products the library searches a beam of one, which has log-probabilities
+            results.log_probs.fill_(math.nan)
+            results.scores.fill_(math.nan)
         return results.hypotheses()
 
     def _tensors(self, request: SearchRequest, states: Tensor, lengths: Tensor) -> dict[str, Tensor]:
