@@ -45,6 +45,9 @@ def suggest_key(
         return f"; {REMOVED_KEYS[path]}"
     section, dot, name = path.rpartition(".")
     name = _spelled(name, [*key_paths(root), *KEY_SYNONYMS])
+    before = "" if in_file else section + dot
+    if name in known:
+        return suggest(name, known, before=before)
     synonym = synonym_of(section + dot + name, root, values)
     if synonym:
         return f"; did you mean {synonym}"
@@ -55,7 +58,7 @@ def suggest_key(
     misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
         return f"; did you mean {' or '.join(misplaced)}?"
-    return suggest(name, known, before="" if in_file else section + dot)
+    return suggest(name, known, before=before)
 
 
 def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:

@@ -267,8 +267,8 @@ def test_one_note_when_memory_runs_out(model, source, capsys, monkeypatch):
 
         return limited_start
 
-    for kind in (Transformer, NativeTransformer):
-        monkeypatch.setattr(kind, "start", limited(kind.start))
+    for kind, name in ((Transformer, "start"), (NativeTransformer, "encoder_states")):
+        monkeypatch.setattr(kind, name, limited(getattr(kind, name)))
     assert entry.execute(["translate", model, source]) == 0
     captured = capsys.readouterr()
     assert lines_of(captured.out) == expected
