@@ -144,7 +144,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "mtkit_search_run": [pointer, integer],
         "mtkit_search_end": [pointer],
     }
-    results = {"mtkit_packed_elements": size, "mtkit_search_begin": pointer}
+    results = {"mtkit_packed_elements": size, "mtkit_search_begin": pointer, "mtkit_search_end": None}
     for name, types in arguments.items():
         function = getattr(library, name)
         function.argtypes = types

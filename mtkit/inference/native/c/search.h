@@ -124,7 +124,7 @@ static int assign_slots(Search *s, const Active *a, int first) {
 
 /* Put a finished hypothesis into the n best of its sentence; among equals those that ended first are better.
 
-   `log_prob` is that of the end of sentence, `row` the hypothesis without it. */
+   `row` is the hypothesis without its end, `end_log_prob` the log-probability of the end (nats; NaN: not computed). */
 static void add_result(Search *s, const Active *a, int row, float end_log_prob, float score, int is_finished) {
     Task *task = s->task;
     const size_t first = (size_t)a->sentence * task->n_best, length = task->max_length;
@@ -222,7 +222,9 @@ static int advance_beam(Search *s, Active *a, int first, Candidate *best, int co
             return 1;
         }
     if (a->length >= task->max_lengths[a->sentence]) count = 0;
-    for (int k = 0; k < count; k++) { /* by log-probability, which is rounded otherwise than the total */
+    /* `rank` compared logit + (log-probability of the hypothesis - normaliser). The written search adds in another
+       order, so that near-ties may change places: sort by its sums. */
+    for (int k = 0; k < count; k++) {
         Candidate one = best[k];
         one.value -= s->normaliser[one.row];
         one.total = s->now.log_prob[one.row] + one.value;

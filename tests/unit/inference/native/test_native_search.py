@@ -46,7 +46,7 @@ from tests.unit.inference.native.toy_searches import (
 pytestmark = pytest.mark.usefixtures("library")
 
 
-def both(search: Search, model: NativeTransformer, **changes: Any) -> None:
+def assert_like_written_search(search: Search, model: NativeTransformer, **changes: Any) -> None:
     asked = request(**changes)
     native = in_library(search, model)
     assert native.serves(asked)
@@ -83,14 +83,14 @@ SEARCHES = {
 
 @pytest.mark.parametrize(("search", "changes"), SEARCHES.values(), ids=SEARCHES)
 def test_the_hypotheses_are_those_of_the_written_search(search, changes, model) -> None:
-    both(search, model, **changes)
+    assert_like_written_search(search, model, **changes)
 
 
 @pytest.mark.parametrize(("patience", "beam_size"), [(1.2, 25), (1.08, 25), (0.1, 10), (0.3, 7)])
 def test_enough_hypotheses_are_counted_alike(patience, beam_size) -> None:
     """1.2 as a float times 25 is more than 30."""
     search = beam(beam_size=beam_size, n_best=1, patience=patience)
-    both(search, model_that_ends(torch.float32, factor=3), max_length=torch.tensor(LENGTHS) + 20)
+    assert_like_written_search(search, model_that_ends(torch.float32, factor=3), max_length=torch.tensor(LENGTHS) + 20)
 
 
 POSITIONS = {
@@ -106,7 +106,7 @@ POSITIONS = {
 @pytest.mark.parametrize("search", [beam(), greedy()], ids=["beam", "greedy"])
 @pytest.mark.parametrize("changes", POSITIONS.values(), ids=POSITIONS)
 def test_positions_of_every_kind_that_is_added_or_rotated(changes, search) -> None:
-    both(search, native_model(replace(SMALL, **changes)))
+    assert_like_written_search(search, native_model(replace(SMALL, **changes)))
 
 
 @pytest.mark.parametrize("search", [beam(), greedy()], ids=["beam", "greedy"])
@@ -114,7 +114,7 @@ def test_learned_positions_end_with_their_table(search) -> None:
     """At most one position more than tokens is read; a longer request is left to the written search, which says so."""
     model = native_model(replace(SMALL, decoder_positions=LearnedConfig(max_length=12)))
     model.output.weight[EOS] = 0  # seldom the end
-    both(search, model, max_length=torch.full((10,), 11))
+    assert_like_written_search(search, model, max_length=torch.full((10,), 11))
     asked = request(max_length=torch.full((10,), 13))
     assert not in_library(search, model).serves(asked)
     with pytest.raises(DataError, match="12 learned positions"):
@@ -126,7 +126,7 @@ def test_long_translations_let_the_cache_grow(search) -> None:
     model = model_that_ends(torch.float32)
     model.output = type(model.output)(model.output.weight.index_fill(0, torch.tensor([EOS]), 0), None, torch.float32)
     lengths = torch.tensor([300, 3, 150, 70, 90, 260, 0, 1, 2, 40])
-    both(search, model, max_length=lengths)
+    assert_like_written_search(search, model, max_length=lengths)
     found = in_library(search, model)(request(max_length=lengths))
     assert max(len(hypotheses[0].tokens) for hypotheses in found) > 250
 

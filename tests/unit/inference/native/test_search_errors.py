@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import pytest
@@ -59,7 +58,3 @@ def test_an_interruption_ends_all_threads(monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         in_library(beam(), model)(request())
     assert len(ended) == 2
-
-
-def test_the_end_of_no_search_is_harmless() -> None:
-    model_that_ends(torch.float32).functions.mtkit_search_end(ctypes.c_void_p())
