@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -209,3 +210,6 @@ class Hypothesis:
     def failure(cls) -> Hypothesis:
         """The hypothesis of a sentence for which the model computed NaN or infinity."""
         return cls(tokens=[], log_prob=math.nan, score=math.nan, token_log_probs=[], finished=False, failed=True)
+
+
+SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence

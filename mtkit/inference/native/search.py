@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -23,12 +22,10 @@ from mtkit.layers.positions.sinusoidal import Sinusoidal
 from mtkit.models.transformer.model import Embedding
 from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.selection import TopExtensions
-from mtkit.search.interface import Hypothesis, SearchRequest, ShortlistMap, Stepper
+from mtkit.search.interface import Hypothesis, SearchFn, SearchRequest, ShortlistMap, Stepper
 from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.run import Search
 from mtkit.search.single_path import SinglePathSearch, argmax
-
-SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]
 
 ROWS = 96  # hypotheses in work at once: CHUNK in c/transformer.c
 STEPS = 16  # after which signals are handled

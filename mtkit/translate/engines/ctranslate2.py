@@ -15,10 +15,9 @@ from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.inference.prepare import ComputeType
 from mtkit.search.config import SearchConfig
-from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.search.interface import Hypothesis, SearchFn, SearchRequest, SpecialIds
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.interface import SearchFn
 
 BATCH_TOKENS = 1_024  # measured (tests/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -16,11 +16,9 @@ from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, r
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
 from mtkit.search.ensemble import Ensemble
-from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds, Stepper
+from mtkit.search.interface import SearchFn, SpecialIds, Stepper
 from mtkit.search.shallow_fusion import LanguageModelTerm, ShallowFusion
 from mtkit.text.vocab import Vocab
-
-SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence
 
 
 class Engine(Protocol):

@@ -14,8 +14,7 @@ from mtkit.corpus.order.batch import Source
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.inference.prepare import ComputeType
 from mtkit.search.config import SearchConfig
-from mtkit.search.interface import SpecialIds
-from mtkit.translate.engines.interface import SearchFn
+from mtkit.search.interface import SearchFn, SpecialIds
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
