@@ -44,6 +44,8 @@ class CompressionOptions:
             gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
         most_important: remove the most important heads instead of the least, to see what a model loses with them.
+        encoder_layers: that half-depth keeps; None: half of them.
+        decoder_layers: the same of the decoder.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
     """
@@ -52,6 +54,8 @@ class CompressionOptions:
     fraction: float | None = None
     text: ReferenceText | None = None
     most_important: bool = False
+    encoder_layers: int | None = None
+    decoder_layers: int | None = None
     max_loss: float | None = None
     compute_type: ComputeType = "auto"
 
@@ -90,6 +94,8 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError(f"{output}: is the model itself; choose another name")
     if options.fraction is not None and options.to not in ("sparse", "heads", "ffn"):
         raise UsageError(f"--fraction has no effect with --to {options.to}; omit it")
+    if options.to != "half-depth" and (options.encoder_layers, options.decoder_layers) != (None, None):
+        raise UsageError(f"--encoder-layers and --decoder-layers have no effect with --to {options.to}; omit them")
     if options.max_loss is not None and not math.isfinite(options.max_loss):
         raise UsageError(f"--max-loss {options.max_loss}: not a number of BLEU points, such as 0.5")
     if options.max_loss is not None and options.text is None:
@@ -115,7 +121,8 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")
     if options.to == "half-depth":
-        config, tensors = drop_layers(config, tensors)
+        counts = {"encoder_layers": options.encoder_layers, "decoder_layers": options.decoder_layers}
+        config, tensors = drop_layers(config, tensors, **counts)
     elif options.to == "ffn":
         config, tensors = prune_feed_forward(config, tensors, fraction)
     else:

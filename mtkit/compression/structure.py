@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,15 +45,26 @@ def prune_feed_forward(
 
 
 def drop_layers(
-    config: TransformerConfig, tensors: Mapping[str, Tensor]
+    config: TransformerConfig,
+    tensors: Mapping[str, Tensor],
+    *,
+    encoder_layers: int | None = None,
+    decoder_layers: int | None = None,
 ) -> tuple[TransformerConfig, dict[str, Tensor]]:
-    """A model with every other layer of encoder and decoder, to be trained with the whole one as its teacher.
+    """A model with fewer layers of encoder and decoder, to be trained with the whole one as its teacher.
 
-    Sanh et al. 2019, sec. 3, "taking one layer out of two". https://arxiv.org/abs/1910.01108 Of an odd number the
-    additional layer is kept.
+    Sanh et al. 2019, sec. 3, "taking one layer out of two". https://arxiv.org/abs/1910.01108 The layers that are kept
+    are evenly spaced and begin with the first.
+
+    Args:
+        config: of the whole model.
+        tensors: its weights, by name.
+        encoder_layers: number that is kept; None: half of them, rounded up.
+        decoder_layers: the same of the decoder.
 
     Raises:
-        UsageError: layers share weights, some but not all are mixtures of experts, or both stacks have one layer.
+        UsageError: layers share weights, some but not all are mixtures of experts, or no layer would be dropped, or
+            more would be kept than there are.
     """
     if config.encoder_sharing.kind != "none" or config.decoder_sharing.kind != "none":
         raise UsageError(
@@ -63,22 +75,41 @@ def drop_layers(
             f"--to half-depth: feed_forward.moe_every is {config.feed_forward.moe_every}, and the remaining layers "
             "would have dense layers instead of mixtures of experts; only moe_every 1 is pruned"
         )
-    if config.encoder_layers == config.decoder_layers == 1:
-        raise UsageError("--to half-depth: encoder and decoder have one layer each, so that there is none to drop")
-    kept: dict[str, Tensor] = {}
+    kept = {
+        "encoder": _kept_layers("encoder", config.encoder_layers, encoder_layers),
+        "decoder": _kept_layers("decoder", config.decoder_layers, decoder_layers),
+    }
+    if len(kept["encoder"]) == config.encoder_layers and len(kept["decoder"]) == config.decoder_layers:
+        raise UsageError(
+            f"--to half-depth: all layers would be kept, {config.encoder_layers} of the encoder and "
+            f"{config.decoder_layers} of the decoder"
+        )
+    remaining: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         stack, _, rest = name.partition(".")
         number, _, leaf = rest.partition(".")
-        if stack not in ("encoder", "decoder") or not number.isdigit():
-            kept[name] = tensor
-        elif int(number) % 2 == 0:
-            kept[f"{stack}.{int(number) // 2}.{leaf}"] = tensor
+        if stack not in kept or not number.isdigit():
+            remaining[name] = tensor
+        elif int(number) in kept[stack]:
+            remaining[f"{stack}.{kept[stack].index(int(number))}.{leaf}"] = tensor
     dropped = replace(
         config,
-        encoder_layers=(config.encoder_layers + 1) // 2,
-        decoder_layers=(config.decoder_layers + 1) // 2,
-        encoder_heads=config.encoder_heads and config.encoder_heads[::2],
-        decoder_heads=config.decoder_heads and config.decoder_heads[::2],
-        cross_heads=config.cross_heads and config.cross_heads[::2],
+        encoder_layers=len(kept["encoder"]),
+        decoder_layers=len(kept["decoder"]),
+        encoder_heads=_of_layers(config.encoder_heads, kept["encoder"]),
+        decoder_heads=_of_layers(config.decoder_heads, kept["decoder"]),
+        cross_heads=_of_layers(config.cross_heads, kept["decoder"]),
     )
-    return dropped, kept
+    return dropped, remaining
+
+
+def _kept_layers(stack: str, count: int, wanted: int | None) -> list[int]:
+    """Numbers of the layers that are kept, evenly spaced: 0, 2 of four layers, 0, 2, 3 if three are wanted."""
+    kept = math.ceil(count / 2) if wanted is None else wanted
+    if kept > count or (not kept and count):
+        raise UsageError(f"--{stack}-layers {kept}: the model has {count}; keep 1 to {count}")
+    return [math.ceil(i * count / kept) for i in range(kept)]
+
+
+def _of_layers(heads: list[int] | None, layers: list[int]) -> list[int] | None:
+    return heads and [heads[layer] for layer in layers]

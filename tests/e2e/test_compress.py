@@ -140,7 +140,9 @@ def test_an_unreadable_result_replaces_no_model(toy_model, tmp_path, capsys, mon
     model, output = toy_model(CONFIG), tmp_path / "small"
     assert run(capsys, "compress", model, "--to", "int8", "-o", output)[0] == 0
     before = (output / WEIGHTS).read_bytes()
-    monkeypatch.setattr(compress, "drop_layers", lambda config, tensors: (config, dict(list(tensors.items())[1:])))
+    monkeypatch.setattr(
+        compress, "drop_layers", lambda config, tensors, **counts: (config, dict(list(tensors.items())[1:]))
+    )
     code, _, err = run(capsys, "compress", model, "--to", "half-depth", "-o", output)
     assert code == DataError.exit_code
     assert "is missing" in err

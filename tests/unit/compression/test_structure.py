@@ -58,6 +58,27 @@ def test_every_other_layer_is_kept() -> None:
     torch.testing.assert_close(states(half), states(model))
 
 
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "kept"), [(1, None, ((0,), (0,))), (3, 1, ((0, 1, 2), (0,))), (2, 2, ((0, 2), (0, 1)))]
+)
+def test_as_many_layers_are_kept_as_wanted(
+    encoder: int, decoder: int | None, kept: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    model = build(CONFIG)
+    config, tensors = drop_layers(CONFIG, weights(model), encoder_layers=encoder, decoder_layers=decoder)
+    assert (config.encoder_layers, config.decoder_layers) == tuple(map(len, kept))
+    small = config.build(VOCAB.size, VOCAB.size).eval()
+    load_weights(small, tensors)
+    model.encoder.order, model.decoder.order = kept
+    torch.testing.assert_close(states(small), states(model))
+
+
+def test_heads_follow_their_layers() -> None:
+    pruned = replace(CONFIG, encoder_heads=[2, 1, 2], decoder_heads=[1, 2], cross_heads=[2, 1])
+    config, _ = drop_layers(pruned, {})
+    assert (config.encoder_heads, config.decoder_heads, config.cross_heads) == ([2, 2], [1], [2])
+
+
 def test_of_layers_that_are_all_mixtures_of_experts_every_other_is_kept() -> None:
     mixtures = replace(CONFIG, feed_forward=MixtureOfExpertsConfig(num_experts=2, moe_every=1))
     model = build(mixtures)
@@ -77,5 +98,11 @@ def test_refused() -> None:
         drop_layers(replace(CONFIG, encoder_sharing=AllSharedConfig()), {})
     with pytest.raises(UsageError, match=r"moe_every is 2, .* only moe_every 1 is pruned"):
         drop_layers(replace(CONFIG, feed_forward=MixtureOfExpertsConfig()), {})
-    with pytest.raises(UsageError, match="one layer each"):
+    with pytest.raises(UsageError, match="all layers would be kept, 1 of the encoder and 1 of the decoder"):
         drop_layers(replace(CONFIG, encoder_layers=1, decoder_layers=1), {})
+    with pytest.raises(UsageError, match="all layers would be kept"):
+        drop_layers(CONFIG, {}, encoder_layers=3, decoder_layers=2)
+    with pytest.raises(UsageError, match=r"--decoder-layers 3: the model has 2; keep 1 to 2"):
+        drop_layers(CONFIG, {}, decoder_layers=3)
+    with pytest.raises(UsageError, match="--encoder-layers 0: the model has 3"):
+        drop_layers(CONFIG, {}, encoder_layers=0)

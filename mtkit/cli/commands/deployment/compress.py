@@ -38,6 +38,14 @@ def compress(
             help="Share of weights, heads or units to remove (default: 0.4; heads with gates: the closed ones).",
         ),
     ] = None,
+    encoder_layers: Annotated[
+        int | None,
+        typer.Option("--encoder-layers", min=1, help="Layers that half-depth keeps (default: half of them)."),
+    ] = None,
+    decoder_layers: Annotated[
+        int | None,
+        typer.Option("--decoder-layers", min=1, help="The same of the decoder, which takes most of the time."),
+    ] = None,
     src: Annotated[
         Path | None,
         typer.Option("--src", metavar="FILE", help="Source of a validation text, to choose heads and measure with."),
@@ -73,6 +81,12 @@ def compress(
     if src is not None and ref is not None:
         text = read_reference_text(src, ref, parse_prefix(tag, prefix))
     options = CompressionOptions(
-        to=to.value, fraction=fraction, text=text, max_loss=max_loss, compute_type=compute_type.value
+        to=to.value,
+        fraction=fraction,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        text=text,
+        max_loss=max_loss,
+        compute_type=compute_type.value,
     )
     print_lines(compress_model(model, output, options))
