@@ -22,9 +22,11 @@ def run(
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
     """
+    from mtkit.cli.allocator import keep_freed_memory
     from mtkit.cli.openmp import limit_spinning
 
     limit_spinning()
+    keep_freed_memory()
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines

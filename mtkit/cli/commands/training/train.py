@@ -18,9 +18,11 @@ def train(
 
     Tokenizer and corpus are prepared first if they are missing.
     """
+    from mtkit.cli.allocator import keep_freed_memory
     from mtkit.cli.openmp import limit_spinning
 
     limit_spinning()
+    keep_freed_memory()
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
