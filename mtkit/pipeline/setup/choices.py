@@ -12,14 +12,14 @@ from mtkit.pipeline.dry_run import seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
-from mtkit.recipe.defaults.model_size import SIZES
+from mtkit.recipe.defaults.model_size import SHALLOW, SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
 from mtkit.recipe.overrides import apply_overrides
 from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
 
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
-TRAINING_SHARE = 0.8  # of a budget; the rest is for tokenizer, corpus, validation and test sets
-UPDATE_OVERHEAD = 1.2  # of a measured update: optimiser, average, data; 1.05 to 1.27 on Multi30k with 4,096 and 1,024
+TRAINING_SHARE = 0.85  # of a budget; the rest is for the tokenizer, the corpus and validations
+UPDATE_OVERHEAD = 1.1  # of a measured update: optimiser, average, data
 MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
@@ -103,8 +103,8 @@ def check_overrides(overrides: Sequence[str]) -> None:
 def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Limits) -> Recipe:
     """Limit updates, then the size of the model, then the batch, so that training takes TRAINING_SHARE of the budget.
 
-    The rate is measured on this machine for the chosen model. A smaller model is better than too few updates, and so
-    are smaller batches.
+    The rate is measured on this machine for the chosen model. A narrower model is better than too few updates, and so
+    are fewer layers and then smaller batches.
     """
     seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
     start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
@@ -115,7 +115,8 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
         needed = needed_updates(recipe.training.max_updates, recipe.training.max_epochs)
         if updates >= needed:
             return recipe
-        if updates >= max(MIN_UPDATES, needed // 3) or not size:
+        is_narrowest = size <= len(SHALLOW)  # the next one is not narrower, but has fewer layers
+        if updates >= (MIN_UPDATES if is_narrowest else max(MIN_UPDATES, needed // 3)):
             break
     batch = recipe.training.batch_tokens
     while updates < MIN_UPDATES and isinstance(batch, int) and _may_halve(recipe, batch):

@@ -1,4 +1,4 @@
-"""Rules for the model: a Transformer of one of five sizes, by the tokens of the corpus and the machine."""
+"""Rules for the model: a Transformer of one of seven sizes, by the tokens of the corpus and the machine."""
 
 from __future__ import annotations
 
@@ -24,21 +24,27 @@ class Size:
     d_model: int
     d_ff: int
     num_heads: int
-    layers: int
+    encoder_layers: int
+    decoder_layers: int
     dropout: float
     inner_dropout: float
 
 
-SIZES = (
-    Size("tiny", 0, 128, 256, 4, 4, 0.3, 0.1),  # Wu et al. 2021 on Multi30k
-    Size("small", 1_000_000, 256, 512, 4, 4, 0.3, 0.1),
-    Size("medium", 3_000_000, 512, 1024, 4, 6, 0.3, 0.0),  # fairseq's transformer_iwslt_de_en
-    Size("base", 20_000_000, 512, 2048, 8, 6, 0.1, 0.0),  # Vaswani et al. 2017, table 3
-    Size("big", 500_000_000, 1024, 4096, 16, 6, 0.1, 0.0),  # the same
+SHALLOW = (  # for short budgets alone: more updates in the same time
+    Size("shallowest", 0, 128, 256, 4, 2, 1, 0.3, 0.1),
+    Size("shallow", 0, 128, 256, 4, 2, 2, 0.3, 0.1),
 )
-LARGEST_ON_CPU = 1  # without a GPU larger models take days
-FEW_EPOCHS = 10  # in fewer passes a model does not learn its corpus by heart
-FEW_EPOCHS_DROPOUT = 0.1
+SIZES = (
+    *SHALLOW,
+    Size("tiny", 0, 128, 256, 4, 4, 4, 0.3, 0.1),  # Wu et al. 2021 on Multi30k
+    Size("small", 1_000_000, 256, 512, 4, 4, 4, 0.3, 0.1),
+    Size("medium", 3_000_000, 512, 1024, 4, 6, 6, 0.3, 0.0),  # fairseq's transformer_iwslt_de_en
+    Size("base", 20_000_000, 512, 2048, 8, 6, 6, 0.1, 0.0),  # Vaswani et al. 2017, table 3
+    Size("big", 500_000_000, 1024, 4096, 16, 6, 6, 0.1, 0.0),  # the same
+)
+LARGEST_ON_CPU = 3  # without a GPU larger models take days
+# In so few passes a model does not learn its corpus by heart: (passes, dropout, of attention and feed-forward layers).
+FEW_EPOCHS = ((5, 0.0, 0.0), (10, 0.1, 0.0))
 
 
 def size_of(facts: Facts) -> tuple[Size, str]:
@@ -65,7 +71,7 @@ def _of_width(facts: Facts, values: Values) -> tuple[Size, str]:
     width = values["model.d_model"]
     size, reason = size_of(facts)
     if size.d_model != width:
-        size = min(SIZES, key=lambda each: abs(each.d_model - width))
+        size = min((each for each in SIZES if each not in SHALLOW), key=lambda each: abs(each.d_model - width))
         reason = f"d_model {width}"
     return size, reason
 
@@ -85,10 +91,16 @@ def num_heads(facts: Facts, values: Values) -> Choice:
     return Choice(heads, reason)
 
 
-def layers(facts: Facts, values: Values) -> Choice:
-    """Depth of encoder and decoder."""
+def encoder_layers(facts: Facts, values: Values) -> Choice:
+    """Depth of the encoder."""
     size, reason = _of_width(facts, values)
-    return Choice(size.layers, reason)
+    return Choice(size.encoder_layers, reason)
+
+
+def decoder_layers(facts: Facts, values: Values) -> Choice:
+    """Depth of the decoder."""
+    size, reason = _of_width(facts, values)
+    return Choice(size.decoder_layers, reason)
 
 
 def tied_embeddings(facts: Facts, values: Values) -> Choice:
@@ -99,19 +111,21 @@ def tied_embeddings(facts: Facts, values: Values) -> Choice:
 
 
 def dropout(facts: Facts, values: Values) -> Choice:
-    """More dropout for smaller corpora, and less for a training that reads its corpus a few times only."""
-    return _less_in_few_epochs(_by_tokens(facts).dropout, FEW_EPOCHS_DROPOUT, facts, values)
+    """More dropout for smaller corpora, less or none for a training that reads its corpus a few times only."""
+    return _less_in_few_epochs(_by_tokens(facts).dropout, [(most, each) for most, each, _ in FEW_EPOCHS], facts, values)
 
 
 def inner_dropout(facts: Facts, values: Values) -> Choice:
     """Dropout of attention weights and feed-forward layers, for small corpora that are read many times only."""
-    return _less_in_few_epochs(_by_tokens(facts).inner_dropout, 0.0, facts, values)
+    usual = _by_tokens(facts).inner_dropout
+    return _less_in_few_epochs(usual, [(most, inner) for most, _, inner in FEW_EPOCHS], facts, values)
 
 
-def _less_in_few_epochs(usual: float, less: float, facts: Facts, values: Values) -> Choice:
+def _less_in_few_epochs(usual: float, limits: list[tuple[int, float]], facts: Facts, values: Values) -> Choice:
     epochs = expected_epochs(facts, values)
-    if epochs < FEW_EPOCHS and less < usual:
-        return Choice(less, f"{epochs:,.1f} epochs of training")
+    for most, less in limits:
+        if epochs < most and less < usual:
+            return Choice(less, f"{epochs:,.1f} epochs of training")
     return Choice(usual, f"{facts.corpus.tokens:,} tokens")
 
 

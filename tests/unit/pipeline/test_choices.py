@@ -35,9 +35,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)]
-)
+@pytest.mark.parametrize(("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)])
 def test_budgets(text: str, hours: float | None) -> None:
     assert choices.parse_budget(text) == Limits(hours=hours, words=text)
 
@@ -58,6 +56,11 @@ def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
     monkeypatch.setattr(choices, "seconds_per_update", measured)
     monkeypatch.setattr("mtkit.recipe.recipe.corpus_statistics", lambda src, tgt: large())
+
+
+def updates_of(seconds: float) -> int:
+    """Updates of one second each that a budget gives of this time."""
+    return int(choices.TRAINING_SHARE * seconds / choices.UPDATE_OVERHEAD)
 
 
 def large():  # type: ignore[no-untyped-def]
@@ -83,7 +86,7 @@ def test_a_budget_limits_updates_and_then_the_size(
     assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
     training = recipe.training
     assert (training.max_updates == unlimited.training.max_updates) == fits
-    limit = 0.8 * 3600 / choices.UPDATE_OVERHEAD
+    limit = choices.TRAINING_SHARE * 3600 / choices.UPDATE_OVERHEAD
     assert training.max_updates * seconds * width / 256 <= limit
     assert training.batch_tokens == unlimited.training.batch_tokens
     if not fits:
@@ -104,14 +107,31 @@ def test_a_budget_for_stated_epochs_follows_their_estimated_updates(
     assert recipe.model.d_model == 256
     assert needed < 2400 < 2 * needed <= recipe.training.max_updates
     slow = choices.load_run_recipe(str(path), ["training.max_epochs=12"], budget="1h")
-    assert (slow.model.d_model, slow.training.max_updates) == (256, 2400)
+    assert (slow.model.d_model, slow.training.max_updates) == (256, updates_of(3600))
+
+
+@pytest.mark.parametrize(("seconds", "layers"), [(1.0, 4), (3.0, 4), (5.0, 2), (12.0, 1), (40.0, 1)])
+def test_a_short_budget_has_fewer_layers(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, layers: int
+) -> None:
+    """With `seconds` for an update of four layers of width 256, and in proportion less for fewer."""
+    rate(monkeypatch, 1.0)
+    monkeypatch.setattr(
+        choices,
+        "seconds_per_update",
+        lambda recipe: seconds * recipe.model.d_model / 256 * recipe.model.decoder_layers / 4,
+    )
+    model = choices.load_run_recipe(str(path), budget="1h").model
+    assert (model.encoder_layers, model.decoder_layers) == (max(layers, 2), layers)
+    stated = choices.load_run_recipe(str(path), ["model.encoder_layers=6"], budget="1h").model
+    assert stated.encoder_layers == 6
 
 
 @pytest.mark.parametrize(
     ("seconds", "batch_tokens", "updates"),
     [
-        (4.0, 2048, 2400),  # 1,200 updates of 4,096 tokens
-        (40.0, 1024, 480),  # the smallest batch, although more updates would be better
+        (4.0, 2048, 3600),  # half as many of 4,096 tokens
+        (40.0, 1024, 720),  # the smallest batch, although more updates would be better
     ],
 )
 def test_a_short_budget_has_smaller_batches(
@@ -119,7 +139,7 @@ def test_a_short_budget_has_smaller_batches(
 ) -> None:
     rate(monkeypatch, seconds)
     training = choices.load_run_recipe(str(path), budget="1h").training
-    assert (training.batch_tokens, training.max_updates) == (batch_tokens, updates)
+    assert (training.batch_tokens, training.max_updates) == (batch_tokens, updates_of(updates))
     stated = choices.load_run_recipe(str(path), ["training.batch_tokens=8192"], budget="1h")
     assert (stated.training.batch_tokens, stated.chosen.get("training.batch_tokens")) == (8192, None)
 
