@@ -1,8 +1,11 @@
 """`mtkit run SRC TGT` without any key beside OpenNMT-py and JoeyNMT, on real corpora, in the same processor time.
 
-    python tests/benchmarks/first_mile.py [--corpora multi30k mafand] [--systems mtkit opennmt joeynmt] [--minutes 5]
+    python tests/benchmarks/first_mile.py [--corpora multi30k mafand] [--systems mtkit tuned opennmt joeynmt]
+        [--minutes 5]
 
 mtkit gets a recipe with files and languages only and `--budget`; the peers have the settings of first_mile_peers.py.
+`tuned` is what a person can win by hand: each of VARIANTS is trained for the same time, and the one with the highest
+BLEU on the validation set, the chosen defaults among them, translates the test set.
 Each training process may use the same processor seconds of one thread, start and validation included, since wall-clock
 time says little on a shared machine. Checkpoints are chosen on the validation set, test sets are translated with a beam
 of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to `--held-out`
@@ -17,17 +20,26 @@ import gzip
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import model_t
 import sacrebleu
+import yaml
 from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
 from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
-SYSTEMS = ("mtkit", "opennmt", "joeynmt")
+SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
+VARIANTS = {  # {half}: half of the chosen vocabulary
+    "as chosen": (),
+    "half the vocabulary": ("tokenizer.vocab_size={half}",),
+    "4+4 layers": ("model.encoder_layers=4", "model.decoder_layers=4"),
+    "width 256": ("model.d_model=256",),
+    "dropout 0.2": ("model.dropout=0.2",),
+}
 RECIPE = """\
 name: {name}
 corpus:
@@ -123,29 +135,57 @@ def train(options: argparse.Namespace, name: str, system: str, texts: dict[str, 
     if system == "joeynmt":
         joeynmt = JoeyNMT.install(options.work / "joeynmt-venv", folder, 1)
         return train_joeynmt(joeynmt, texts, (corpus.src, corpus.tgt), seconds=seconds, seed=seed)
-    return train_mtkit(corpus, texts, folder, minutes=options.minutes, seed=seed)
+    train_own = train_tuned if system == "tuned" else train_mtkit
+    return train_own(corpus, texts, folder, minutes=options.minutes, seed=seed)
 
 
-def train_mtkit(corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int) -> Trained:
-    """Train with the chosen defaults; `mtkit run` would do the same and then translate the test set."""
+def train_mtkit(
+    corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int, keys: Sequence[str] = ()
+) -> Trained:
+    """Train with the chosen defaults, except for `keys`; `mtkit run` would do the same and translate the test set."""
     recipe, run = texts["train.src"].parent / "recipe.yaml", folder / "run"
     recipe.write_text(RECIPE.format(name=corpus.folder, src=corpus.src, tgt=corpus.tgt))
     clock = Path(__file__).with_name("processor_clock.py")
-    arguments = ["train", recipe, f"training.seed={seed}", "--budget", f"{minutes:g}m", "--run-dir", run, "--fresh"]
-    seconds = limited([sys.executable, clock, *arguments], folder / "train.log")
-    limited(
-        [sys.executable, "-m", "mtkit", "translate", run, texts["test.src"], "-o", folder / "hyp", "--beam-size", 5],
-        folder / "translate.log",
-    )
+    arguments = ["train", recipe, f"training.seed={seed}", *keys, "--budget", f"{minutes:g}m", "--run-dir", run]
+    seconds = limited([sys.executable, clock, *arguments, "--fresh"], folder / "train.log")
     events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
     best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["nll"])
-    return Trained((folder / "hyp").read_text(encoding="utf-8").split("\n")[:-1], seconds, best["update"])
+    return Trained(translate(run, texts["test.src"], folder / "hyp"), seconds, best["update"])
+
+
+def train_tuned(corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int) -> Trained:
+    """Train all variants, and return the one with the highest BLEU on the validation set; the log has them all."""
+    refs = read_lines(texts["valid.tgt"])
+    scored, vocab_size = [], 0
+    for name, keys in VARIANTS.items():
+        variant = folder / name
+        variant.mkdir()
+        filled = [key.format(half=vocab_size // 2) for key in keys]
+        trained = train_mtkit(corpus, texts, variant, minutes=minutes, seed=seed, keys=filled)
+        if not keys:
+            vocab_size = yaml.safe_load((variant / "run/recipe.yaml").read_text())["tokenizer"]["vocab_size"]
+        hyps = translate(variant / "run", texts["valid.src"], variant / "valid.hyp")
+        scored.append((sacrebleu.corpus_bleu(hyps, [refs], tokenize=corpus.tokenize).score, name, trained))
+        print(f"valid: {name}: {scored[-1][0]:.1f}", file=sys.stderr, flush=True)
+    return max(scored, key=lambda each: each[0])[2]
+
+
+def translate(run: Path, source: Path, output: Path) -> list[str]:
+    """Translate a file with a beam of 5 and return the lines."""
+    arguments = ["translate", run, source, "-o", output, "--beam-size", 5]
+    limited([sys.executable, "-m", "mtkit", *arguments], output.with_suffix(".log"))
+    return read_lines(output)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file that ends with a newline."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def print_row(options: argparse.Namespace, name: str, system: str, trained: Trained) -> None:
     """Print the scores and add them to WORK/rows.jsonl."""
     corpus = CORPORA[name]
-    refs = (options.work / name / f"test.{corpus.tgt}").read_text(encoding="utf-8").split("\n")[:-1]
+    refs = read_lines(options.work / name / f"test.{corpus.tgt}")
     bleu = sacrebleu.corpus_bleu(trained.hyps, [refs], tokenize=corpus.tokenize).score
     chrf = sacrebleu.corpus_chrf(trained.hyps, [refs]).score
     minutes = trained.seconds / 60
