@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mtkit.errors import UsageError
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.dry_run import seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
@@ -19,7 +20,8 @@ from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
 
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
 TRAINING_SHARE = 0.85  # of a budget; the rest is for the tokenizer, the corpus and validations
-UPDATE_OVERHEAD = 1.1  # of a measured update: optimiser, average, data
+UPDATE_OVERHEAD = 1.2  # of a measured update: optimiser, average, data; 1.03 to 1.20 in short budgets (defaults.md)
+NEARLY_ALL = 0.9  # of the updates of a whole training; no smaller model is taken for the rest
 MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
@@ -108,7 +110,8 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
     """
     seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
     start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
-    for size in range(start, -1, -1):
+    smallest = 0 if _may_be_shallow(recipe) else len(SHALLOW)
+    for size in range(max(start, smallest), smallest - 1, -1):
         limited = replace(limits, size=size)
         recipe = load_recipe(name_or_path, overrides, limits=limited)
         updates = int(seconds / seconds_per_update(recipe))
@@ -116,15 +119,28 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
         if updates >= needed:
             return recipe
         is_narrowest = size <= len(SHALLOW)  # the next one is not narrower, but has fewer layers
-        if updates >= (MIN_UPDATES if is_narrowest else max(MIN_UPDATES, needed // 3)):
+        enough = min(MIN_UPDATES, round(NEARLY_ALL * needed))
+        if updates >= (enough if is_narrowest else max(enough, needed // 3)):
             break
     batch = recipe.training.batch_tokens
-    while updates < MIN_UPDATES and isinstance(batch, int) and _may_halve(recipe, batch):
+    while updates < enough and isinstance(batch, int) and _may_halve(recipe, batch):
         batch //= 2
         limited = replace(limited, batch_tokens=batch)
         recipe = load_recipe(name_or_path, overrides, limits=limited)
         updates = int(seconds / seconds_per_update(recipe))
     return load_recipe(name_or_path, overrides, limits=replace(limited, updates=updates))
+
+
+def _may_be_shallow(recipe: Recipe) -> bool:
+    """Return whether fewer layers can be chosen: all layers are alike, and no key depends on their number."""
+    model = recipe.model
+    return (
+        isinstance(model, TransformerConfig)
+        and {"model.encoder_layers", "model.decoder_layers"} <= recipe.chosen.keys()
+        and ("model.d_model" in recipe.chosen or model.d_model == SHALLOW[0].d_model)
+        and model.encoder_sharing.kind == model.decoder_sharing.kind == "none"
+        and model.feed_forward.kind != "moe"
+    )
 
 
 def _may_halve(recipe: Recipe, batch: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mtkit.recipe.defaults.facts import Choice, Facts, Values
-from mtkit.recipe.defaults.schedule import expected_epochs
+from mtkit.recipe.defaults.schedule import expected_epochs, is_short
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ SIZES = (
     Size("big", 500_000_000, 1024, 4096, 16, 6, 6, 0.1, 0.0),  # the same
 )
 LARGEST_ON_CPU = 3  # without a GPU larger models take days
-# In so few passes a model does not learn its corpus by heart: (passes, dropout, of attention and feed-forward layers).
-FEW_EPOCHS = ((5, 0.0, 0.0), (10, 0.1, 0.0))
+FEW_EPOCHS = 10  # in fewer passes a model does not learn its corpus by heart
+FEW_EPOCHS_DROPOUT = 0.1
+VERY_FEW_EPOCHS = 5  # within a short budget: no dropout at all
 
 
 def size_of(facts: Facts) -> tuple[Size, str]:
@@ -111,21 +112,25 @@ def tied_embeddings(facts: Facts, values: Values) -> Choice:
 
 
 def dropout(facts: Facts, values: Values) -> Choice:
-    """More dropout for smaller corpora, less or none for a training that reads its corpus a few times only."""
-    return _less_in_few_epochs(_by_tokens(facts).dropout, [(most, each) for most, each, _ in FEW_EPOCHS], facts, values)
+    """More dropout for smaller corpora, and less for a training that reads its corpus a few times only.
+
+    None if a short budget allows very few passes. R-Drop, which compares two dropout masks, keeps some.
+    """
+    is_needed = values.get("training.objective.kind") == "r_drop"
+    if is_short(facts) and expected_epochs(facts, values) < VERY_FEW_EPOCHS and not is_needed:
+        return _less_in_few_epochs(_by_tokens(facts).dropout, 0.0, facts, values)
+    return _less_in_few_epochs(_by_tokens(facts).dropout, FEW_EPOCHS_DROPOUT, facts, values)
 
 
 def inner_dropout(facts: Facts, values: Values) -> Choice:
     """Dropout of attention weights and feed-forward layers, for small corpora that are read many times only."""
-    usual = _by_tokens(facts).inner_dropout
-    return _less_in_few_epochs(usual, [(most, inner) for most, _, inner in FEW_EPOCHS], facts, values)
+    return _less_in_few_epochs(_by_tokens(facts).inner_dropout, 0.0, facts, values)
 
 
-def _less_in_few_epochs(usual: float, limits: list[tuple[int, float]], facts: Facts, values: Values) -> Choice:
+def _less_in_few_epochs(usual: float, less: float, facts: Facts, values: Values) -> Choice:
     epochs = expected_epochs(facts, values)
-    for most, less in limits:
-        if epochs < most and less < usual:
-            return Choice(less, f"{epochs:,.1f} epochs of training")
+    if epochs < FEW_EPOCHS and less < usual:
+        return Choice(less, f"{epochs:,.1f} epochs of training")
     return Choice(usual, f"{facts.corpus.tokens:,} tokens")
 
 

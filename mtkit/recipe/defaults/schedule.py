@@ -112,19 +112,20 @@ def budget_hours(facts: Facts, values: Values) -> Choice:
 
 def validate_every(facts: Facts, values: Values) -> Choice:
     """A fixed number of validations in a training, fewer in a short one: each takes the time of many updates."""
-    updates, count = _expected_updates(facts, values), SHORT_VALIDATIONS if _is_short(facts) else VALIDATIONS
+    updates, count = _expected_updates(facts, values), SHORT_VALIDATIONS if is_short(facts) else VALIDATIONS
     if updates // count < MIN_BETWEEN_VALIDATIONS:
         return Choice(min(MIN_BETWEEN_VALIDATIONS, updates), f"{updates:,} updates")
     return Choice(updates // count, f"{count} validations")
 
 
-def _is_short(facts: Facts) -> bool:
+def is_short(facts: Facts) -> bool:
+    """Return whether there is a budget of less than an hour."""
     return facts.limits.hours is not None and facts.limits.hours < SHORT_BUDGET
 
 
 def validation_sentences(facts: Facts, values: Values) -> Choice:
     """Fewer sentences are decoded within a short budget: a model that is not trained yet writes the longest ones."""
-    if _is_short(facts):
+    if is_short(facts):
         return Choice(SHORT_VALIDATION_SENTENCES, f"{facts.limits.words} of training")
     return Choice(VALIDATION_SENTENCES, "no short budget")
 

@@ -123,8 +123,30 @@ def test_a_short_budget_has_fewer_layers(
     )
     model = choices.load_run_recipe(str(path), budget="1h").model
     assert (model.encoder_layers, model.decoder_layers) == (max(layers, 2), layers)
-    stated = choices.load_run_recipe(str(path), ["model.encoder_layers=6"], budget="1h").model
-    assert stated.encoder_layers == 6
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.encoder_layers=4",
+        "model.d_model=64",
+        "model.encoder_sharing={kind: cycle, distinct: 3}",
+        "model.decoder_sharing={kind: sequence, distinct: 2}",
+        "model.feed_forward={kind: moe}",
+    ],
+)
+def test_layers_that_a_key_depends_on_are_kept(path: Path, monkeypatch: pytest.MonkeyPatch, override: str) -> None:
+    rate(monkeypatch, 40.0)
+    model = choices.load_run_recipe(str(path), [override], budget="1h").model
+    assert (model.encoder_layers, model.decoder_layers) == (4, 4)
+
+
+def test_a_budget_for_few_stated_epochs_keeps_the_layers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly all updates of these epochs fit, although they are fewer than any corpus gets without stated epochs."""
+    rate(monkeypatch, 11.0)
+    recipe = choices.load_run_recipe(str(path), ["training.max_epochs=0.9"], budget="1h")
+    assert updates_of_epochs(0.9, large().tokens, 4096) < choices.MIN_UPDATES
+    assert (recipe.model.decoder_layers, recipe.training.batch_tokens) == (4, 4096)
 
 
 @pytest.mark.parametrize(

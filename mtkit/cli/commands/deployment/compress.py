@@ -40,7 +40,9 @@ def compress(
     ] = None,
     encoder_layers: Annotated[
         int | None,
-        typer.Option("--encoder-layers", min=1, help="Layers that half-depth keeps (default: half of them)."),
+        typer.Option(
+            "--encoder-layers", min=1, help="Encoder layers that half-depth keeps (default: half, rounded up)."
+        ),
     ] = None,
     decoder_layers: Annotated[
         int | None,

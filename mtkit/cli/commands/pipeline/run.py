@@ -22,15 +22,13 @@ def run(
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
     """
-    from mtkit.cli.allocator import keep_freed_memory
     from mtkit.cli.openmp import limit_spinning
 
     limit_spinning()
-    keep_freed_memory()
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
-    from mtkit.hardware import on_device
+    from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.setup.choices import check_budget, load_run_recipe
@@ -38,6 +36,7 @@ def run(
 
     if budget is not None:
         check_budget(budget, overrides or [])  # before a recipe is written
+    tune_malloc()
     with on_device(device):
         recipe, overrides = _recipe_of_files(recipe, overrides or [])
         loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)

@@ -18,20 +18,19 @@ def train(
 
     Tokenizer and corpus are prepared first if they are missing.
     """
-    from mtkit.cli.allocator import keep_freed_memory
     from mtkit.cli.openmp import limit_spinning
 
     limit_spinning()
-    keep_freed_memory()
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
-    from mtkit.hardware import on_device
+    from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.setup.choices import load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
+    tune_malloc()
     with on_device(device):
         loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
         if dry_run:

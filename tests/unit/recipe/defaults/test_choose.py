@@ -128,16 +128,34 @@ def test_size_grows_with_text_and_machine_and_shrinks_with_the_budget():
     assert model_size.dropout(facts(10**6, gpu=True, size=0), values).value == 0.3  # by the data, not by the size
 
 
-@pytest.mark.parametrize(("updates", "dropout", "inner"), [(250, 0.0, 0.0), (500, 0.1, 0.0), (20_000, 0.3, 0.1)])
+@pytest.mark.parametrize(("updates", "dropout", "inner"), [(500, 0.1, 0.0), (20_000, 0.3, 0.1)])
 def test_few_epochs_need_little_dropout(tmp_path, corpus, updates, dropout, inner):
     recipe = load_recipe(str(recipe_file(tmp_path, *corpus)), [f"training.max_updates={updates}", BATCH])
     model = recipe.model
     assert (model.dropout, model.attention_dropout, model.activation_dropout) == (dropout, inner, inner)
     lines = describe_choices(recipe)
     assert lines == sorted(lines, key=lambda line: ["tokenizer", "model", "training"].index(line.partition(".")[0]))
-    assert any(line.endswith("epochs of training") for line in lines) == (updates <= 500)
+    assert any(line.endswith("epochs of training") for line in lines) == (updates == 500)
     stated = load_recipe(str(recipe_file(tmp_path, *corpus)), [f"training.max_updates={updates}", "model.dropout=0.2"])
     assert stated.model.dropout == 0.2
+
+
+@pytest.mark.parametrize(
+    ("updates", "hours", "objective", "dropout"),
+    [
+        (100, 0.5, "translation", 0.0),
+        (100, 0.5, "r_drop", 0.1),  # it compares two dropout masks
+        (100, 2.0, "translation", 0.1),  # no short budget
+        (100, None, "translation", 0.1),
+        (900, 0.5, "translation", 0.1),
+        (9000, 0.5, "translation", 0.3),
+    ],
+)
+def test_very_few_epochs_of_a_short_budget_need_no_dropout(updates, hours, objective, dropout):
+    values = {"training.max_updates": updates, "training.max_epochs": None, "training.batch_tokens": 4096}
+    values |= {"training.micro_batches": 1, "training.objective.kind": objective}
+    budget = replace(facts(29_000), limits=Limits(hours=hours))
+    assert model_size.dropout(budget, values).value == dropout
 
 
 def test_epochs_fall_with_the_size_of_the_text():
