@@ -56,7 +56,9 @@ def test_numbers_are_those_of_sacrebleu(monkeypatch, num_refs) -> None:
             assert ours.interval.margin == pytest.approx(theirs._ci, abs=1e-9)
             assert ours.signature == str(metric.get_signature())
     for kind, test, count in (("bs", "bootstrap", 200), ("ar", "randomisation", 300)):
-        _, scores = PairedTest(list(SYSTEMS.items()), sacrebleu_metrics(refs), None, test_type=kind, n_samples=count)()
+        _, scores = PairedTest(
+            list(SYSTEMS.items()), sacrebleu_metrics(refs), None, test_type=kind, n_samples=count
+        )()
         names = {"bleu": "BLEU", "chrf": "chrF2", "chrf++": "chrF2++", "ter": "TER"}
         for name, theirs in names.items():
             expected = [each.p_value for each in scores[theirs][1:]]
