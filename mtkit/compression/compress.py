@@ -44,7 +44,7 @@ class CompressionOptions:
             gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
         most_important: remove the most important heads instead of the least, to see what a model loses with them.
-        encoder_layers: that half-depth keeps; None: half of them.
+        encoder_layers: number that half-depth keeps; None: half of them, rounded up.
         decoder_layers: the same of the decoder.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
@@ -121,8 +121,9 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")
     if options.to == "half-depth":
-        counts = {"encoder_layers": options.encoder_layers, "decoder_layers": options.decoder_layers}
-        config, tensors = drop_layers(config, tensors, **counts)
+        config, tensors = drop_layers(
+            config, tensors, encoder_layers=options.encoder_layers, decoder_layers=options.decoder_layers
+        )
     elif options.to == "ffn":
         config, tensors = prune_feed_forward(config, tensors, fraction)
     else:

@@ -189,6 +189,18 @@ def test_heads_are_pruned_again_and_one_of_each_module_stays(toy_model, tmp_path
     assert not names[2].exists()
 
 
+def test_half_depth_keeps_as_many_layers_as_stated(toy_model, tmp_path, capsys) -> None:
+    model, output = toy_model(CONFIG), tmp_path / "small"
+    stated = ["--encoder-layers", str(CONFIG.encoder_layers), "--decoder-layers", "1"]
+    assert run(capsys, "compress", model, "--to", "half-depth", "-o", output, *stated)[0] == 0
+    config = read_metadata(output).model
+    assert isinstance(config, TransformerConfig)
+    assert (config.encoder_layers, config.decoder_layers) == (CONFIG.encoder_layers, 1)
+    code, _, err = run(capsys, "compress", model, "--to", "int8", "-o", tmp_path / "other", *stated)
+    assert (code, err.count("\n")) == (UsageError.exit_code, 1)
+    assert "--encoder-layers and --decoder-layers have no effect with --to int8; omit them" in err
+
+
 def test_kinds_of_models_without_such_parts_and_stored_integers(toy_model, tmp_path, text, capsys) -> None:
     rnn = toy_model(Seq2SeqRNNConfig(d_model=64, d_embed=64))
     code, _, err = run(capsys, "compress", rnn, "--to", "half-depth", "-o", tmp_path / "small")

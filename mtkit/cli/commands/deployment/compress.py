@@ -46,7 +46,9 @@ def compress(
     ] = None,
     decoder_layers: Annotated[
         int | None,
-        typer.Option("--decoder-layers", min=1, help="The same of the decoder, which takes most of the time."),
+        typer.Option(
+            "--decoder-layers", min=1, help="Decoder layers that half-depth keeps (default: half, rounded up)."
+        ),
     ] = None,
     src: Annotated[
         Path | None,
