@@ -35,7 +35,9 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)])
+@pytest.mark.parametrize(
+    ("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)]
+)
 def test_budgets(text: str, hours: float | None) -> None:
     assert choices.parse_budget(text) == Limits(hours=hours, words=text)
 
@@ -59,8 +61,8 @@ def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def updates_of(seconds: float) -> int:
-    """Updates of one second each that a budget gives of this time."""
-    return int(choices.TRAINING_SHARE * seconds / choices.UPDATE_OVERHEAD)
+    """Updates of one second each that a budget of this time gives (docs/defaults.md): 85%, a fifth for the rest."""
+    return int(0.85 * seconds / 1.2)
 
 
 def large():  # type: ignore[no-untyped-def]
@@ -86,7 +88,7 @@ def test_a_budget_limits_updates_and_then_the_size(
     assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
     training = recipe.training
     assert (training.max_updates == unlimited.training.max_updates) == fits
-    limit = choices.TRAINING_SHARE * 3600 / choices.UPDATE_OVERHEAD
+    limit = 0.85 * 3600 / choices.UPDATE_OVERHEAD
     assert training.max_updates * seconds * width / 256 <= limit
     assert training.batch_tokens == unlimited.training.batch_tokens
     if not fits:

@@ -143,19 +143,19 @@ def test_few_epochs_need_little_dropout(tmp_path, corpus, updates, dropout, inne
 @pytest.mark.parametrize(
     ("updates", "hours", "objective", "dropout"),
     [
-        (100, 0.5, "translation", 0.0),
-        (100, 0.5, "r_drop", 0.1),  # it compares two dropout masks
-        (100, 2.0, "translation", 0.1),  # no short budget
-        (100, None, "translation", 0.1),
-        (900, 0.5, "translation", 0.1),
-        (9000, 0.5, "translation", 0.3),
+        (250, 0.5, "cross_entropy", 0.0),
+        (250, 0.5, "r_drop", 0.1),  # it compares two dropout masks
+        (250, 2.0, "cross_entropy", 0.1),  # no short budget
+        (250, None, "cross_entropy", 0.1),
+        (500, 0.5, "cross_entropy", 0.1),
+        (20_000, 0.5, "cross_entropy", 0.3),
     ],
 )
-def test_very_few_epochs_of_a_short_budget_need_no_dropout(updates, hours, objective, dropout):
-    values = {"training.max_updates": updates, "training.max_epochs": None, "training.batch_tokens": 4096}
-    values |= {"training.micro_batches": 1, "training.objective.kind": objective}
-    budget = replace(facts(29_000), limits=Limits(hours=hours))
-    assert model_size.dropout(budget, values).value == dropout
+def test_very_few_epochs_of_a_short_budget_need_no_dropout(tmp_path, corpus, updates, hours, objective, dropout):
+    keys = [f"training.max_updates={updates}", BATCH, f"training.objective={{kind: {objective}}}"]
+    limits = Limits(hours=hours, words="a budget")
+    recipe = load_recipe(str(recipe_file(tmp_path, *corpus)), keys, limits=limits)
+    assert recipe.model.dropout == dropout
 
 
 def test_epochs_fall_with_the_size_of_the_text():
