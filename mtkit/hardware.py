@@ -181,8 +181,9 @@ def tune_malloc() -> bool:
     """Make glibc keep freed memory instead of returning it to the system; return False with another C library.
 
     By default glibc returns most freed memory after each search step and requests it again in the next one, when the
-    kernel fills every page with zeros (measured: see tests/benchmarks/NOTES.md). In a training that depends on the
-    sizes of what was freed before, such as the models that `--budget` measures (docs/benchmarks.md, "Freed memory").
+    kernel fills every page with zeros (measured: see tests/benchmarks/NOTES.md). A training does the same after
+    `--budget` has measured models: from the sizes of freed blocks glibc decides which later ones go back to the system
+    (docs/benchmarks.md, "Freed memory").
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
