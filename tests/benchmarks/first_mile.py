@@ -5,7 +5,8 @@
 
 mtkit gets a recipe with files and languages only and `--budget`; the peers have the settings of first_mile_peers.py.
 `tuned` is what a person can win by hand: each of VARIANTS is trained for the same time, and the one with the highest
-BLEU on the validation set, the chosen defaults among them, translates the test set.
+BLEU on the validation set, the chosen defaults among them, translates the test set. Trainings of mtkit that WORK has
+already are not repeated.
 Each training process may use the same processor seconds of one thread, start and validation included, since wall-clock
 time says little on a shared machine. Checkpoints are chosen on the validation set, test sets are translated with a beam
 of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to `--held-out`
@@ -27,18 +28,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import model_t
 import sacrebleu
-import yaml
 from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
 from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
+from mtkit.pipeline.setup.choices import parse_budget
+from mtkit.recipe.recipe import load_recipe
+
 SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
-VARIANTS = {  # {half}: half of the chosen vocabulary
-    "as chosen": (),
-    "half the vocabulary": ("tokenizer.vocab_size={half}",),
-    "4+4 layers": ("model.encoder_layers=4", "model.decoder_layers=4"),
-    "width 256": ("model.d_model=256",),
-    "dropout 0.2": ("model.dropout=0.2",),
+AS_CHOSEN = "as chosen"
+VARIANTS = {  # {half ...}, {quarter ...}: of the chosen value
+    AS_CHOSEN: (),
+    "half the vocabulary": ("tokenizer.vocab_size={half_vocabulary}",),
+    "a quarter of the vocabulary": ("tokenizer.vocab_size={quarter_vocabulary}",),
+    "1+1 layers": ("model.encoder_layers=1", "model.decoder_layers=1"),
+    "width 256": ("model.d_model=256", "model.encoder_layers=2", "model.decoder_layers=1"),
+    "dropout 0.1": ("model.dropout=0.1",),
+    "no label smoothing": ("training.label_smoothing=0",),
+    "half the learning rate": ("training.optimiser.learning_rate={half_rate}",),
 }
 RECIPE = """\
 name: {name}
@@ -48,6 +55,21 @@ corpus:
   train: [{{src: train.{src}, tgt: train.{tgt}}}]
   valid: {{src: valid.{src}, tgt: valid.{tgt}}}
 """
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A training with some keys of VARIANTS.
+
+    Attributes:
+        name: a key of VARIANTS.
+        valid: BLEU of the validation set.
+        trained: translations of the test set.
+    """
+
+    name: str
+    valid: float
+    trained: Trained
 
 
 @dataclass(frozen=True)
@@ -111,6 +133,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/first-mile").absolute())
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="of `tuned`")
     parser.add_argument("--minutes", type=float, default=8, help="processor time of each training")
     parser.add_argument("--held-out", type=int, default=1000, help="lines of valid and test, at most")
     parser.add_argument("--seed", type=int, default=1)
@@ -118,56 +141,72 @@ def main() -> None:
     print("| corpus | system | BLEU | chrF | minutes | updates | seed |\n|---|---|---|---|---|---|---|")
     for name in options.corpora:
         for system in options.systems:
-            folder = options.work / name
-            texts = CORPORA[name].unpack(folder, options.held_out)
-            shutil.rmtree(folder / system, ignore_errors=True)
-            (folder / system).mkdir()
+            texts = CORPORA[name].unpack(options.work / name, options.held_out)
             print_row(options, name, system, train(options, name, system, texts))
 
 
 def train(options: argparse.Namespace, name: str, system: str, texts: dict[str, Path]) -> Trained:
     """Train one system for the processor time of the options and translate the test set."""
-    corpus, folder, seed = CORPORA[name], options.work / name / system, options.seed
+    corpus, folder, seed = CORPORA[name], options.work / name, options.seed
     seconds = round(60 * options.minutes)
+    if system in ("opennmt", "joeynmt"):
+        shutil.rmtree(folder / system, ignore_errors=True)
+        (folder / system).mkdir()
     if system == "opennmt":
-        opennmt = OpenNMT.install(options.work / "opennmt-venv", folder, 1)
+        opennmt = OpenNMT.install(options.work / "opennmt-venv", folder / system, 1)
         return train_opennmt(opennmt, texts, seconds=seconds, seed=seed)
     if system == "joeynmt":
-        joeynmt = JoeyNMT.install(options.work / "joeynmt-venv", folder, 1)
+        joeynmt = JoeyNMT.install(options.work / "joeynmt-venv", folder / system, 1)
         return train_joeynmt(joeynmt, texts, (corpus.src, corpus.tgt), seconds=seconds, seed=seed)
-    train_own = train_tuned if system == "tuned" else train_mtkit
-    return train_own(corpus, texts, folder, minutes=options.minutes, seed=seed)
+    names = options.variants if system == "tuned" else [AS_CHOSEN]
+    return best_of(corpus, texts, folder, names, minutes=options.minutes, seed=seed)
 
 
-def train_mtkit(
-    corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int, keys: Sequence[str] = ()
-) -> Trained:
-    """Train with the chosen defaults, except for `keys`; `mtkit run` would do the same and translate the test set."""
-    recipe, run = texts["train.src"].parent / "recipe.yaml", folder / "run"
-    recipe.write_text(RECIPE.format(name=corpus.folder, src=corpus.src, tgt=corpus.tgt))
-    clock = Path(__file__).with_name("processor_clock.py")
-    arguments = ["train", recipe, f"training.seed={seed}", *keys, "--budget", f"{minutes:g}m", "--run-dir", run]
-    seconds = limited([sys.executable, clock, *arguments, "--fresh"], folder / "train.log")
-    events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
-    best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["nll"])
-    return Trained(translate(run, texts["test.src"], folder / "hyp"), seconds, best["update"])
+def train_variant(
+    corpus: Corpus, texts: dict[str, Path], folder: Path, name: str, *, minutes: float, seed: int
+) -> Variant:
+    """Train with the chosen defaults, except for the keys of a variant, and translate valid and test.
 
-
-def train_tuned(corpus: Corpus, texts: dict[str, Path], folder: Path, *, minutes: float, seed: int) -> Trained:
-    """Train all variants, and return the one with the highest BLEU on the validation set; the log has them all."""
+    A variant with the same time and seed that the folder has already is not trained again.
+    """
+    folder = folder / f"{name}, {minutes:g} minutes, seed {seed}"
+    result, run, recipe = folder / "result.json", folder / "run", texts["train.src"].parent / "recipe.yaml"
+    if not result.exists():
+        folder.mkdir(exist_ok=True)
+        recipe.write_text(RECIPE.format(name=corpus.folder, src=corpus.src, tgt=corpus.tgt))
+        keys = keys_of(name, recipe, minutes)
+        clock = Path(__file__).with_name("processor_clock.py")
+        arguments = ["train", recipe, f"training.seed={seed}", *keys, "--budget", f"{minutes:g}m", "--run-dir", run]
+        seconds = limited([sys.executable, clock, *arguments, "--fresh"], folder / "train.log")
+        events = [json.loads(line) for line in (run / "log.jsonl").read_text().rstrip("\n").split("\n")]
+        best = min((event for event in events if event["event"] == "validation"), key=lambda event: event["nll"])
+        for part in ("valid", "test"):
+            translate(run, texts[f"{part}.src"], folder / f"{part}.hyp")
+        result.write_text(json.dumps({"seconds": seconds, "updates": best["update"]}))
+    trained = json.loads(result.read_text())
     refs = read_lines(texts["valid.tgt"])
-    scored, vocab_size = [], 0
-    for name, keys in VARIANTS.items():
-        variant = folder / name
-        variant.mkdir()
-        filled = [key.format(half=vocab_size // 2) for key in keys]
-        trained = train_mtkit(corpus, texts, variant, minutes=minutes, seed=seed, keys=filled)
-        if not keys:
-            vocab_size = yaml.safe_load((variant / "run/recipe.yaml").read_text())["tokenizer"]["vocab_size"]
-        hyps = translate(variant / "run", texts["valid.src"], variant / "valid.hyp")
-        scored.append((sacrebleu.corpus_bleu(hyps, [refs], tokenize=corpus.tokenize).score, name, trained))
-        print(f"valid: {name}: {scored[-1][0]:.1f}", file=sys.stderr, flush=True)
-    return max(scored, key=lambda each: each[0])[2]
+    valid = sacrebleu.corpus_bleu(read_lines(folder / "valid.hyp"), [refs], tokenize=corpus.tokenize).score
+    hyps = read_lines(folder / "test.hyp")
+    return Variant(name, valid, Trained(hyps, trained["seconds"], trained["updates"]))
+
+
+def keys_of(variant: str, recipe: Path, minutes: float) -> list[str]:
+    """Return the keys of a variant, with fractions of the values that the rules choose for the recipe."""
+    chosen = load_recipe(str(recipe), limits=parse_budget(f"{minutes:g}m"))
+    vocab_size, rate = chosen.tokenizer.vocab_size, chosen.training.optimiser.learning_rate
+    fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4, "half_rate": rate / 2}
+    return [key.format_map(fractions) for key in VARIANTS[variant]]
+
+
+def best_of(
+    corpus: Corpus, texts: dict[str, Path], folder: Path, names: Sequence[str], *, minutes: float, seed: int
+) -> Trained:
+    """Train variants and return the one with the highest BLEU on the validation set; all are printed."""
+    variants = []
+    for name in names:
+        variants.append(train_variant(corpus, texts, folder, name, minutes=minutes, seed=seed))
+        print(f"{folder.name} valid: {name}: {variants[-1].valid:.1f}", file=sys.stderr, flush=True)
+    return max(variants, key=lambda variant: variant.valid).trained
 
 
 def translate(run: Path, source: Path, output: Path) -> list[str]:
