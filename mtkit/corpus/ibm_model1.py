@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
-from mtkit.corpus.store import Store
+from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError
 from mtkit.io.files import translate_read_errors, write_bytes
 
 ITERATIONS = 4  # of expectation maximisation; the lists hardly change after these
 MAX_PAIRS = 16_000_000  # token pairs to learn from; bounds the memory, at about 25 bytes a pair
 BLOCK_PAIRS = 1_000_000  # token pairs processed at a time
+CHUNK = 100_000  # sentences whose token pairs are counted at a time
 MIN_COUNT = 100  # a sentence pair of a large corpus is skipped if all its tokens have been seen this often
 MAX_TARGETS = 64  # target tokens stored for a source token
 MIN_PROB = 0.002  # minimum probability of a stored target token
@@ -191,27 +192,51 @@ def _alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) ->
 
 def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int) -> Iterator[tuple[Ragged, Ragged]]:
     """Blocks of sentence pairs (source rows, target rows) with at most MAX_PAIRS token pairs in all."""
-    pair_counts = [(store.lengths("src") + 1) * store.lengths("tgt") for store in stores]  # [samples] each
-    is_large = sum(int(counts.sum()) for counts in pair_counts) > MAX_PAIRS
+    is_large = sum(int(counts.sum()) for store in stores for _, counts in _chunks(store)) > MAX_PAIRS
     seen = (np.zeros(num_sources, dtype=np.int64), np.zeros(num_targets, dtype=np.int64))
     budget = MAX_PAIRS
-    for store, counts in zip(stores, pair_counts, strict=True):
-        # Consecutive sentences with about BLOCK_PAIRS token pairs form a block, whatever their lengths.
-        block = np.cumsum(counts) // BLOCK_PAIRS
-        for rows in np.split(np.arange(len(counts)), np.flatnonzero(np.diff(block)) + 1):
+    for store in stores:
+        for start, end in _blocks_of_pairs(store):
+            rows, counts = np.arange(start, end), _count_pairs(store, start, end)
             sides = store.all_ids("src").take(rows), store.all_ids("tgt").take(rows)
             if is_large:
                 # A large corpus repeats its frequent tokens far more often than estimation needs. The budget goes to
                 # sentences with a token that is still rare, so that the end of the corpus contributes its new words.
                 has_rare = _has_rare_token(sides[0], seen[0]) | _has_rare_token(sides[1], seen[1])
                 selected = np.flatnonzero(has_rare)
-                selected = selected[np.cumsum(counts[rows][selected]) <= budget]
-                sides, rows = (sides[0].take(selected), sides[1].take(selected)), rows[selected]
-            budget -= int(counts[rows].sum())
+                selected = selected[np.cumsum(counts[selected]) <= budget]
+                sides, counts = (sides[0].take(selected), sides[1].take(selected)), counts[selected]
+            budget -= int(counts.sum())
             for side, seen_counts in zip(sides, seen, strict=True):
                 seen_counts += _count_ids(side.flat, len(seen_counts))
+            store.release_pages()
             if len(sides[1].flat):
                 yield sides
+
+
+def _blocks_of_pairs(store: Store) -> Iterator[tuple[int, int]]:
+    """Start and end of consecutive sentences with about BLOCK_PAIRS token pairs, whatever their lengths."""
+    start, block, total = 0, 0, 0
+    for first, counts in _chunks(store):
+        blocks = (total + np.cumsum(counts)) // BLOCK_PAIRS
+        for end in first + np.flatnonzero(np.diff(blocks, prepend=block)):
+            if end > start:
+                yield start, int(end)
+            start = int(end)
+        block, total = int(blocks[-1]), total + int(counts.sum())
+    yield start, len(store)
+
+
+def _chunks(store: Store) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """First sentence and `_count_pairs` of CHUNK sentences at a time, so that memory does not grow with the corpus."""
+    for first in range(0, len(store), CHUNK):
+        yield first, _count_pairs(store, first, min(first + CHUNK, len(store)))
+
+
+def _count_pairs(store: Store, start: int, end: int) -> NDArray[np.int64]:
+    """[end - start] token pairs of each sentence, eos of the source included."""
+    src, tgt = (np.diff(store.all_ids(side).offsets[start : end + 1]) for side in SIDES)
+    return np.asarray((src + 1) * tgt)
 
 
 def _has_rare_token(rows: Ragged, seen: NDArray[np.int64]) -> NDArray[np.bool_]:

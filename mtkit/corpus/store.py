@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -106,6 +108,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
+        self._mapped: list[mmap.mmap] = []
         self._ids = {side: self._ragged(f"{side}.ids") for side in SIDES}
         self._text = {side: self._ragged(f"{side}.text") for side in SIDES}
         self._lines = self._column("line")
@@ -137,6 +140,12 @@ class Store:
         """The statistics of a side, from the manifest."""
         return self.manifest.src if side == "src" else self.manifest.tgt
 
+    def release_pages(self) -> None:
+        """Give back the memory of what was read; the next access reads it from the file again."""
+        if sys.platform != "win32":
+            for mapped in self._mapped:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
     def verify(self) -> None:
         """Read every column and compare its hash with the manifest.
 
@@ -164,8 +173,9 @@ class Store:
             raise DamagedError(f"{path}: {size} bytes instead of {column.elements * dtype.itemsize}", _REMEDY)
         if not size:
             return np.empty(0, dtype=dtype)  # an empty file cannot be mapped
-        with translate_read_errors(path):
-            return np.memmap(path, dtype=dtype, mode="r")
+        with translate_read_errors(path), path.open("rb") as file:
+            self._mapped.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return np.frombuffer(self._mapped[-1], dtype)
 
 
 _REMEDY = "rebuild it with mtkit preprocess"

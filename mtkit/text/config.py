@@ -38,7 +38,7 @@ class TokenizerConfig:
     subword_regularization: Annotated[float, Field(ge=0, lt=1)] = 0.0  # p of BPE-dropout or unigram's alpha; 0: off
     normalisation: Normalisation = "identity"  # every line survives; nfc, nfkc: Unicode normal forms
     split_digits: bool = False  # every digit is a token of its own
-    # training lines, taken evenly from longer text, and at most 96 MiB of it: more lines change few tokens, and the
+    # training lines, taken evenly from longer text, and at most 80 MiB of it: more lines change few tokens, and the
     # memory of sentencepiece's trainer grows with them
     max_lines: Annotated[int, Field(gt=0)] = 2_000_000
     # of words or characters in a word or char vocabulary; rarer ones are unknown

@@ -29,7 +29,7 @@ from mtkit.text.subword.word_piece import word_piece_vocabulary
 from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
-MAX_SAMPLE_BYTES = 96 << 20  # of training text; the trainer needs about six times the memory of its text
+MAX_SAMPLE_BYTES = 80 << 20  # of training text; the trainer needs about six times the memory of its text
 _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit
 _SEED = 1
 _SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")

@@ -28,8 +28,11 @@ class Corpus:
     def all_ids(self, side):
         return self.sides[side]
 
-    def lengths(self, side):
-        return self.sides[side].lengths
+    def __len__(self):
+        return len(self.sides["src"])
+
+    def release_pages(self):
+        """There are none."""
 
     def stats(self, side):
         return type("Stats", (), {"vocab": VOCAB})
@@ -63,9 +66,10 @@ def model_one(pairs: list[Pair], iterations: int) -> dict[tuple[int, int], float
     return probability
 
 
-@pytest.mark.parametrize("block", [50, 10**6])
-def test_probabilities_are_those_of_model_1(block, monkeypatch):
+@pytest.mark.parametrize(("block", "chunk"), [(50, 3), (50, 10**5), (10**6, 10**5)])
+def test_probabilities_are_those_of_model_1(block, chunk, monkeypatch):
     monkeypatch.setattr(module, "BLOCK_PAIRS", block)
+    monkeypatch.setattr(module, "CHUNK", chunk)
     pairs = [*dictionary_corpus(30), ([], [5]), ([4], [])]
     lexicon = learn_lexicon([Corpus(pairs[:10]), Corpus(pairs[10:])])
     truth = model_one(pairs, module.ITERATIONS)

@@ -1,3 +1,4 @@
+import mmap
 import shutil
 
 import numpy as np
@@ -33,9 +34,16 @@ def test_columns_round_trip(store, tokenizers, tmp_path):
 
 
 def test_ids_are_memory_mapped_in_the_smallest_type(store):
-    assert isinstance(store.all_ids("src").flat, np.memmap)
+    assert isinstance(memoryview(store.all_ids("src").flat.base).obj, mmap.mmap)
     assert store.ids("src", 0).dtype == np.uint16
     assert (id_type(65_536), id_type(65_537)) == (np.uint16, np.uint32)
+
+
+def test_released_pages_are_read_again(store):
+    flat = store.all_ids("tgt").flat
+    before = flat.tolist()
+    store.release_pages()
+    assert flat.tolist() == before
 
 
 @pytest.mark.parametrize("column", COLUMNS)
