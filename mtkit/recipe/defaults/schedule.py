@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from mtkit.recipe.defaults.facts import Choice, Facts, Values
-from mtkit.recipe.defaults.vocabulary import is_small
 
+SMALL_CORPUS = 3_000_000  # tokens; a model learns it by heart before the end of training
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
 GPU_BATCH, CPU_BATCH, TINY_BATCH = 16_384, 4096, 2048
 EPOCHS_MARGIN = 2  # limit of updates, relative to the estimate for `max_epochs`
@@ -33,7 +33,7 @@ def batch_tokens(facts: Facts, values: Values) -> Choice:
     choice = Choice(CPU_BATCH, f"{tokens:,} tokens")
     if tokens < TINY_CORPUS:
         choice = Choice(TINY_BATCH, f"{tokens:,} tokens")
-    elif facts.has_gpu and not is_small(facts):
+    elif facts.has_gpu and tokens >= SMALL_CORPUS:
         choice = Choice(GPU_BATCH, f"a GPU and {tokens:,} tokens")
     limit = facts.limits.batch_tokens
     if limit is not None and limit < choice.value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mtkit.recipe.defaults.facts import Choice, Facts, Values
+from mtkit.recipe.defaults.model_size import SHALLOW, size_of
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 
 TOKENS_PER_SQRT_PAIR = 60  # 4,000 tokens for 4,600 pairs, 10,000 for 29,000
@@ -14,12 +15,7 @@ RESERVED = len(SPECIAL_TOKENS) + 4  # with pad, unk, bos and eos
 TOKENS_PER_CHARACTER = 2  # room for the subwords of a script with thousands of characters
 CHAR_SHARE = 0.9  # of the characters for a vocabulary of them; the rarest are noise, and the rule sees a sample
 MIN_SHARED_CHARACTERS = 0.3  # en-de 0.9, en-ja 0.1 to 0.2 (markup and digits)
-SMALL_CORPUS = 3_000_000  # tokens, see `is_small`
-
-
-def is_small(facts: Facts) -> bool:
-    """Return whether the corpus is so small that a model learns it by heart before the end of training."""
-    return facts.corpus.tokens < SMALL_CORPUS
+SHALLOW_SHARE = 0.5  # of the tokens, for a model that reads little text: each token is seen more often
 
 
 def shared(facts: Facts, values: Values) -> Choice:
@@ -34,10 +30,14 @@ def shared(facts: Facts, values: Values) -> Choice:
 
 
 def vocab_size(facts: Facts, values: Values) -> Choice:
-    """Proportional to the square root of the pairs, with room for the alphabet, within what the text can give."""
+    """Proportional to the square root of the pairs, with room for the alphabet, within what the text can give.
+
+    Half of that in a budget so short that the model has few layers.
+    """
     text = facts.corpus
-    size = TOKENS_PER_SQRT_PAIR * math.sqrt(text.pairs)
-    reason = f"{text.pairs:,} pairs"
+    size, reason = min(TOKENS_PER_SQRT_PAIR * math.sqrt(text.pairs), LARGEST), f"{text.pairs:,} pairs"
+    if size_of(facts)[0] in SHALLOW:
+        size, reason = SHALLOW_SHARE * size, f"{reason}, {facts.limits.words} of training"
     sides = (text.src, text.tgt)
     alphabets = [side.alphabet.keys() for side in sides]
     is_shared = values["tokenizer.shared"]
