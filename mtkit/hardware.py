@@ -192,6 +192,16 @@ def tune_malloc() -> bool:
     return all(library.mallopt(name, value) == 1 for name, value in settings.items())
 
 
+def trim_malloc() -> bool:
+    """Return freed memory to the system, after a stage that needed much; return False with another C library.
+
+    The trainer of sentencepiece leaves more than 200 MB in the free lists of glibc, which the next stages cannot use
+    well.
+    """
+    library = ctypes.CDLL(None)
+    return hasattr(library, "malloc_trim") and library.malloc_trim(0) == 1
+
+
 def limit_onednn_cache() -> None:
     """Limit oneDNN's caches of kernels; call it before its first use. The user's environment variables take precedence.
 

@@ -134,7 +134,7 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
         (np.searchsorted(keys, block_keys).astype(np.int32)[index], start) for block_keys, index, start in blocks
     ]
     probability = _expectation_maximisation(keys // tgt_vocab.size, indexed)
-    counts = sum((_count_ids(store.all_ids("tgt").flat, tgt_vocab.size) for store in stores), np.zeros(tgt_vocab.size))
+    counts = sum((_count_targets(store, tgt_vocab.size) for store in stores), np.zeros(tgt_vocab.size))
     frequent = np.argsort(-counts, kind="stable").astype(np.int32)
     return _build_lexicon(keys, probability, frequent, num_sources=src_vocab.size)
 
@@ -247,7 +247,13 @@ def _has_rare_token(rows: Ragged, seen: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _count_ids(ids: NDArray[Any], size: int) -> NDArray[np.int64]:
     """[size] occurrences of each id below `size`."""
-    counts = np.zeros(size, dtype=np.int64)
+    return np.bincount(ids, minlength=size)
+
+
+def _count_targets(store: Store, size: int) -> NDArray[np.int64]:
+    """[size] occurrences of each target id in a corpus."""
+    ids, counts = store.all_ids("tgt").flat, np.zeros(size, dtype=np.int64)
     for start in range(0, len(ids), BLOCK_PAIRS):
-        counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=size)
+        counts += _count_ids(ids[start : start + BLOCK_PAIRS], size)
+        store.release_pages()
     return counts

@@ -12,6 +12,7 @@ from pathlib import Path
 from mtkit.corpus.config import MonolingualFile, training_text
 from mtkit.corpus.store import Manifest, read_manifest
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
+from mtkit.hardware import trim_malloc
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import verify_model
@@ -151,6 +152,7 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
         tokenizers.save(folder)
     else:
         sentences = [report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer)]
+        trim_malloc()
     if recipe.corpus.tags:
         _with_tags(TokenizerPair.load(folder), recipe).save(folder)
     return "; ".join(sentences)

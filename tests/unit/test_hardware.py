@@ -74,3 +74,25 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def test_freed_memory_is_reused_without_page_faults():
     done = subprocess.run([sys.executable, "-c", ALLOCATE_AND_FREE], check=True, capture_output=True)
     assert int(done.stdout) < 16 * (4 << 20) // 4096 // 2  # half the pages of one repeat
+
+
+LEAVE_HOLES = """
+import torch
+from mtkit.hardware import trim_malloc, tune_malloc
+
+def own_memory():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("RssAnon")).split()[1])
+
+tune_malloc()  # otherwise large blocks go back at once
+blocks = [torch.ones(1 << 16) for _ in range(400)]  # 100 MB
+del blocks[:-1]
+before = own_memory()
+assert trim_malloc()
+print(before - own_memory())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_freed_memory_between_used_blocks_is_returned_to_the_system():
+    done = subprocess.run([sys.executable, "-c", LEAVE_HOLES], check=True, capture_output=True)
+    assert int(done.stdout) > 90_000  # kB
