@@ -57,7 +57,7 @@ class RDrop:
 
 @dataclass(frozen=True, kw_only=True)
 class RDropConfig(ObjectiveConfigBase):
-    """Two passes with different dropout masks must agree (see RDrop); takes two to three times as long as cross-entropy."""
+    """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"
     weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
