@@ -113,6 +113,8 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
     command = error.ctx.info_name if error.ctx is not None else None
     if command == "run" and option in _OPTIONS_OF_NEW:
         return f"{problem}; mtkit new SRC TGT {option} ... writes a recipe, which mtkit run RECIPE takes"
+    if option == "--budget":
+        return f"{problem}; mtkit run and mtkit train have it"
     if keys := " or ".join(f"{key}=VALUE" for key in _recipe_keys(option, error)):
         return f"{problem}; keys of a recipe are arguments: {keys}"
     match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)

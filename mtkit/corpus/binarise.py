@@ -169,6 +169,9 @@ def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, 
     if not is_kept.all():
         src, tgt = list(compress(src, is_kept)), list(compress(tgt, is_kept))
         block = _LineBlock(list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept)), [], 0)
+    report.tokens += sum(map(len, [*src, *tgt]))
+    report.unknown_tokens += sum(ids.count(tokenizers.src.vocab.unk) for ids in src)
+    report.unknown_tokens += sum(ids.count(tokenizers.tgt.vocab.unk) for ids in tgt)
     writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, numbers[is_kept])
 
 

@@ -57,12 +57,16 @@ class CleaningReport:
         dropped: pairs dropped, by reason.
         examples: line numbers (from 1) of the first dropped pairs, by reason.
         replaced_chars: U+2581 characters in the text, which sentencepiece reserves and which were replaced.
+        tokens: of the kept pairs, both sides.
+        unknown_tokens: those of them that the tokenizers do not know.
     """
 
     lines: int = 0
     dropped: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     examples: dict[Reason, list[int]] = field(default_factory=lambda: {reason: [] for reason in REASONS})
     replaced_chars: int = 0
+    tokens: int = 0
+    unknown_tokens: int = 0
 
     @property
     def kept(self) -> int:
@@ -87,6 +91,8 @@ class CleaningReport:
                 lines.append(f"{count:,} dropped because {_EXPLANATIONS[reason]}: line {numbers}")
         if self.replaced_chars:
             lines.append(f"{self.replaced_chars:,} characters U+2581 replaced")
+        if self.unknown_tokens:
+            lines.append(f"{self.unknown_tokens:,} of {self.tokens:,} tokens unknown")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -97,4 +103,6 @@ class CleaningReport:
             "dropped": dict(self.dropped),
             "examples": dict(self.examples),
             "replaced_chars": self.replaced_chars,
+            "tokens": self.tokens,
+            "unknown_tokens": self.unknown_tokens,
         }

@@ -21,7 +21,7 @@ from mtkit.models import ModelConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.builtin import resolve_recipe_path
-from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_at, with_values
+from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_at, with_implied, with_values
 from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
 from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.overrides import apply_overrides, merge
@@ -98,7 +98,7 @@ def load_recipe(
     tree = read_tree(path, errors)
     if "name" not in tree.value:
         tree = with_values(tree, {"name": path.stem})
-    tree = apply_overrides(tree, overrides, Path.cwd(), errors)
+    tree = with_implied(apply_overrides(tree, overrides, Path.cwd(), errors))
     recipe = build_recipe(tree, errors)
     if not is_text_record(path) and (ignored := list(ignored_tokenizer_keys(tree, recipe))):
         raise RecipeError("\n".join(ignored))  # the recipe that a run folder has saved states every key

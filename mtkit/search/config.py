@@ -78,7 +78,8 @@ class SearchConfig:
     def __post_init__(self) -> None:
         key = self.method.num_hypotheses_key
         if self.n_best > self.num_hypotheses:
-            raise ValueError(f"n_best: {self.n_best} exceeds {key} {self.num_hypotheses}; lower n_best or raise {key}")
+            remedy = f"lower n_best (--n-best) or raise {key}"
+            raise ValueError(f"n_best: {self.n_best} exceeds {key} {self.num_hypotheses}; {remedy}")
         if self.rerank is not None and self.num_hypotheses == 1:
             raise ValueError(f"rerank: there is only one hypothesis to choose from; raise {key}")
         self.method.check(self.beam_size)

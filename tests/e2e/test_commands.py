@@ -71,6 +71,7 @@ def test_version(run: Run) -> None:
         (["train", "quickstart", "--fersh"], "train: --fersh: no such option; did you mean --fresh? See mtkit train"),
         (["train", "x", "--lr", "1"], "keys of a recipe are arguments: training.optimiser.learning_rate=VALUE; see"),
         (["run", "x", "--max-epochs", "3"], "of a recipe are arguments: training.max_epochs=VALUE; see mtkit run"),
+        (["preprocess", "x", "--budget", "3m"], "--budget: no such option; mtkit run and mtkit train have it; see"),
         (["translate", "x", "--epochs", "3"], "translate: --epochs: no such option; see mtkit translate --help"),
         (["--verison"], "--verison: no such option; did you mean --version?"),
         (["translate", "m", "--n-best", "abc"], "translate: --n-best: 'abc' is not an integer; see mtkit translate"),

@@ -80,8 +80,10 @@ def load_run_recipe(
     limits = NO_LIMITS if budget is None else check_budget(budget, overrides)
     recipe = load_recipe(name_or_path, overrides, limits=limits)
     if budget is not None and "training.max_updates" not in recipe.chosen:
+        stated = "has defaults: fixed" if recipe.defaults == "fixed" else "states training.max_updates"
         raise UsageError(
-            f"--budget {budget}: {recipe.name} states training.max_updates, or has defaults: fixed; remove these keys"
+            f"--budget {budget}: {recipe.name} {stated}, so that nothing is fitted to a time; remove the key from a "
+            "copy of the recipe, or omit --budget"
         )
     folder = RunFolder(run_folder_path(recipe, run_dir))
     if recipe.chosen and folder.has_training() and not fresh:

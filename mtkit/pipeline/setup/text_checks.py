@@ -1,4 +1,5 @@
-"""Mistakes in the text files of a recipe that their first lines show: swapped sides, other languages, copies."""
+"""Mistakes in the text files of a recipe that their first lines show: swapped sides, other languages, copies, held-out
+text that is training text."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     sentences: list[str] = []
+    known: list[tuple[ParallelFiles | TrainParallelFiles, list[list[str]]]] = []  # training files and their text
     for place, files, tgt_lang in _pairs(corpus):
         texts = [_first_lines(path) for path in (files.src, files.tgt)]
         if files.src == files.tgt or texts[0] == texts[1]:
@@ -32,6 +34,13 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         elif files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
             guesses = [language_of_text(lines) for lines in texts]
             sentences += _language_mistakes(place, files, guesses, [corpus.src_lang, tgt_lang])
+        if isinstance(files, TrainParallelFiles):
+            known.append((files, texts))
+        elif train := next((each for each, lines in known if _begins_with(lines, texts)), None):
+            sentences.append(
+                f"{place}: {files.src} and {files.tgt} are training text ({train.src}); their score says nothing about "
+                "other text"
+            )
     return sentences
 
 
@@ -44,6 +53,11 @@ def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainPar
     for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
         if isinstance(files, ParallelFiles):
             yield place, files, corpus.language_of_target(files)
+
+
+def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
+    """Return whether the first lines of both sides are those of a training text, or all that a shorter file has."""
+    return bool(texts[0]) and all(lines[: len(text)] == text for lines, text in zip(known, texts, strict=True))
 
 
 def _first_lines(path: Path) -> list[str]:

@@ -89,6 +89,22 @@ def omitted_rules(tree: LocatedValue, recipe: Recipe) -> list[DefaultRule]:
     return [rule for rule in rules if not (has_tokenizer and rule.key.startswith("tokenizer."))]
 
 
+def with_implied(tree: LocatedValue) -> LocatedValue:
+    """Return a tree with values that stated keys leave no choice about, unless it has `defaults: fixed`.
+
+    Two tokenizer models are two vocabularies, and with two vocabularies the embeddings of both sides differ.
+    """
+    if _stated_value(tree, "defaults") == "fixed":
+        return tree
+    values: dict[str, Any] = {}
+    if isinstance(_stated_value(tree, "tokenizer.model"), dict) and not _is_stated(tree, "tokenizer.shared"):
+        values["tokenizer.shared"] = False
+    has_two = values or _stated_value(tree, "tokenizer.shared") is False
+    if has_two and not _is_stated(tree, "model.tied_embeddings"):
+        values["model.tied_embeddings"] = "target"
+    return with_values(tree, values)
+
+
 def choose(rules: list[DefaultRule], recipe: Recipe, facts: Facts, plain: Mapping[str, Any]) -> dict[str, Choice]:
     """Apply rules in their order.
 
@@ -146,6 +162,15 @@ def _is_stated(tree: LocatedValue, key: str) -> bool:
             return False
         tree = tree.value[part]
     return True
+
+
+def _stated_value(tree: LocatedValue, key: str) -> Any:
+    """Return the value at a path of a tree; None if it does not state the key."""
+    for part in key.split("."):
+        if not isinstance(tree.value, dict) or part not in tree.value:
+            return None
+        tree = tree.value[part]
+    return tree.value
 
 
 def value_at(plain: Any, key: str) -> Any:

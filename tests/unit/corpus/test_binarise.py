@@ -27,6 +27,15 @@ def test_dropped_pairs_are_counted_and_the_rest_keep_their_line_numbers(tmp_path
     assert manifest["cleaning"] == {"max_length": 8, "max_ratio": 3, "min_length_for_ratio": 2}
 
 
+def test_unknown_tokens_of_kept_pairs_are_counted(tmp_path, tokenizers, write, monkeypatch):
+    monkeypatch.setattr(type(tokenizers.src), "token", lambda self, word: self.vocab.unk if word == "?" else 9)
+    src = write(tmp_path / "src", ["a ? b", "? ?", "c"])
+    tgt = write(tmp_path / "tgt", ["a b", "", "? c"])
+    report = binarise(src, tgt, tmp_path / "store", tokenizers, CleaningConfig())
+    assert (report.tokens, report.unknown_tokens) == (8, 2)
+    assert report.summary()[-1] == "2 of 8 tokens unknown"
+
+
 @pytest.mark.parametrize("bounds", [(1, 1 << 20), (7, 1 << 20), (1000, 30)])
 def test_block_size_changes_nothing(make_store, tmp_path, tokenizers, monkeypatch, bounds):
     whole = make_store(40)

@@ -190,8 +190,11 @@ def test_a_budget_and_another_limit_contradict_each_other(path: Path, override: 
 
 
 def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
-    with pytest.raises(UsageError, match=r"quickstart states training\.max_updates, or has"):
+    with pytest.raises(UsageError, match=r"quickstart has defaults: fixed, so that .*; remove the key from a copy"):
         choices.load_run_recipe("quickstart", budget="1h")
+    path.write_text(path.read_text() + "training: {max_updates: 5}\n")
+    with pytest.raises(UsageError, match=r"toy states training\.max_updates, so that"):
+        choices.load_run_recipe(str(path), budget="1h")
 
 
 def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

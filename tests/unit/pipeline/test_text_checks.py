@@ -69,6 +69,18 @@ def test_one_text_twice_is_reported(corpus, tmp_path) -> None:
         assert sentence.startswith(f"corpus.train.0: {tmp_path / 'train.en'} and {tgt} are the same text; a model")
 
 
+@pytest.mark.parametrize("count", [300, 20])
+def test_held_out_text_that_is_training_text_is_reported(corpus, tmp_path, count) -> None:
+    for side in ("en", "de"):
+        lines = (tmp_path / f"train.{side}").read_text().split("\n")[:count]
+        (tmp_path / f"copy.{side}").write_text("".join(f"{line}\n" for line in lines))
+    copy = ParallelFiles(src=tmp_path / "copy.en", tgt=tmp_path / "copy.de")
+    (sentence,) = likely_mistakes(replace(corpus, valid=copy))
+    assert sentence.startswith(f"corpus.valid: {copy.src} and {copy.tgt} are training text ({tmp_path / 'train.en'});")
+    half = replace(copy, tgt=tmp_path / "valid.de")  # other translations of the same sources are no copy
+    assert likely_mistakes(replace(corpus, valid=half)) == []
+
+
 @pytest.mark.parametrize(("count", "num_sentences"), [(99, 0), (100, 1)])
 def test_short_files_are_not_classified(corpus, tmp_path, count, num_sentences) -> None:
     for side in ("en", "de"):

@@ -97,7 +97,6 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("=2", C + "=2: an override has the form key=value, such as training.seed=2"),
         ("training.seed=.inf", C + "training.seed: .inf is not a finite number"),
         ("model.num_heads=3", C + "model.num_heads: 3 does not divide d_model 256; change one or set head_dim"),
-        ("tokenizer.shared=false", "FILE:9: model.tied_embeddings: all needs one vocabulary for both sides; set it to"),
         ("training.patience=3", C + "training.patience: needs a validation set; set corpus.valid, or change this key"),
         ('training.init_from="a\\0b"', C + "training.init_from: 'a\\x00b' is not a valid path"),
         ("corpus.train.0.limit=0", C + "corpus.train.0.limit: 0: must be greater than 0"),
@@ -111,6 +110,16 @@ def test_messages(basic: Path, override: str, message: str) -> None:
     found = error(basic, override)
     assert found.startswith(message)
     assert "\n" not in found
+
+
+def test_two_vocabularies_have_two_embeddings(basic: Path) -> None:
+    recipe = load_recipe(str(basic), ["tokenizer.shared=false"])
+    assert recipe.model.tied_embeddings == "target"
+    models = load_recipe(str(basic), ["tokenizer.model.src=a.model", "tokenizer.model.tgt=b.model"])
+    assert (models.tokenizer.shared, models.model.tied_embeddings) == (False, "target")
+    for more in ("model.tied_embeddings=all", "defaults=fixed"):
+        with pytest.raises(RecipeError, match=r"model\.tied_embeddings: all needs one vocabulary for both sides"):
+            load_recipe(str(basic), ["tokenizer.shared=false", more])
 
 
 def test_messages_begin_with_file_and_line(tmp_path: Path) -> None:

@@ -73,7 +73,10 @@ MONOLINGUAL = [
         r"no such kind: 'bert'; did you mean bart\? \(the kinds are ",
     ),
     ([("infilling_rate: 0.4", "infilling_rate: 1")], "corpus.noise.infilling_rate: 1: must be less than 1"),
-    ([("model:", "tokenizer: {shared: false}\nmodel:")], "tied_embeddings: all needs one vocabulary"),
+    (
+        [("model:", "tokenizer: {shared: false}\nmodel:")],
+        "tokenizer.shared: monolingual text is both source and target",
+    ),
     (
         [
             ("kind: transformer", "kind: rnn, tied_embeddings: target"),

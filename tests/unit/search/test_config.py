@@ -43,10 +43,10 @@ def test_number_as_length_penalty():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_best": 6}, "n_best: 6 exceeds beam_size 5; lower n_best or raise beam_size"),
+        ({"n_best": 6}, r"n_best: 6 exceeds beam_size 5; lower n_best \(--n-best\) or raise beam_size"),
         (
             {"n_best": 3, "method": Sampling(num_samples=2)},
-            r"n_best: 3 exceeds method.num_samples 2; lower n_best or raise method.num_samples",
+            r"n_best: 3 exceeds method.num_samples 2; lower n_best \(--n-best\) or raise method.num_samples",
         ),
         (
             {"beam_size": 1, "rerank": MinimumBayesRiskConfig()},
