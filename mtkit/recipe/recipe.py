@@ -165,7 +165,7 @@ def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig
     errors: list[str] = []
     tree = with_location({"search": to_plain(default)}, "config.json", Path.cwd())
     full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
-    tree = apply_overrides(tree, full, Path.cwd(), errors)
+    tree = apply_overrides(tree, [*full, *default.implied_by(full)], Path.cwd(), errors)
     result: _SearchOverrides = schema.build(_SearchOverrides, tree, errors)
     return result.search
 

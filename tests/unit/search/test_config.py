@@ -6,6 +6,8 @@ import typing
 
 import pytest
 
+from mtkit.errors import RecipeError
+from mtkit.recipe.recipe import load_search
 from mtkit.search.beam.beam import BeamConfig, BeamSearch
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import LengthLimit, MaxLength, MinimumBayesRiskConfig, SearchConfig, SearchMethodConfig
@@ -59,6 +61,25 @@ def test_number_as_length_penalty():
 def test_contradictions_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         SearchConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "beam_size"),
+    [
+        (["n_best=3"], 5),
+        (["n_best=8"], 8),
+        (["search.n_best=8", "search.length_penalty=0.5"], 8),
+        (["n_best=8", "beam_size=9"], 9),
+        (["n_best=8", "method.kind=sampling", "method.num_samples=8"], 5),
+    ],
+)
+def test_more_translations_widen_the_beam(overrides, beam_size):
+    assert load_search(SearchConfig(), overrides).beam_size == beam_size
+
+
+def test_a_stated_beam_is_not_widened():
+    with pytest.raises(RecipeError, match="n_best: 8 exceeds beam_size 4"):
+        load_search(SearchConfig(), ["n_best=8", "beam_size=4"])
 
 
 def test_method_and_beam_size_determine_the_search():
