@@ -32,8 +32,7 @@ from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
 from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
-from mtkit.pipeline.setup.choices import parse_budget
-from mtkit.recipe.recipe import load_recipe
+from mtkit.pipeline.setup.choices import load_run_recipe
 
 SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
 AS_CHOSEN = "as chosen"
@@ -191,8 +190,8 @@ def train_variant(
 
 
 def keys_of(variant: str, recipe: Path, minutes: float) -> list[str]:
-    """Return the keys of a variant, with fractions of the values that the rules choose for the recipe."""
-    chosen = load_recipe(str(recipe), limits=parse_budget(f"{minutes:g}m"))
+    """Return the keys of a variant, with fractions of the values that the rules choose for the recipe in that time."""
+    chosen = load_run_recipe(str(recipe), run_dir=recipe.with_name("no-run"), budget=f"{minutes:g}m")
     vocab_size, rate = chosen.tokenizer.vocab_size, chosen.training.optimiser.learning_rate
     fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4, "half_rate": rate / 2}
     return [key.format_map(fractions) for key in VARIANTS[variant]]
