@@ -20,9 +20,9 @@ from mtkit.text.source_prefix import TagName
 Expectation = Literal["higher", "lower", "equal", "not_lower"]
 MetricKey = Literal[
     "bleu", "loss", "perplexity", "token_accuracy", "ece", "free_running_gap", "repetition", "rare_words",
-    "train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second", "positional_head",
+    "unseen_words", "train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second", "positional_head",
 ]  # fmt: skip
-METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words")  # the others are those of trained models
+METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words", "unseen_words")  # the others are those of trained models
 Theme = Literal[
     "attention", "positions", "norms", "architecture", "training", "exposure_bias", "search", "subwords", "data",
     "pre_training", "compression",

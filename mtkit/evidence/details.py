@@ -17,6 +17,7 @@ _DIGITS = {  # of values that do not have three
     "perplexity": 2,
     "repetition": 1,
     "rare_words": 1,
+    "unseen_words": 1,
     "seconds_to_bleu": 1,
     "positional_head": 1,
 }
@@ -105,7 +106,7 @@ def _verdict(result: CheckResult) -> str:
 def _effect_digits(check: CheckConfig) -> int:
     if check.ratio or check.metric in ("seconds_to_bleu", "positional_head"):
         return 1
-    return 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words") else 3
+    return 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words", "unseen_words") else 3
 
 
 def _conditions(config: ClaimConfig, result: ClaimResult) -> str:

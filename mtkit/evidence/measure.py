@@ -126,6 +126,8 @@ class Measurements:
                 return repetition_rate(self.hyps(run, system))
             case "rare_words":
                 return rare_word_f1(self.hyps(run, system), self.refs, self.training_words)
+            case "unseen_words":
+                return rare_word_f1(self.hyps(run, system), self.refs, self.training_words, max_count=0)
             case "free_running_gap":
                 return free_running_loss(run.folder) - float(best_validation(run)["nll"])
             case "positional_head":

@@ -36,8 +36,9 @@ from mtkit.pipeline.setup.choices import load_run_recipe
 
 SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
 AS_CHOSEN = "as chosen"
-VARIANTS = {  # {half ...}, {quarter ...}: of the chosen value
+VARIANTS = {  # {half ...}, {twice ...}, {quarter ...}: of the chosen value
     AS_CHOSEN: (),
+    "twice the vocabulary": ("tokenizer.vocab_size={twice_vocabulary}",),
     "half the vocabulary": ("tokenizer.vocab_size={half_vocabulary}",),
     "a quarter of the vocabulary": ("tokenizer.vocab_size={quarter_vocabulary}",),
     "1+1 layers": ("model.encoder_layers=1", "model.decoder_layers=1"),
@@ -45,6 +46,7 @@ VARIANTS = {  # {half ...}, {quarter ...}: of the chosen value
     "dropout 0.1": ("model.dropout=0.1",),
     "no label smoothing": ("training.label_smoothing=0",),
     "half the learning rate": ("training.optimiser.learning_rate={half_rate}",),
+    "twice the learning rate": ("training.optimiser.learning_rate={twice_rate}",),
 }
 RECIPE = """\
 name: {name}
@@ -193,7 +195,8 @@ def keys_of(variant: str, recipe: Path, minutes: float) -> list[str]:
     """Return the keys of a variant, with fractions of the values that the rules choose for the recipe in that time."""
     chosen = load_run_recipe(str(recipe), run_dir=recipe.with_name("no-run"), budget=f"{minutes:g}m")
     vocab_size, rate = chosen.tokenizer.vocab_size, chosen.training.optimiser.learning_rate
-    fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4, "half_rate": rate / 2}
+    fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4}
+    fractions |= {"twice_vocabulary": vocab_size * 2, "half_rate": rate / 2, "twice_rate": rate * 2}
     return [key.format_map(fractions) for key in VARIANTS[variant]]
 
 

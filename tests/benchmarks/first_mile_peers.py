@@ -171,6 +171,11 @@ class Pieces:
         output.write_text("".join(" ".join(line) + "\n" for line in pieces), encoding="utf-8")
         return output
 
+    def without_pieces(self, text: Path) -> set[int]:
+        """Return the numbers of the lines, from 0, that have no pieces, such as one of direction marks only."""
+        lines = text.read_text(encoding="utf-8").split("\n")[:-1]
+        return {number for number, pieces in enumerate(self._processor.encode(lines)) if not pieces}
+
     def decode(self, path: Path) -> list[str]:
         """Return the lines of a file of pieces as text."""
         return [self._processor.decode(line.split(" ")) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
@@ -216,13 +221,17 @@ def train_opennmt(peer: OpenNMT, texts: dict[str, Path], *, seconds: int, seed: 
 def train_joeynmt(peer: JoeyNMT, texts: dict[str, Path], langs: tuple[str, str], *, seconds: int, seed: int) -> Trained:
     """Train JoeyNMT and translate the test set with its best checkpoint by validation perplexity.
 
-    Its validation always translates, which takes most of the time without a cache; one token is allowed there.
+    Its validation always translates, which takes most of the time without a cache; one token is allowed there. It ends
+    at a sentence without pieces, so that such pairs are left out of the training text.
     """
     folder = peer.folder
     pieces = Pieces(texts, folder)
+    skipped = pieces.without_pieces(texts["train.src"]) | pieces.without_pieces(texts["train.tgt"])
     for part in ("train", "valid", "test"):
         for side, lang in zip(("src", "tgt"), langs, strict=True):
-            (folder / f"{part}.{lang}").write_bytes(texts[f"{part}.{side}"].read_bytes())
+            lines = texts[f"{part}.{side}"].read_bytes().splitlines(keepends=True)
+            kept = (line for number, line in enumerate(lines) if part != "train" or number not in skipped)
+            (folder / f"{part}.{lang}").write_bytes(b"".join(kept))
     config = _joeynmt_config(folder, pieces, langs, seed)
     (folder / "train.yaml").write_text(yaml.safe_dump(config))
     command = [peer.venv / "bin/python", "-m", "joeynmt"]
