@@ -14,6 +14,7 @@ from mtkit.io.lock import RunLock, clean_up_folder
 from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
+from mtkit.pipeline.setup.text_checks import likely_mistakes
 from mtkit.recipe.recipe import Recipe, backup_path, describe_choices, save_recipe
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
@@ -46,6 +47,15 @@ class Run:
     def notify(self, stage: str, result: str) -> None:
         """Log and display the result of a stage."""
         self.log.event(stage, result=result)
+
+    def report_mistakes(self) -> None:
+        """Log and display likely mistakes in the text.
+
+        Raises:
+            DataError: as `likely_mistakes`.
+        """
+        for sentence in likely_mistakes(self.recipe.corpus):
+            self.notify("text", sentence)
 
     def mark_unchanged(self, stage: str) -> None:
         """Display that a stage is skipped; the log contains only what was done."""

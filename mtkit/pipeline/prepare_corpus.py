@@ -18,7 +18,6 @@ from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
-from mtkit.pipeline.setup.text_checks import likely_mistakes
 from mtkit.recipe.recipe import Recipe
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.tokenizer import TokenizerPair
@@ -99,7 +98,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
-    is_checked = False  # the text, for mistakes; once, before the first corpus is written
+    is_checked = False  # the text, for mistakes; if training text is binarised, with the tokenizer
     for pair, folder, cleaning in jobs:
         name, prefix = folder.name, pair.ids(tokenizers)
         state = _corpus_state(run, folder, pair, tokenizers, cleaning)
@@ -110,10 +109,9 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
-        if not is_checked:
-            for note in likely_mistakes(corpus):
-                run.notify("text", note)
-            is_checked = True
+        if cleaning is None and not is_checked:
+            run.report_mistakes()
+        is_checked = True
         report = binarise(*_text(pair), folder, tokenizers, cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])

@@ -43,7 +43,7 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
     Raises:
         RecipeError: they would change, and training was started with them.
         DamagedError: they are damaged, training was started with them, and they cannot be made again.
-        DataError, MissingInputError, ReadWriteError: as `train_pair`.
+        DataError, MissingInputError, ReadWriteError: as `train_pair`, or source and target are swapped.
     """
     folder = run.folder.tokenizer
     known_inputs = run.read_record(folder / FINGERPRINT) or _derive_record(run)
@@ -58,6 +58,7 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
         run.forbid_overwrite(", ".join(changed))
     if damaged:
         run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
+    run.report_mistakes()  # before work is spent on them
     with atomic_folder(folder) as temporary:
         result = _train_tokenizer(run.recipe, temporary)
         if run.folder.has_training():
