@@ -10,6 +10,7 @@ from pathlib import Path
 from mtkit.build.initial_weights import Notify, initialise
 from mtkit.build.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet, require_positions
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
+from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
@@ -139,6 +140,7 @@ def learner_from_recipe(
     sampler: TranslationSampler,
     *,
     teacher: TranslationModel | None = None,
+    lexicon: Lexicon | None = None,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> Learner:
     """Build the learner of a recipe: its model with objective, optimiser and schedule.
@@ -149,6 +151,7 @@ def learner_from_recipe(
         vocab_ids: of the target side.
         sampler: samples translations from the model, for objectives that need them.
         teacher: from `load_teacher`.
+        lexicon: of the training corpora, for objectives that need it.
         ranks: the processes that train.
 
     Raises:
@@ -163,6 +166,7 @@ def learner_from_recipe(
         vocab_ids=vocab_ids,
         translation_sampler=sampler,
         teacher=teacher,
+        lexicon=lexicon,
     )
     return build_learner(model, training.objective.build(inputs), config=training, ranks=ranks)
 

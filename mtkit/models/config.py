@@ -50,6 +50,7 @@ class ModelConfigBase(ABC):
     tied_embeddings: TieMode
 
     has_attention: ClassVar[bool] = False  # decoder steps return attention weights over the source
+    has_attention_of_all_steps: ClassVar[bool] = False  # `decode_with_attention` returns those of a whole target side
     has_encoder: ClassVar[bool] = False  # `encode` returns states [B, S, D] for masked language modelling
     predicts_source: ClassVar[bool] = False  # source states depend on preceding tokens only, and can predict the next
     has_data_dependent_steps: ClassVar[bool] = False  # number or shapes of a forward pass's operations, for compile

@@ -18,6 +18,7 @@ from mtkit.build.training import (
     with_updates_of_epochs,
 )
 from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
+from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
@@ -164,7 +165,8 @@ def _build_learner(
     sampler = TrainingSampler.from_recipe(run.recipe, tokenizers.tgt)
     teacher = load_teacher(run.recipe, model, tokenizers)
     vocab_ids = target_vocab_ids(tokenizers.tgt)
-    return learner_from_recipe(run.recipe, model, vocab_ids, sampler, teacher=teacher, ranks=ranks)
+    lexicon = Lexicon.load(run.folder.lexicon) if run.recipe.training.objective.needs_lexicon else None
+    return learner_from_recipe(run.recipe, model, vocab_ids, sampler, teacher=teacher, lexicon=lexicon, ranks=ranks)
 
 
 def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> Run:

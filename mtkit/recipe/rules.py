@@ -113,6 +113,12 @@ RULES = (
         "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
     ),
     Rule(
+        "training.objective.kind",
+        lambda r: r.training.objective.needs_attention and not r.model.has_attention_of_all_steps,
+        "{training.objective.kind} needs the attention of all target tokens over the source at once; {model.kind} has "
+        "none. Use cross_entropy, or model.kind transformer",
+    ),
+    Rule(
         "tokenizer.shared",
         lambda r: r.corpus.noise is not None and not r.tokenizer.shared,
         "monolingual text is both source and target, which needs one vocabulary; set it to true",

@@ -138,6 +138,8 @@ _TABLE = (
     # training: loss and gradient
     ("smoothing label_smoothing_factor smoothing_factor label_smooth", "training.label_smoothing", ""),
     ("criterion loss loss_type", "training.objective.kind", ""),
+    ("guided_alignment guided_alignment_cost guided_alignment_weight lambda_align alignment_lambda",
+     "training.objective.weight", "kind: guided_alignment"),
     ("clip_grad_norm max_grad_norm gradient_clipping clip_gradients gradient_clipping_threshold grad_clip",
      "training.clip_norm", "norm of the whole gradient"),
     ("clip gradient_clip_val clip_grad_val", "training.clip_norm", "norm of the whole gradient, not a value"),
@@ -278,6 +280,7 @@ KIND_SYNONYMS = {
     "xent": ("cross_entropy",),
     "mrt": ("minimum_risk",),
     "rdrop": ("r_drop",),
+    "label_smoothed_cross_entropy_with_alignment": ("guided_alignment",),
     "noam": ("inverse_sqrt",),
     "rsqrt": ("inverse_sqrt",),
     "invsqrt": ("inverse_sqrt",),

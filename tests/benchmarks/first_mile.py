@@ -46,6 +46,10 @@ VARIANTS = {  # {half ...}, {twice ...}, {quarter ...}: of the chosen value
     "dropout 0.1": ("model.dropout=0.1",),
     "no label smoothing": ("training.label_smoothing=0",),
     "half the learning rate": ("training.optimiser.learning_rate={half_rate}",),
+    "no guided alignment": ("training.objective={{kind: cross_entropy}}",),
+    "guided alignment 0.3": ("training.objective={{kind: guided_alignment, weight: 0.3}}",),
+    "guided alignment 1": ("training.objective={{kind: guided_alignment, weight: 1}}",),
+    "guided alignment 3": ("training.objective={{kind: guided_alignment, weight: 3}}",),
     "twice the learning rate": ("training.optimiser.learning_rate={twice_rate}",),
 }
 RECIPE = """\

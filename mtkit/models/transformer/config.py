@@ -46,6 +46,7 @@ class TransformerConfig(TransformerLayerConfig):
     cross_heads: list[PositiveWidth] | None = None  # the same of its attention to the source
     head_gates: HeadGatesConfig | None = None  # gates that training closes, for mtkit compress --to heads; null: none
 
+    has_attention_of_all_steps: ClassVar[bool] = True
     has_encoder: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -97,12 +97,21 @@ class Transformer(TranslationModel):
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D], each given the reference prefix."""
+        return self.decode_with_attention(source, target)[0]
+
+    def decode_with_attention(self, source: Source, target: Target) -> tuple[Tensor, Tensor | None]:
+        """Decoder states [B, T, D], and the attention of the alignment layer over the source, [B, H, T, S].
+
+        The attention is None where LayerDrop skips that layer.
+        """
         memory = self._encode_memory(source, source.real)
-        x = self.tgt_embedding(target.ids, target.pos)
+        x, attention = self.tgt_embedding(target.ids, target.pos), None
         for index in self.decoder.sample_layers():
             layer, keys = self.decoder[index], memory.layer(index)
-            x, _, _ = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
-        return apply_norm(self.decoder_norm, x, target.real)
+            x, _, weights = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
+            if index == self.decoder.order[self.alignment_layer]:
+                attention = weights
+        return apply_norm(self.decoder_norm, x, target.real), attention
 
     def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
         """See TranslationModel."""

@@ -4,6 +4,7 @@ interface      the protocols of objectives and of the sampler of translations, a
 cross_entropy  label-smoothed cross-entropy
 r_drop         agreement of two forward passes with different dropout
 unlikelihood   a penalty on tokens that would repeat earlier ones
+guided_alignment  attention that a lexicon guides
 minimum_risk   expected sentence-level risk over sampled translations
 joint_lm       cross-entropy of source and target, for decoder-only models
 masked_lm      masked language modelling, for the encoder alone
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
 from mtkit.training.objectives.distillation import DistillationConfig
+from mtkit.training.objectives.guided_alignment import GuidedAlignmentConfig
 from mtkit.training.objectives.joint_lm import JointLMConfig
 from mtkit.training.objectives.masked_lm import MaskedLMConfig
 from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
@@ -29,6 +31,7 @@ ObjectiveConfig = Annotated[
     CrossEntropyConfig
     | RDropConfig
     | UnlikelihoodConfig
+    | GuidedAlignmentConfig
     | MinimumRiskConfig
     | JointLMConfig
     | MaskedLMConfig

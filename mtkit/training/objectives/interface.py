@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
+from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import Objective, TranslationModel
 from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
@@ -21,6 +22,9 @@ class ObjectiveConfigBase:
     predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
     needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
+
+    needs_attention: ClassVar[bool] = False  # of all target tokens over the source
+    needs_lexicon: ClassVar[bool] = False  # of the training corpora
 
     @property
     def teacher_model(self) -> Path | None:
@@ -60,6 +64,7 @@ class ObjectiveInputs:
         vocab_ids: ids of the target vocabulary.
         translation_sampler: samples and rates translations.
         teacher: the model of `ObjectiveConfigBase.teacher_model`, on the training device.
+        lexicon: of the training corpora; None: without one, or in a dry run.
     """
 
     decoder_input: DecoderInput
@@ -67,3 +72,4 @@ class ObjectiveInputs:
     vocab_ids: TargetVocabIds
     translation_sampler: TranslationSampler
     teacher: TranslationModel | None = None
+    lexicon: Lexicon | None = None

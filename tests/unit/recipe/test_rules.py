@@ -136,6 +136,14 @@ JOINT_LM = "training.objective.kind=joint_lm"
             ],
             "training.objective.kind: joint_lm needs training.decoder_input.kind teacher_forcing",
         ),
+        (
+            ["training.objective.kind=guided_alignment", "model={kind: attention_rnn}"],
+            "training.objective.kind: guided_alignment needs the attention of all target tokens .* attention_rnn has",
+        ),
+        (
+            ["training.objective.kind=guided_alignment", "training.decoder_input={kind: word_dropout}"],
+            "training.objective.kind: guided_alignment needs training.decoder_input.kind teacher_forcing",
+        ),
         (["training.objective.kind=masked_lm"], "training.objective.kind: masked_lm and corpus.noise.kind mlm need e"),
         (["training.schedule={kind: plateau}"], "training.schedule.kind: needs a validation set; set corpus.valid"),
         (
