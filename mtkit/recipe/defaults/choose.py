@@ -49,6 +49,12 @@ def _is_full_attention(recipe: Recipe) -> bool:
     return model.kind == "transformer" and {model.encoder_attention.kind, model.decoder_attention.kind} == {"full"}
 
 
+def _can_be_guided(recipe: Recipe) -> bool:
+    """Return whether guided alignment is possible: pairs of sentences, and a decoder that reads the true tokens."""
+    is_parallel = recipe.corpus.noise is None and not recipe.corpus.is_language_model
+    return is_parallel and _is_transformer(recipe) and recipe.training.decoder_input.kind == "teacher_forcing"
+
+
 RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("tokenizer.shared", vocabulary.shared),
     DefaultRule("tokenizer.vocab_size", vocabulary.vocab_size),
@@ -60,6 +66,7 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("model.decoder_layers", model_size.decoder_layers, _is_transformer),
     DefaultRule("model.encoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("model.decoder_positions", model_size.positions, _is_full_attention),
+    DefaultRule("training.objective", schedule.objective, _can_be_guided),
     DefaultRule("training.batch_tokens", schedule.batch_tokens),
     DefaultRule("training.max_updates", schedule.max_updates),
     DefaultRule("model.dropout", model_size.dropout, _is_transformer),

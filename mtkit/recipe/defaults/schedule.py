@@ -1,4 +1,4 @@
-"""Rules for training: batch size, learning rate, updates, validation, patience, averaging."""
+"""Rules for training: objective, batch size, learning rate, updates, validation, patience, averaging."""
 
 from __future__ import annotations
 
@@ -121,6 +121,13 @@ def validate_every(facts: Facts, values: Values) -> Choice:
 def is_short(facts: Facts) -> bool:
     """Return whether there is a budget of less than an hour."""
     return facts.limits.hours is not None and facts.limits.hours < SHORT_BUDGET
+
+
+def objective(facts: Facts, values: Values) -> Choice:
+    """A lexicon guides the attention within a short budget: a decoder finds out late where to look."""
+    if is_short(facts):
+        return Choice({"kind": "guided_alignment"}, f"{facts.limits.words} of training")
+    return Choice({"kind": "cross_entropy"}, "no short budget")
 
 
 def validation_sentences(facts: Facts, values: Values) -> Choice:

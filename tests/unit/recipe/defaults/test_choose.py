@@ -153,24 +153,6 @@ def test_few_epochs_need_little_dropout(tmp_path, corpus, updates, dropout, inne
     assert stated.model.dropout == 0.2
 
 
-@pytest.mark.parametrize(
-    ("updates", "hours", "objective", "dropout"),
-    [
-        (250, 0.5, "cross_entropy", 0.0),
-        (250, 0.5, "r_drop", 0.1),  # it compares two dropout masks
-        (250, 2.0, "cross_entropy", 0.1),  # no short budget
-        (250, None, "cross_entropy", 0.1),
-        (500, 0.5, "cross_entropy", 0.1),
-        (20_000, 0.5, "cross_entropy", 0.3),
-    ],
-)
-def test_very_few_epochs_of_a_short_budget_need_no_dropout(tmp_path, corpus, updates, hours, objective, dropout):
-    keys = [f"training.max_updates={updates}", BATCH, f"training.objective={{kind: {objective}}}"]
-    limits = Limits(hours=hours, words="a budget")
-    recipe = load_recipe(str(recipe_file(tmp_path, *corpus)), keys, limits=limits)
-    assert recipe.model.dropout == dropout
-
-
 def test_epochs_fall_with_the_size_of_the_text():
     values = {"training.batch_tokens": 4096, "training.micro_batches": 1, "training.max_epochs": None}
     updates = [schedule.max_updates(facts(n), values).value for n in (29_000, 300_000, 3_000_000)]

@@ -1,0 +1,58 @@
+"""Choices of a short budget: no dropout in very few epochs, and attention that a lexicon guides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtkit.recipe.defaults.facts import Limits
+from mtkit.recipe.recipe import load_recipe
+
+DATA = Path(__file__).parents[4] / "data"
+BATCH = "training.batch_tokens=512"
+
+
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> str:
+    for side in ("en", "de"):
+        lines = (DATA / f"train.{side}").read_text().split("\n")[:3000]
+        (tmp_path / f"t.{side}").write_text("".join(f"{line}\n" for line in lines))
+    path = tmp_path / "mine.yaml"
+    path.write_text("corpus: {src_lang: en, tgt_lang: de, train: [{src: t.en, tgt: t.de}]}\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("updates", "hours", "objective", "dropout"),
+    [
+        (250, 0.5, "cross_entropy", 0.0),
+        (250, 0.5, "r_drop", 0.1),  # it compares two dropout masks
+        (250, 2.0, "cross_entropy", 0.1),  # no short budget
+        (250, None, "cross_entropy", 0.1),
+        (500, 0.5, "cross_entropy", 0.1),
+        (20_000, 0.5, "cross_entropy", 0.3),
+    ],
+)
+def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates, hours, objective, dropout):
+    keys = [f"training.max_updates={updates}", BATCH, f"training.objective={{kind: {objective}}}"]
+    limits = Limits(hours=hours, words="a budget")
+    recipe = load_recipe(recipe_file, keys, limits=limits)
+    assert recipe.model.dropout == dropout
+
+
+@pytest.mark.parametrize(
+    ("hours", "keys", "objective"),
+    [
+        (0.5, [], "guided_alignment"),
+        (2.0, [], "cross_entropy"),
+        (None, [], "cross_entropy"),
+        (0.5, ["training.objective={kind: r_drop}"], "r_drop"),
+        (0.5, ["training.decoder_input={kind: word_dropout}"], "cross_entropy"),  # needs the true tokens
+        (0.5, ["model={kind: attention_rnn}"], "cross_entropy"),
+    ],
+)
+def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, hours, keys, objective):
+    limits = Limits(hours=hours, words="a budget")
+    recipe = load_recipe(recipe_file, keys, limits=limits)
+    assert recipe.training.objective.kind == objective
