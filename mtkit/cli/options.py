@@ -80,10 +80,13 @@ def _writable_file(file: Path | None) -> Path | None:
     """Refuse a file that cannot be written before the results are computed.
 
     Raises:
+        UsageError: it is stdout, which has the results in words.
         ReadWriteError: it is a folder, or its folder does not exist.
     """
     from mtkit.io.files import translate_write_errors
 
+    if file in (Path("-"), Path("/dev/stdout")):
+        raise UsageError(f"--json: {file} is not possible, since stdout has the results in words; name a FILE")
     if file is not None:
         with translate_write_errors(file):
             if file.is_dir():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtkit.errors import DataError
-from mtkit.evaluation.config import MetricName
+from mtkit.evaluation.config import MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs
 from mtkit.evaluation.resampling import (
@@ -23,7 +23,7 @@ from mtkit.evaluation.resampling import (
     randomisation_p_values,
 )
 from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.io.counts import count_of
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
@@ -200,6 +200,26 @@ def _score_group(
             system: float(each.score(segments).score) for system, each in systems.items()
         }
     return GroupScores(name, len(lines), scores)
+
+
+def segment_groups(options: ReportOptions, ref: Sequence[str], src: Sequence[str] | None) -> dict[str, list[int]]:
+    """The segments of each group that a report scores separately; no groups unless the options request them.
+
+    Args:
+        options: settings of the report.
+        ref: the first reference.
+        src: the source, whose lengths count; None: those of the reference.
+
+    Raises:
+        DataError: as `by_document`.
+    """
+    groups: dict[str, list[int]] = {}
+    if options.by_length:
+        measured = ref if src is None else src
+        groups |= by_length(measured, characters=choose_tokenizer(measured, None).is_unspaced)
+    if options.documents is not None:
+        groups |= by_document(options.documents, len(ref), options.documents_file)
+    return groups
 
 
 def by_length(lines: Sequence[str], *, characters: bool) -> dict[str, list[int]]:

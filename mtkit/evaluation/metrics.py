@@ -17,6 +17,7 @@ from mtkit.evaluation.config import MetricName
 from mtkit.evaluation.resampling import SegmentStatistics, segment_statistics
 from mtkit.evaluation.tokenizer_choice import (
     SacrebleuTokenizer,
+    Script,
     TokenizerChoice,
     choose_tokenizer,
     is_unspaced,
@@ -24,7 +25,11 @@ from mtkit.evaluation.tokenizer_choice import (
     script_share,
 )
 
-_TER_SCRIPTS = ("Chinese", "Japanese")  # unspaced scripts for which sacreBLEU's TER has an option
+# what TER counts with sacreBLEU's options for Chinese and Japanese; asian_support alone has no effect
+_TER_WORDS: dict[Script | None, str] = {
+    "Chinese": "each Chinese character as a word",
+    "Japanese": "each kanji and each run of kana as a word",
+}
 SAMPLE_LINES = 2000  # of a test set, taken evenly, on which tokenizers are compared: about 0.1 s for each
 MIN_MIXED_SHARE = 0.02  # of the letters; a name or a quotation in another script changes little
 MIN_DIFFERENCE = 2.0  # BLEU; about the width of a 95% interval of 1,000 sentences
@@ -77,7 +82,7 @@ class MetricChoice:
         if name == "bleu":
             return SegmentMetric(BLEU(tokenize=self.tokenizer.name, force=True))
         if name == "ter":
-            is_split = self.tokenizer.script in _TER_SCRIPTS
+            is_split = self.tokenizer.script in _TER_WORDS
             return SegmentMetric(TER(normalized=is_split, asian_support=is_split))
         if name == "moses":
             return SegmentMetric(BLEU(tokenize="none", lowercase=True, force=True), self.lang)
@@ -100,6 +105,9 @@ def choose_metrics(
     unsuitable = _unsuitable_metrics(tokenizer)
     notes = [tokenizer.note] if tokenizer.note and "bleu" in metrics else []
     notes += [unsuitable[metric] for metric in metrics if metric in unsuitable]
+    if "ter" in metrics and tokenizer.script in _TER_WORDS:
+        words = _TER_WORDS[tokenizer.script]
+        notes.append(f"TER counts {words} (sacreBLEU's options normalized and asian_support), since {tokenizer.reason}")
     names = tuple(metric for metric in metrics if metric not in unsuitable)
     if "moses" in names:
         moses.check_installed()
@@ -110,13 +118,12 @@ def _unsuitable_metrics(tokenizer: TokenizerChoice) -> dict[MetricName, str]:
     """Metrics that count words by the spaces between them although the script has none, each with a sentence."""
     if not tokenizer.is_unspaced:
         return {}
-    script = tokenizer.script
-    reason = f"since it counts words by spaces and the references are {script}"
+    reason = f"since it counts words by spaces and {tokenizer.reason}"
     metrics: dict[MetricName, str] = {
         "moses": f"BLEU on Moses tokens is left out, {reason}",
         "chrf++": f"chrF2++ is left out, {reason}; chrF2 counts characters only",
     }
-    if script not in _TER_SCRIPTS:
+    if tokenizer.script not in _TER_WORDS:
         metrics["ter"] = f"TER is left out, {reason}"
     return metrics
 

@@ -145,13 +145,19 @@ def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, 
         DataError, MissingExtraError: as `score`.
     """
     check_counts(len(hyps), [len(ref)])
+    metrics = metrics_of_run(ref, config, tgt_lang=tgt_lang)
+    choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    scores = _compute(choice, hyps, [ref])
+    return replace(scores, notes=(*scores.notes, *sampled_warnings(hyps, [ref], choice)))
+
+
+def metrics_of_run(ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: str) -> list[MetricName]:
+    """The metrics of a recipe, plus BLEU on Moses tokens if sacremoses is installed and the script has spaces."""
     metrics = [*config.metrics]
     is_unspaced = choose_tokenizer(ref, tgt_lang, config.tokenize).is_unspaced
     if moses.is_installed() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
         metrics.append("moses")
-    choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
-    scores = _compute(choice, hyps, [ref])
-    return replace(scores, notes=(*scores.notes, *sampled_warnings(hyps, [ref], choice)))
+    return metrics
 
 
 def sampled_warnings(hyps: Sequence[str], refs: Sequence[Sequence[str]], choice: MetricChoice) -> list[str]:
@@ -201,14 +207,25 @@ def read_texts(
     texts = {path: list(read(path)) for path in [*refs, *hyps, *([] if src is None else [src])]}
     unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
     if unequal:
-        counts = ", ".join(f"{path} has {len(texts[path]):,}" for path in unequal)
+        num_lines = len(texts[refs[0]])
+        counts = ", ".join(f"{path} has {len(texts[path]):,}{_explain(texts[path], num_lines)}" for path in unequal)
         raise DataError(
-            f"{refs[0]} has {count_of(len(texts[refs[0]]), 'line')}, but {counts}; translations, references and "
+            f"{refs[0]} has {count_of(num_lines, 'line')}, but {counts}; translations, references and "
             "source must have equally many lines"
         )
     if not texts[refs[0]]:
         raise DataError(f"{refs[0]}: no lines; there is nothing to score")
     return texts
+
+
+def _explain(lines: Sequence[str], expected: int) -> str:
+    """A frequent reason for another number of lines than the expected one, in parentheses; empty if there is none."""
+    extra = lines[expected:]
+    if extra and not any(map(str.strip, extra)):
+        return " (the last is blank)" if len(extra) == 1 else f" (the last {len(extra):,} are blank)"
+    if len(lines) < expected and any("\r" in line for line in lines):
+        return r" (with \r inside lines: convert line ends, for example with tr '\r' '\n')"
+    return ""
 
 
 def check_counts(num_hyps: int, num_refs: Sequence[int]) -> None:

@@ -55,13 +55,13 @@ def score_table(
     return table
 
 
-def group_table(groups: Iterable[GroupScores]) -> Table:
+def group_table(groups: Iterable[GroupScores], *, title: str | None = None) -> Table:
     """One row for each group of segments, one column for each metric and system."""
     groups = list(groups)
-    table = Table()
+    table = Table(title=title)
     table.add_column("", no_wrap=True)
     table.add_column("lines", justify="right")
-    columns = [(metric, system) for metric, systems in groups[0].scores.items() for system in systems]
+    columns = [(metric, system) for metric in _HEADINGS for system in groups[0].scores.get(metric, ())]
     for metric, system in columns:
         table.add_column(_HEADINGS[metric] if len(groups[0].scores[metric]) == 1 else f"{_HEADINGS[metric]} {system}")
     for group in groups:

@@ -59,11 +59,13 @@ class TokenizerChoice:
     Attributes:
         name: sacreBLEU's name for it.
         script: that of the references, if words are not separated by spaces in it or another tokenizer suits it better.
+        reason: why it is this script, in words; empty without one.
         note: a sentence for the user; None if the choice was explicit, or is the default.
     """
 
     name: SacrebleuTokenizer
     script: Script | None
+    reason: str = ""
     note: str | None = None
 
     @property
@@ -84,34 +86,45 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
     Raises:
         MissingExtraError, MissingInputError, DataError: as `check_tokenizer_installed`.
     """
-    primary = (lang or "").lower().replace("_", "-").partition("-")[0]
     sample = list(itertools.islice(refs, MAX_LINES))
     of_text = script_of(sample)
-    script = _LANGUAGES.get(primary) or _LANGUAGES.get(language_code(primary) or "") or of_text
+    script = _script_of_language(lang or "") or of_text
+    reason = "" if script is None else f"the references are {script}"
+    if sample and script != of_text:
+        reason = f"the language is {lang}, although the references do not look {script}"
     if requested != "auto":
         check_tokenizer_installed(requested)
-        choice = TokenizerChoice(requested, script)
+        choice = TokenizerChoice(requested, script, reason)
         if requested in ("13a", "intl") and choice.is_unspaced:
-            note = f"BLEU with the tokenizer {requested} counts words by spaces, and the references are {script}"
+            note = f"BLEU with the tokenizer {requested} counts words by spaces, and {reason}"
             return replace(choice, note=note)
         return choice
     if script is None:
         return TokenizerChoice("13a", None)
     preferred, fallback = _preferences(script)
-    reason = f"the references are {script}"
-    if sample and script != of_text:
-        reason = f"the language is {lang}, although the references do not look {script}"
     if preferred == fallback or is_tokenizer_installed(preferred):
         check_tokenizer_installed(preferred)
-        return TokenizerChoice(preferred, script, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}")
+        return TokenizerChoice(
+            preferred, script, reason, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}"
+        )
     if preferred not in _MECAB:
-        return TokenizerChoice(fallback, script, f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason}")
+        return TokenizerChoice(fallback, script, reason, f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason}")
     extra = _MECAB[preferred][0]
     note = (
         f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason} and {preferred}, which published scores use, is "
         f"not installed (pip install 'mtkit[{extra}]')"
     )
-    return TokenizerChoice(fallback, script, note)
+    return TokenizerChoice(fallback, script, reason, note)
+
+
+def _script_of_language(lang: str) -> Script | None:
+    primary = lang.lower().replace("_", "-").partition("-")[0]
+    return _LANGUAGES.get(primary) or _LANGUAGES.get(language_code(primary) or "")
+
+
+def is_known_language(lang: str) -> bool:
+    """Return whether a code such as de, deu, zh-CN or yue is that of a known language."""
+    return language_code(lang) is not None or _script_of_language(lang) is not None
 
 
 def _preferences(script: Script) -> tuple[SacrebleuTokenizer, SacrebleuTokenizer]:

@@ -97,11 +97,11 @@ def write_atomically(path: Path) -> Iterator[Path]:
     Raises:
         ReadWriteError: as `translate_write_errors`.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if path.exists() and not path.is_file() and not path.is_dir():  # not resolved: /dev/fd/N of a pipe has no path
         with translate_write_errors(path):
             yield path
         return
+    path = Path(os.path.realpath(path))
     temporary = temporary_beside(path)
     try:
         with translate_write_errors(path):

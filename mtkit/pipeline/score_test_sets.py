@@ -13,7 +13,9 @@ from typing import Any
 
 from mtkit.build.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
-from mtkit.evaluation.score import Scores, evaluate
+from mtkit.evaluation.comparison import Comparison, compare, segment_groups
+from mtkit.evaluation.config import ReportOptions
+from mtkit.evaluation.score import Scores, evaluate, metrics_of_run
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import Json
 from mtkit.model_folder.config_file import WEIGHTS
@@ -137,6 +139,45 @@ def score_test_sets(run: Run) -> dict[str, Scores]:
     run.update_record(run.folder.fingerprints, {"scores": fingerprints})
     write_model_card(run.folder.model, report)
     return scores
+
+
+def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
+    """Score each test set with the settings of a report, which leaves report.json with the scores of the recipe.
+
+    Translations and scores of the run that are missing or outdated are made first, as `score_test_sets` does.
+
+    Args:
+        run: with a finished model.
+        options: settings of the report; without metrics, those of the run's own report.
+
+    Returns:
+        One result for each test set, whose only system has the name of the test set.
+
+    Raises:
+        UsageError: as `ReportOptions.apply`.
+        DataError: as `score_test_sets`, `compare` and `segment_groups`.
+        MissingInputError, ReadWriteError: as `score_test_sets`.
+    """
+    corpus, config = run.recipe.corpus, options.apply(run.recipe.evaluation)
+    texts = {name: [list(read_lines(path)) for path in (files.src, files.tgt)] for name, files in corpus.test.items()}
+    groups = {name: segment_groups(options, ref, src) for name, (src, ref) in texts.items()}  # before translating
+    if not all(run.folder.hyps(name).is_file() and is_scored(run.recipe, run.folder, name) for name in texts):
+        score_test_sets(run)
+    results = []
+    for name, (src, ref) in texts.items():
+        lang = corpus.language_of_target(corpus.test[name])
+        result = compare(
+            {name: list(read_lines(run.folder.hyps(name)))},
+            [ref],
+            config.metrics if options.metrics else metrics_of_run(ref, config, tgt_lang=lang),
+            tgt_lang=lang,
+            tokenize=config.tokenize,
+            src=src,
+            intervals=options.intervals,
+            groups=groups[name],
+        )
+        results.append(result)
+    return results
 
 
 def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:

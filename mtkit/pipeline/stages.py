@@ -1,20 +1,21 @@
 """The stages of a run, one function per command; each first makes what it needs and skips what is unchanged.
 
 `run` = `train_tokenizer`, `preprocess`, `train`, then translating, scoring and plotting. `evaluate_run` repeats the
-translating and scoring alone.
+translating and scoring alone; `compare_run` scores with other settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mtkit.corpus.store import Store
-from mtkit.errors import RecipeError
+from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation import moses
-from mtkit.evaluation.config import MetricName
+from mtkit.evaluation.comparison import Comparison
+from mtkit.evaluation.config import EvaluationConfig, ReportOptions
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import find_model
@@ -23,7 +24,7 @@ from mtkit.pipeline.plots import draw_plots
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.pipeline.score_test_sets import score_test_sets, summary_lines
+from mtkit.pipeline.score_test_sets import compare_test_sets, score_test_sets, summary_lines
 from mtkit.pipeline.train_stage import (
     TrainingOutcome,
     check_init_sources,
@@ -93,9 +94,7 @@ def run(
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
-        if "moses" in recipe.evaluation.metrics:
-            moses.check_installed()  # before hours of training
-        check_tokenizer_installed(recipe.evaluation.tokenize)
+        _require_packages(recipe.evaluation)
         with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
             outcome = _prepare_and_train(run, ranks)
             if not outcome.finished:
@@ -189,12 +188,11 @@ def _corpus_summary(store: Store) -> str:
     return f"{store.folder}: {pairs}, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
 
 
-def evaluate_run(run_dir: Path | str, *, also: Sequence[MetricName] = (), display: Display | None = None) -> Report:
+def evaluate_run(run_dir: Path | str, *, display: Display | None = None) -> Report:
     """Translate and score the test sets of a finished run, skipping translations that are unchanged.
 
     Args:
         run_dir: the run folder.
-        also: metrics to compute in addition to those of the recipe.
         display: as in `run`.
 
     Returns:
@@ -207,18 +205,56 @@ def evaluate_run(run_dir: Path | str, *, also: Sequence[MetricName] = (), displa
         DataError, BusyError, ReadWriteError: as `run`.
 
     Example:
-        >>> evaluate_run(Path("runs/quickstart"), also=["chrf"]).content["test"]
+        >>> evaluate_run(Path("runs/quickstart")).content["test"]
     """
+    folder, recipe = _finished_run(run_dir)
+    with open_run(recipe, folder.path, display=display) as run:
+        return _report(run, summary_lines(run, score_test_sets(run)))
+
+
+def compare_run(run_dir: Path | str, options: ReportOptions, *, display: Display | None = None) -> list[Comparison]:
+    """Score the test sets of a finished run with the settings of a report; the run's own scores stay as they are.
+
+    Args:
+        run_dir: the run folder.
+        options: settings of the report; metrics and tokenizer that they omit are those of the recipe.
+        display: as in `run`.
+
+    Returns:
+        One result for each test set.
+
+    Raises:
+        UsageError: `options` has the documents of one test set, but the run has several.
+        MissingInputError, RecipeError, MissingExtraError, DataError, BusyError, ReadWriteError: as `evaluate_run`.
+    """
+    folder, recipe = _finished_run(run_dir)
+    _require_packages(options.apply(recipe.evaluation))
+    if options.documents is not None and len(tests := recipe.corpus.test) > 1:
+        name, files = next(iter(tests.items()))
+        words = [folder.hyps(name), "--ref", files.tgt, "--docid", options.documents_file]
+        raise UsageError(
+            f"evaluate: --docid: {options.documents_file} belongs to one test set, but {folder.path} has "
+            f"{len(tests)}: {', '.join(tests)}; score one alone: mtkit evaluate {shlex.join(map(str, words))}"
+        )
+    with open_run(recipe, folder.path, display=display) as run:
+        return compare_test_sets(run, options)
+
+
+def _finished_run(run_dir: Path | str) -> tuple[RunFolder, Recipe]:
+    """The folder and the recipe of a finished run with test sets."""
     folder = RunFolder(Path(run_dir))
     recipe = folder.load_recipe()
     find_model(folder.model if folder.model.is_dir() else folder.path)
     if not recipe.corpus.test:
         raise RecipeError(f"{folder.recipe}: corpus.test: there is no test set to score")
-    with open_run(recipe, folder.path, display=display) as run:
-        evaluation = run.recipe.evaluation
-        evaluation = replace(evaluation, metrics=list(dict.fromkeys([*evaluation.metrics, *also])))
-        scores = score_test_sets(replace(run, recipe=replace(run.recipe, evaluation=evaluation)))
-        return _report(run, summary_lines(run, scores))
+    return folder, recipe
+
+
+def _require_packages(config: EvaluationConfig) -> None:
+    """Check the packages of metrics and tokenizer before hours of training, or minutes of translating."""
+    if "moses" in config.metrics:
+        moses.check_installed()
+    check_tokenizer_installed(config.tokenize)
 
 
 def _report(run: Run, lines: list[str]) -> Report:

@@ -58,6 +58,10 @@ def test_one_system_without_intervals(files, capsys) -> None:
         (["x/../one"], 2, "one and x/../one are one file; omit one of the two"),
         (["--ref", "x/../ref"], 2, "ref and x/../ref are one file; omit one of the two"),
         (["-", "--src", "-"], 2, "- is stdin, which can be read once"),
+        (["run"], 2, "run is a run folder; for all its test sets give --run run alone, for one of them the"),
+        (["--lang", "gerrman"], 2, "--lang: 'gerrman' is not a language code; give two or three letters, such as de"),
+        (["--tokenize", "char", "--metrics", "chrf"], 2, "--tokenize char is the tokenizer of BLEU, which is not"),
+        (["--json", "-"], 2, "--json: - is not possible, since stdout has the results in words; name a FILE"),
         (["--json", "x"], 74, "x: cannot be written: is a directory"),
         (["--json", "none/scores.json"], 74, "none/scores.json: cannot be written: the folder none does not exist"),
     ],
@@ -66,6 +70,8 @@ def test_errors_are_one_sentence(files, tmp_path, capsys, monkeypatch, words, co
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two-lines").write_text("a\nb\n")
     (tmp_path / "x").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/recipe.yaml").touch()
     assert entry.execute(["evaluate", "one", "--ref", "ref", *words]) == code
     out, err = capsys.readouterr()
     assert message in err
@@ -73,9 +79,41 @@ def test_errors_are_one_sentence(files, tmp_path, capsys, monkeypatch, words, co
     assert out == ""
 
 
-def test_settings_without_effect_on_a_run_are_refused(tmp_path, capsys) -> None:
-    assert entry.execute(["evaluate", "--run", str(tmp_path), "--no-intervals"]) == 2
-    assert "--run computes no intervals; omit --no-intervals" in capsys.readouterr().err
+def test_metrics_may_be_given_one_by_one(files, capsys) -> None:
+    words = ["evaluate", files["one"], "--ref", files["ref"], "--no-intervals", "--metrics", "ter", "--metrics", "bleu"]
+    assert entry.execute(words) == 0
+    out = capsys.readouterr().out
+    assert "TER: nrefs:1" in out
+    assert "BLEU: nrefs:1" in out
+    assert "chrF2" not in out
+
+
+def test_an_unknown_language_is_reported(files, capsys) -> None:
+    words = ["evaluate", files["one"], "--ref", files["ref"], "--no-intervals", "--lang"]
+    for code in ("de", "zh-CN", "jpn", "yue", "pt_BR"):
+        assert entry.execute([*words, code]) == 0
+        assert "--lang" not in capsys.readouterr().err
+    assert entry.execute([*words, "xx"]) == 0
+    note = "--lang xx: mtkit does not know this language code, so the script of the references decides\n"
+    assert capsys.readouterr().err == note
+
+
+def test_ter_of_japanese_counts_characters_and_says_so(tmp_path, capsys) -> None:
+    for name, word in (("hyp", "猫"), ("ref", "本")):
+        (tmp_path / name).write_text("".join(f"これは{word}です。今日は良い天気ですね{i}\n" for i in range(30)))
+    words = [str(tmp_path / "hyp"), "--ref", str(tmp_path / "ref"), "--metrics", "ter"]
+    assert entry.execute(["evaluate", *words]) == 0
+    out, err = capsys.readouterr()
+    assert "|norm:yes|punct:yes|asian:yes|" in out
+    assert "TER counts each kanji and each run of kana as a word" in err
+    assert err.count("\n") == 1
+
+
+def test_documents_without_intervals_in_the_order_of_the_scores(files, capsys) -> None:
+    words = [files["one"], "--ref", files["ref"], "--no-intervals", "--docid", files["docs"], "--metrics"]
+    assert entry.execute(["evaluate", *words, "ter,chrf,bleu"]) == 0
+    heading = next(line for line in capsys.readouterr().out.split("\n") if "lines" in line)
+    assert heading.index("BLEU") < heading.index("chrF2") < heading.index("TER")
 
 
 def test_translations_from_stdin(files, tmp_path, capsys, monkeypatch) -> None:

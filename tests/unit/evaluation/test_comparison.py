@@ -11,9 +11,10 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.evaluation import comparison, resampling
 from mtkit.evaluation.comparison import by_document, by_length, compare
+from mtkit.evaluation.config import EvaluationConfig, ReportOptions
 from mtkit.evaluation.plausibility import implausible_inputs
 
 WORDS = ["the", "a", "dog", "cat", "man", "sees", "finds", "big", "small", "red", "house", "and", "in", "of"]
@@ -138,3 +139,13 @@ def test_metrics_that_all_do_not_suit_the_script() -> None:
     thai = ["สวัสดีชาวโลก", "วันนี้อากาศดี"]
     with pytest.raises(DataError, match="TER is left out"):
         compare({"a": thai}, [thai], ["ter"])
+
+
+def test_the_settings_of_a_report_extend_those_of_a_recipe() -> None:
+    config = EvaluationConfig(metrics=["chrf"], tokenize="intl")
+    assert ReportOptions().apply(config) == config
+    assert ReportOptions(moses=True).apply(config).metrics == ["chrf", "moses"]
+    assert ReportOptions(metrics=["bleu", "moses"], moses=True).apply(config).metrics == ["bleu", "moses"]
+    assert ReportOptions(metrics=["bleu"], tokenize="auto").apply(config).tokenize == "auto"
+    with pytest.raises(UsageError, match=r"--tokenize char is .* not among the metrics \(chrf\)"):
+        ReportOptions(tokenize="char").apply(config)

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -46,6 +47,25 @@ def test_scores_equal_those_of_the_sacrebleu_command(tmp_path):
             name = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}[theirs["name"]]
             assert ours.by_name()[name].value == pytest.approx(theirs["score"], abs=1e-9)
             assert ours.by_name()[name].signature == theirs["signature"]
+
+
+@pytest.mark.parametrize(
+    ("hyp", "ref", "words"),
+    [
+        (["今天天气很好。", "我们去散步"], ["今天天气不好。", "我们去公园散步"], "each Chinese character as a word"),
+        (["これは猫です。", "散歩に行きます"], ["これは本です。", "散歩に行きましょう"], "each run of kana"),
+    ],
+)
+def test_ter_of_chinese_and_japanese_equals_sacrebleus_options_for_them(tmp_path, hyp, ref, words):
+    paths = write(tmp_path, "ref", ref), "-i", write(tmp_path, "hyp", hyp)
+    theirs = sacrebleu(*paths, "-m", "ter", "--ter-normalized", "--ter-asian-support")
+    ours = score(hyp, [ref], ["ter"])
+    assert ours.ter is not None
+    assert ours.ter.value == pytest.approx(theirs["score"], abs=1e-9)
+    assert ours.ter.signature == theirs["signature"]
+    assert score(hyp, [ref], ["ter"], tgt_lang="de") == ours  # the text decides
+    assert [words in note for note in ours.notes] == [True]
+    assert score(HYP, [REF], ["ter"]).notes == ()
 
 
 def test_moses_is_bleu_on_lower_cased_moses_tokens(tmp_path):
@@ -154,6 +174,22 @@ def test_implausible_files_are_reported(tmp_path):
     assert scores[str(blank)].notes == ("2 of 3 translations are blank where the reference is not",)
     with pytest.raises(DataError, match="src has 2"):
         score_files([hyp], [ref], src=write(tmp_path, "src", WORSE[:2]))
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([*HYP, ""], "hyp has 4 (the last is blank);"),
+        ([*HYP, "", " "], "hyp has 5 (the last 2 are blank);"),
+        (["\r".join(HYP)], r"hyp has 1 (with \r inside lines: convert line ends, for example with tr '\r' '\n');"),
+        ([*HYP, "x"], "hyp has 4;"),
+        (HYP[:2], "hyp has 2;"),
+    ],
+)
+def test_unequal_numbers_of_lines_are_explained(tmp_path, lines, reason):
+    ref, hyp = write(tmp_path, "ref", REF), write(tmp_path, "hyp", lines)
+    with pytest.raises(DataError, match=f"ref has 3 lines, but .*{re.escape(reason)} translations, references and"):
+        score_files([hyp], [ref])
 
 
 def test_table_shows_every_system_and_signature(tmp_path):

@@ -97,6 +97,11 @@ def test_links_are_followed_and_devices_are_written_directly(tmp_path):
     assert (tmp_path / "file").read_text() == "x"
     write_text(Path("/dev/null"), "x")
     assert Path("/dev/null").is_char_device()
+    reader, writer = os.pipe()  # as the shell's process substitution, >(command)
+    write_text(Path(f"/dev/fd/{writer}"), "x")
+    assert os.read(reader, 2) == b"x"
+    os.close(reader)
+    os.close(writer)
 
 
 def test_permissions_are_kept_and_never_widened(tmp_path):

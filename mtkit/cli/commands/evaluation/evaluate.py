@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mtkit.evaluation.comparison import Comparison
-    from mtkit.evaluation.config import MetricName
+    from mtkit.evaluation.config import MetricName, ReportOptions
     from mtkit.evaluation.score import Scores
 
 
@@ -51,11 +52,16 @@ def evaluate(
     ] = None,
     json: JsonFile = None,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="LIST", help="Metrics: bleu, chrf, chrf++, ter, moses, with commas.")
-    ] = "bleu,chrf,ter",
+        list[str] | None,
+        typer.Option(
+            "--metrics",
+            metavar="LIST",
+            help="bleu, chrf, chrf++, ter, moses, with commas (default: bleu,chrf,ter).",
+        ),
+    ] = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals/--no-intervals", help="95% intervals and paired tests by resampling.")
-    ] = True,
+        bool | None, typer.Option("--intervals/--no-intervals", help="95% intervals and paired tests by resampling.")
+    ] = None,
     length_groups: Annotated[
         bool, typer.Option("--by-length", help="Also score by length of the source, or of the reference.")
     ] = False,
@@ -68,64 +74,122 @@ def evaluate(
         typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
     tokenize: Annotated[
-        BleuTokenizer, typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script).")
-    ] = BleuTokenizer.auto,
+        BleuTokenizer | None, typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script).")
+    ] = None,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
     Give either HYP... --ref REF, or --run RUN_FOLDER. SacreBLEU signatures are printed below the scores. With several
-    systems, each is compared with the first by paired bootstrap and paired approximate randomisation.
+    systems, each is compared with the first by paired bootstrap and paired approximate randomisation. With --run, the
+    run's report.json has the scores of its recipe; other options change only what is printed, and FILE of --json.
     """
-    from mtkit.errors import UsageError
-
-    names = _metric_names(metrics, moses=moses)
-    if run is not None and not hyps and not ref:
-        if src is not None or lang is not None or tokenize != BleuTokenizer.auto:
-            raise UsageError(
-                "evaluate: with --run the recipe names text, language and tokenizer; omit --src, --lang and --tokenize"
-            )
-        if length_groups or docid is not None or metrics != "bleu,chrf,ter":
-            raise UsageError("evaluate: --metrics, --by-length and --docid need HYP... --ref REF; omit --run")
-        if not intervals:
-            raise UsageError("evaluate: --run computes no intervals; omit --no-intervals")
-        _evaluate_run(run, json, ["moses"] if moses else [])
-        return
-    if run is not None or not hyps or not ref:
-        last = f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}" if hyps and len(hyps) > 1 and not ref else ""
-        raise UsageError(f"evaluate: give either HYP... --ref REF, or --run RUN_FOLDER{last}")
     from mtkit.cli.input import read_input_lines
-    from mtkit.evaluation.comparison import by_document, by_length, compare
-    from mtkit.evaluation.score import read_texts
-    from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+    from mtkit.errors import UsageError
+    from mtkit.evaluation.config import ReportOptions
 
-    forbid_overwriting_input("evaluate", json, [*hyps, *ref, src, docid])
-    if [*hyps, *ref, src, docid].count(Path("-")) > 1:
+    names = None if metrics is None else _metric_names(metrics)
+    _forbid_run_folders(hyps or [])
+    if (run is None) != bool(hyps and ref) or (run is not None and (hyps or ref)):
+        raise UsageError(f"evaluate: give either HYP... --ref REF, or --run RUN_FOLDER{_remedy(hyps, ref, run)}")
+    if run is not None and (src is not None or lang is not None):
+        raise UsageError("evaluate: with --run the recipe names source and language; omit --src and --lang")
+    if lang is not None:
+        _check_language(lang)
+    inputs = [*(hyps or []), *(ref or []), src, docid]
+    forbid_overwriting_input("evaluate", json, inputs)
+    if inputs.count(Path("-")) > 1:
         raise UsageError("evaluate: - is stdin, which can be read once; write the other text to a file")
-    for files in (hyps, ref):
-        _forbid_repeated(files)
-    texts = read_texts(hyps, ref, src, read_input_lines)
-    groups: dict[str, list[int]] = {}
-    if length_groups:
-        measured = texts[ref[0] if src is None else src]
-        groups |= by_length(measured, characters=choose_tokenizer(measured, None).is_unspaced)
-    if docid is not None:
-        groups |= by_document(list(read_input_lines(docid)), len(texts[ref[0]]), str(docid))
-    result = compare(
-        {str(hyp): texts[hyp] for hyp in hyps},
-        [texts[path] for path in ref],
-        names,
-        tgt_lang=lang,
-        tokenize=tokenize.value,
-        src=None if src is None else texts[src],
-        intervals=intervals,
-        groups=groups,
+    options = ReportOptions(
+        metrics=names,
+        moses=moses,
+        tokenize=None if tokenize is None else tokenize.value,
+        intervals=intervals is not False,
+        by_length=length_groups,
+        documents=None if docid is None else list(read_input_lines(docid)),
+        documents_file="" if docid is None else str(docid),
     )
-    _print_result(result)
-    _print_notes(result.scores)
+    if run is None:
+        result = _compare_files(hyps or [], ref or [], src, options, lang)
+        content = result.as_dict()
+        _print_results([result])
+    elif intervals is None and options == ReportOptions():
+        content = _evaluate_run(run)
+    else:
+        results = _compare_run(run, options)
+        content = {"test": {name: scores for result in results for name, scores in result.as_dict().items()}}
+        _print_results(results)
     if json is not None:
         from mtkit.io.files import write_json
 
-        write_json(json, result.as_dict())
+        write_json(json, content)
+
+
+def _remedy(hyps: Sequence[Path] | None, ref: Sequence[Path] | None, run: Path | None) -> str:
+    """End of the message about arguments that are neither files nor a run: what is probably meant."""
+    if run is not None:
+        return ""
+    if hyps and len(hyps) > 1:
+        return f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}"
+    return "; - as HYP reads stdin" if ref else ""
+
+
+def _compare_files(
+    hyps: Sequence[Path], ref: Sequence[Path], src: Path | None, options: ReportOptions, lang: str | None
+) -> Comparison:
+    from mtkit.cli.input import read_input_lines
+    from mtkit.evaluation.comparison import compare, segment_groups
+    from mtkit.evaluation.config import EvaluationConfig
+    from mtkit.evaluation.score import read_texts
+
+    for files in (hyps, ref):
+        _forbid_repeated(files)
+    config = options.apply(EvaluationConfig())
+    texts = read_texts(hyps, ref, src, read_input_lines)
+    source = None if src is None else texts[src]
+    return compare(
+        {str(hyp): texts[hyp] for hyp in hyps},
+        [texts[path] for path in ref],
+        config.metrics,
+        tgt_lang=lang,
+        tokenize=config.tokenize,
+        src=source,
+        intervals=options.intervals,
+        groups=segment_groups(options, texts[ref[0]], source),
+    )
+
+
+def _forbid_run_folders(hyps: Sequence[Path]) -> None:
+    """Refuse a run folder as a translation.
+
+    Raises:
+        UsageError: one is given.
+    """
+    from mtkit.errors import UsageError
+
+    for hyp in hyps:
+        if (hyp / "recipe.yaml").is_file():
+            raise UsageError(
+                f"evaluate: {hyp} is a run folder; for all its test sets give --run {hyp} alone, for one of them the "
+                f"translation {hyp}/hyps/TEST.txt"
+            )
+
+
+def _check_language(lang: str) -> None:
+    """Check --lang; a code that may be right, but that mtkit does not know, is reported on stderr.
+
+    Raises:
+        UsageError: no language has such a code.
+    """
+    from mtkit.cli.printing import print_notes
+    from mtkit.errors import UsageError
+    from mtkit.evaluation.tokenizer_choice import is_known_language
+
+    if not re.fullmatch("[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*", lang):
+        raise UsageError(
+            f"evaluate: --lang: {lang!r} is not a language code; give two or three letters, such as de, zh-CN or jpn"
+        )
+    if not is_known_language(lang):
+        print_notes([f"--lang {lang}: mtkit does not know this language code, so the script of the references decides"])
 
 
 def _forbid_repeated(files: Sequence[Path]) -> None:
@@ -143,8 +207,8 @@ def _forbid_repeated(files: Sequence[Path]) -> None:
             raise UsageError(f"evaluate: {one} and {other} are one file; omit one of the two")
 
 
-def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
-    """Parse --metrics and --moses.
+def _metric_names(lists: Sequence[str]) -> list[MetricName]:
+    """Parse the values of --metrics.
 
     Raises:
         UsageError: a name is unknown, or there is none.
@@ -155,7 +219,7 @@ def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
     from mtkit.evaluation.config import MetricName
 
     known = get_args(MetricName)
-    names = [*text.lower().replace(",", " ").split(), *(["moses"] if moses else [])]
+    names = ",".join(lists).lower().replace(",", " ").split()
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(known)}")
     if not names:
@@ -163,27 +227,40 @@ def _metric_names(text: str, *, moses: bool) -> list[MetricName]:
     return [name for name in known if name in names]
 
 
-def _evaluate_run(run: Path, json: Path | None, extra_metrics: Sequence[MetricName]) -> None:
+def _evaluate_run(run: Path) -> dict[str, Any]:
+    """Make and print the run's own report; return report.json."""
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
-    from mtkit.io.files import write_json
     from mtkit.pipeline import stages
 
     with open_display() as display:
-        report = stages.evaluate_run(run, also=extra_metrics, display=display)
+        report = stages.evaluate_run(run, display=display)
     print_lines(report.lines)
-    if json is not None:
-        write_json(json, report.content)
+    return report.content
 
 
-def _print_result(result: Comparison) -> None:
+def _compare_run(run: Path, options: ReportOptions) -> list[Comparison]:
+    from mtkit.cli.display import open_display
+    from mtkit.pipeline import stages
+
+    with open_display() as display:
+        return stages.compare_run(run, options, display=display)
+
+
+def _print_results(results: Sequence[Comparison]) -> None:
+    """Print the scores of systems on one test set, or of one system on each test set of a run."""
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.evaluation.table import group_table, score_table, signature_lines
 
-    print_table(score_table(result.scores, p_values=result.p_values, best=result.best()))
-    if result.groups:
-        print_table(group_table(result.groups.values()))
-    print_lines([*signature_lines(result.scores), *result.tests])
+    first = results[0]
+    scores = {name: each for result in results for name, each in result.scores.items()}
+    print_table(score_table(scores, p_values=first.p_values, best=first.best()))
+    for result in results:
+        if result.groups:
+            title = next(iter(result.scores)) if len(results) > 1 else None
+            print_table(group_table(result.groups.values(), title=title))
+    print_lines([*signature_lines(scores), *first.tests])
+    _print_notes(scores)
 
 
 def _print_notes(scores: Mapping[str, Scores]) -> None:

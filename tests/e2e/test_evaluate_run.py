@@ -1,0 +1,119 @@
+"""`mtkit evaluate --run` with options: each test set is scored as files are, and the run's own report stays."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.evaluation import moses
+from tests.toy.runs import RECIPE, run, sentences, write_all, write_pair
+
+Evaluate = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with two test sets."""
+    folder = tmp_path_factory.mktemp("finished")
+    write_all(folder)
+    write_pair(folder, "other", sentences(40, 3))
+    tests = "toy: {src: test.en, tgt: test.de}"
+    assert tests in RECIPE
+    (folder / "toy.yaml").write_text(RECIPE.replace(tests, f"{tests}\n    other: {{src: other.en, tgt: other.de}}"))
+    run(folder, kind="transformer")
+    return folder
+
+
+@pytest.fixture
+def evaluate(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Evaluate:
+    """Evaluate a copy of the run, `run` in the current folder."""
+    shutil.copytree(finished / "run", tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+
+    def execute(*words: str) -> tuple[int, str, str]:
+        code = entry.execute(["evaluate", *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return execute
+
+
+def test_options_print_other_scores_and_keep_the_report(evaluate: Evaluate, finished: Path) -> None:
+    before = Path("run/report.json").read_bytes()
+    options = ("--metrics", "chrf++,bleu", "--by-length", "--tokenize", "char", "--json", "scores.json")
+    code, out, _ = evaluate("--run", "run", *options)
+    assert code == 0
+    assert "±" in out
+    assert "TER" not in out
+    scores = json.loads(Path("scores.json").read_text())["test"]
+    assert list(scores) == ["toy", "other"]
+    assert "|tok:char|" in scores["toy"]["bleu_signature"]
+    assert scores["other"]["groups"]["length 0-9"]["lines"] == 40
+    assert Path("run/report.json").read_bytes() == before
+
+    for name, files in (("toy", "test"), ("other", "other")):  # the same numbers as for the files
+        src, ref = (str(finished / f"{files}.{lang}") for lang in ("en", "de"))
+        words = (f"run/hyps/{name}.txt", "--ref", ref, "--src", src, *options[:-1], "files.json")
+        assert evaluate(*words)[0] == 0
+        assert json.loads(Path("files.json").read_text()) == {f"run/hyps/{name}.txt": scores[name]}
+
+
+def test_metrics_that_are_omitted_are_those_of_the_run(evaluate: Evaluate) -> None:
+    report = json.loads(Path("run/report.json").read_text())["test"]
+    code, out, _ = evaluate("--run", "run", "--no-intervals", "--json", "scores.json")
+    assert code == 0
+    assert "±" not in out
+    assert "  hyp " not in out  # no examples: this is not the summary of the run
+    scores = json.loads(Path("scores.json").read_text())["test"]
+    for name, values in scores.items():
+        assert values == {key: report[name][key] for key in values}
+        assert ("bleu_moses_lc" in values) == moses.is_installed()
+
+
+def test_an_outdated_report_is_made_first_with_the_metrics_of_the_recipe(evaluate: Evaluate) -> None:
+    before = json.loads(Path("run/report.json").read_text())["test"]
+    Path("run/hyps/toy.txt").unlink()
+    code, _, err = evaluate("--run", "run", "--metrics", "bleu", "--no-intervals")
+    assert (code, "translate toy: 7 lines" in err) == (0, True)
+    after = json.loads(Path("run/report.json").read_text())["test"]
+    assert all(after[name]["chrf"] == before[name]["chrf"] for name in ("toy", "other"))
+    assert after["toy"].keys() == before["toy"].keys()
+    assert "translate" not in evaluate("--run", "run", "--metrics", "bleu", "--no-intervals")[2]
+
+
+def test_documents_belong_to_one_test_set(evaluate: Evaluate) -> None:
+    Path("docs").write_text("a\nb\n" * 3 + "a\n")
+    code, out, err = evaluate("--run", "run", "--docid", "docs")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--docid: docs belongs to one test set, but run has 2: toy, other; score one alone: " in err
+    words = shlex.split(err.partition("score one alone: mtkit evaluate ")[2])
+    code, out, _ = evaluate(*words)  # the command of the message
+    assert (code, "│ a │     4 │" in out) == (0, True)
+
+
+def test_documents_of_the_only_test_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_all(tmp_path)
+    run(tmp_path, kind="rnn")
+    (tmp_path / "docs").write_text("a\nb\n" * 3 + "a\n")
+    words = ["evaluate", "--run", str(tmp_path / "run"), "--docid", str(tmp_path / "docs")]
+    assert entry.execute([*words, "--json", str(tmp_path / "scores")]) == 0
+    assert json.loads((tmp_path / "scores").read_text())["test"]["toy"]["groups"]["a"]["lines"] == 4
+    (tmp_path / "docs").write_text("a\n")
+    shutil.rmtree(tmp_path / "run/hyps")
+    capsys.readouterr()
+    assert entry.execute(words) == 65
+    assert "docs has 1 line, but the test set 7; write one name per line" in capsys.readouterr().err
+    assert not (tmp_path / "run/hyps").exists()  # refused before translating
+
+
+def test_the_report_of_the_run_is_no_output_file(evaluate: Evaluate) -> None:
+    code, _, err = evaluate("--run", "run", "--json", "run/report.json")
+    assert (code, "--json run/report.json would overwrite a file of the run folder" in err) == (2, True)
