@@ -41,11 +41,8 @@ _TABLE = (
     ("train_sets trainpref train_data train_src train_tgt", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
     ("dev validation_data valid_sets validpref valid_data validation_source", "corpus.valid", "{src: FILE, tgt: FILE}"),
     ("testpref test_data test_sets", "corpus.test", "{NAME: {src: FILE, tgt: FILE}}"),
-    (
-        "max_sent_length max_seq_len max_seq_length max_source_positions max_target_positions src_seq_length",
-        "corpus.cleaning.max_length",
-        "in tokens",
-    ),
+    ("max_sent_length max_seq_len max_seq_length max_source_positions max_target_positions src_seq_length",
+     "corpus.cleaning.max_length", "in tokens"),
     ("filter_max_ratio length_ratio", "corpus.cleaning.max_ratio", ""),
     # tokenizer
     ("bpe_size num_merges bpe_num_merges num_symbols vocabulary_size voc_limit", "tokenizer.vocab_size",
@@ -138,8 +135,7 @@ _TABLE = (
     # training: loss and gradient
     ("smoothing label_smoothing_factor smoothing_factor label_smooth", "training.label_smoothing", ""),
     ("criterion loss loss_type", "training.objective.kind", ""),
-    ("guided_alignment guided_alignment_cost guided_alignment_weight lambda_align alignment_lambda",
-     "training.objective.weight", "kind: guided_alignment"),
+    ("guided_alignment lambda_align alignment_lambda", "training.objective.weight", "kind: guided_alignment"),
     ("clip_grad_norm max_grad_norm gradient_clipping clip_gradients gradient_clipping_threshold grad_clip",
      "training.clip_norm", "norm of the whole gradient"),
     ("clip gradient_clip_val clip_grad_val", "training.clip_norm", "norm of the whole gradient, not a value"),
