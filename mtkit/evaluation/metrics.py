@@ -106,8 +106,8 @@ def choose_metrics(
     notes = [tokenizer.note] if tokenizer.note and "bleu" in metrics else []
     notes += [unsuitable[metric] for metric in metrics if metric in unsuitable]
     if "ter" in metrics and tokenizer.script in _TER_WORDS:
-        words = _TER_WORDS[tokenizer.script]
-        notes.append(f"TER counts {words} (sacreBLEU's options normalized and asian_support), since {tokenizer.reason}")
+        words, reason = _TER_WORDS[tokenizer.script], tokenizer.reason
+        notes.append(f"TER counts {words} (sacreBLEU's options normalized and asian_support), since {reason}")
     names = tuple(metric for metric in metrics if metric not in unsuitable)
     if "moses" in names:
         moses.check_installed()
@@ -118,7 +118,7 @@ def _unsuitable_metrics(tokenizer: TokenizerChoice) -> dict[MetricName, str]:
     """Metrics that count words by the spaces between them although the script has none, each with a sentence."""
     if not tokenizer.is_unspaced:
         return {}
-    reason = f"since it counts words by spaces and {tokenizer.reason}"
+    reason = "since it counts words by spaces and " + tokenizer.reason
     metrics: dict[MetricName, str] = {
         "moses": f"BLEU on Moses tokens is left out, {reason}",
         "chrf++": f"chrF2++ is left out, {reason}; chrF2 counts characters only",
