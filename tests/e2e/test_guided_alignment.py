@@ -48,6 +48,16 @@ def test_a_resumed_training_ends_with_the_same_weights(folder: Path) -> None:
     assert weights[0] == weights[1]
 
 
-@pytest.mark.parametrize("key", ["training.activation_checkpointing=true", "model.layerdrop=0.5"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "training.activation_checkpointing=true",
+        "training.precision=bf16",
+        "model.layerdrop=0.5",
+        "model.parallel_sublayers=true",
+        "model.decoder_sharing={kind: sequence, distinct: 1}",
+        "model.num_kv_heads=1",
+    ],
+)
 def test_other_ways_through_the_layers(folder: Path, key: str) -> None:
     assert all(update["alignment"] >= 0 for update in trained(folder, "run", key))
