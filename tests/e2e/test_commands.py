@@ -101,6 +101,9 @@ def test_version(run: Run) -> None:
         (["watch", "a", "b", "c"], "watch: b c: unexpected arguments; see mtkit watch --help"),
         (["fetch", "multi31k"], "known corpora: multi30k"),
         (["average", "a"], "average: Missing option '-o'"),
+        (["train", "x", "--resume", "--fresh"], "train: --fresh and --resume contradict each other; give one of them"),
+        (["evaluate", "a", "--intervals", "--no-intervals"], "--intervals and --no-intervals contradict each other"),
+        (["train-bpe", "a", "--vocab-size", "9", "-o", "b", "--min-frequency", "2"], "give --model-type word or char"),
     ],
 )
 def test_usage_errors_are_one_sentence(run: Run, words: list[str], message: str) -> None:

@@ -112,10 +112,11 @@ def test_training_on_a_device(
     folder: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    assert entry.execute([command, "toy.yaml", "--device", "tpu"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("mtkit: error: device tpu: not available; this machine has cpu")
-    assert error.count("\n") == 1
+    for device, reason in (("tpu", "not available; this machine has cpu"), ("cpu:3", "the CPU has no number; write")):
+        assert entry.execute([command, "toy.yaml", "--device", device]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"mtkit: error: device {device}: {reason}")
+        assert error.count("\n") == 1
     assert not (folder / "runs").exists()
     words = ["model={kind: rnn, d_model: 8, d_embed: 8, num_layers: 1}", "--run-dir", "run", "--device", "cpu"]
     assert entry.execute([command, "toy.yaml", *words]) == 0

@@ -175,6 +175,8 @@ def test_finished_lines_stay_in_the_part_file_after_an_invalid_line(
         (["--ensemble", "nowhere"], 66, "nowhere"),
         (["--device", "toaster"], 2, "device toaster: not available; this machine has cpu"),
         (["--device", "cuda:99"], 2, "device cuda:99: not available; this machine has cpu"),
+        (["--device", "cpu:3"], 2, "device cpu:3: the CPU has no number; write cpu"),
+        (["--device", ""], 2, "device '': not available; this machine has cpu"),
     ],
 )
 def test_errors_in_options(

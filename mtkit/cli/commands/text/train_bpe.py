@@ -104,10 +104,12 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
     from mtkit.errors import UsageError
     from mtkit.text.config import TokenizerConfig
 
-    try:
-        return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
-    except ValueError as error:
-        raise UsageError(f"train-bpe: {error}") from error
+    if min_frequency > 1 and kind not in (ModelType.word, ModelType.char):
+        raise UsageError(
+            f"train-bpe: --min-frequency {min_frequency}: the size of a {kind.value} vocabulary is --vocab-size alone; "
+            "omit it, or give --model-type word or char"
+        )
+    return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
 
 
 def _parse_sizes(text: str) -> list[int]:
@@ -143,15 +145,18 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
     from dataclasses import replace
 
     from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.text.subword.setting_errors import SettingNames
     from mtkit.text.subword.usage_report import measure_usage, usage_lines
     from mtkit.text.tokenizer import Tokenizer
     from mtkit.text.train_tokenizer import train_tokenizer
 
+    size_option = "--sweep" if is_sweep else "--vocab-size"
+    names = SettingNames(vocab_size=size_option, min_frequency="--min-frequency", character_coverage=None)
     for size in sizes:
         prefix = _sized_prefix(output, size, is_sweep=is_sweep)
         model = prefix.with_name(f"{prefix.name}.model")
         notes = [f"{model}: replaced"] if model.exists() else []
-        report = train_tokenizer(files, prefix, replace(config, vocab_size=size))
+        report = train_tokenizer(files, prefix, replace(config, vocab_size=size), names=names)
         print_notes(notes)
         tokenizer = Tokenizer.load(model)
         print_lines(
