@@ -143,6 +143,13 @@ def test_a_dry_run_on_a_busy_machine_says_so(folder: Path, monkeypatch, machine,
     assert bool(re.search(r"cores meanwhile; on free cores about \d+ (seconds|minutes)\)$", report)) == is_busy
 
 
+@pytest.mark.parametrize("keys", [[], ["corpus.valid=null"]])
+def test_a_dry_run_adds_validation_only_if_there_is_one(folder: Path, keys: list[str]) -> None:
+    report = dry_run_report(toy(folder, *keys))
+    assert (" updates of 1 × 128 tokens, plus validation\n" in report) == (not keys)
+    assert (" updates of 1 × 128 tokens\n" in report) == bool(keys)
+
+
 def test_resuming_is_the_default_and_can_be_stated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["train", str(folder / "toy.yaml"), "--run-dir", str(folder / "run"), f"model={MODELS['rnn']}"]
     for option in ([], ["--resume"]):
