@@ -82,8 +82,7 @@ def load_translator(
             threads=Threads(intra_threads=threads),  # 1 in a worker process
             options=options,
         )
-    device = str(parse_device(device))  # before the models are read
-    loaded = _load_translation_models(paths)
+    device, loaded = str(parse_device(device)), _load_translation_models(paths)  # errors of the device come first
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -98,7 +99,7 @@ class CheckedCommand(TyperCommand):
     def _with_help_topic(self, words: Sequence[str]) -> list[str]:
         """Replace `--help TOPIC` by the option `--help-TOPIC`, if the command has it."""
         names = {name for parameter in self.params for name in parameter.opts}
-        for index, pair in enumerate(zip(words, words[1:], strict=False)):
+        for index, pair in enumerate(pairwise(words)):
             if pair[0] == "--help" and (option := "-".join(pair)) in names:
                 return [*words[:index], option, *words[index + 2 :]]
         return list(words)

@@ -136,8 +136,8 @@ def train_tokenizer(
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
-    names = tokenizer.ids_to_tokens(range(report.vocab_size))
-    write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
+    tokens = tokenizer.ids_to_tokens(range(report.vocab_size))
+    write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{token}\n" for token in tokens))
     return report
 
 

@@ -117,9 +117,18 @@ def _guess(path: Path, stated: str | None, option: str) -> GuessedLanguage:
     return GuessedLanguage(text, "text", text)
 
 
-def language_notes(path: Path, guess: GuessedLanguage) -> list[str]:
-    """Return a sentence about the language of a file, and a warning if name and text disagree."""
+def language_notes(path: Path, guess: GuessedLanguage, option: str) -> list[str]:
+    """Return a sentence about the language of a file, and a warning if name and text disagree.
+
+    Args:
+        path: of the file.
+        guess: its language.
+        option: of `mtkit new` that states the language.
+    """
     lines = [f"{path.name}: {guess.code} ({guess.reason})"]
     if guess.text is not None and not are_similar(guess.code, guess.text):
-        lines.append(f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}")
+        lines.append(
+            f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}; check the file, or state its "
+            f"language with mtkit new {option} CODE"
+        )
     return lines

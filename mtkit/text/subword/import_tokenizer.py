@@ -184,7 +184,7 @@ def _codes(content: bytes, path: Path) -> bytes:
 
 
 def _reason(content: bytes, error: RuntimeError) -> str:
-    """Why the content is no file of merges."""
+    """The reason why the content is no file of merges, in a few words."""
     if not content:
         return "the file is empty"
     is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
