@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, forbid_overwriting_input
+from mtkit.cli.options import JsonFile, forbid_overwriting_input, forbid_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +101,7 @@ def evaluate(
     if [*hyps, *ref, src, docid].count(Path("-")) > 1:
         raise UsageError("evaluate: - is stdin, which can be read once; write the other text to a file")
     for files in (hyps, ref):
-        _forbid_repeated(files)
+        forbid_repeated("evaluate", files)
     texts = read_texts(hyps, ref, src, read_input_lines)
     groups: dict[str, list[int]] = {}
     if length_groups:
@@ -126,21 +125,6 @@ def evaluate(
         from mtkit.io.files import write_json
 
         write_json(json, result.as_dict())
-
-
-def _forbid_repeated(files: Sequence[Path]) -> None:
-    """Refuse systems, or references, of which two are one file, also under different names.
-
-    Raises:
-        UsageError: two are.
-    """
-    from mtkit.errors import UsageError
-
-    for one, other in combinations(files, 2):
-        if one == other:
-            raise UsageError(f"evaluate: {one} is given twice; omit one of the two")
-        if one.exists() and other.exists() and one.samefile(other):
-            raise UsageError(f"evaluate: {one} and {other} are one file; omit one of the two")
 
 
 def _metric_names(text: str, *, moses: bool) -> list[MetricName]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RunDir, forbid_overwriting_input
+from mtkit.cli.options import RunDir, forbid_overwriting_input, forbid_repeated
 
 if TYPE_CHECKING:
     from mtkit.text.config import TokenizerConfig
@@ -27,6 +27,17 @@ class ModelType(StrEnum):
     char = "char"
 
 
+def _prefix(name: str) -> Path:
+    """Parse -o.
+
+    Raises:
+        BadParameter: the last part of the path is no name.
+    """
+    if name.rpartition("/")[2] in ("", ".", ".."):
+        raise typer.BadParameter(f"{name!r}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
+    return Path(name)
+
+
 def train_bpe(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Training text; with --recipe key=value overrides.")
@@ -35,7 +46,7 @@ def train_bpe(
         int | None, typer.Option("--vocab-size", min=1, max=MAX_VOCAB_SIZE, help="Vocabulary size.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", metavar="PREFIX", help="Write PREFIX.model and PREFIX.vocab.")
+        Path | None, typer.Option("-o", metavar="PREFIX", parser=_prefix, help="Write PREFIX.model and PREFIX.vocab.")
     ] = None,
     model_type: Annotated[
         ModelType | None, typer.Option("--model-type", help="Kind of subword model (default: bpe).")
@@ -75,11 +86,12 @@ def train_bpe(
         raise UsageError("train-bpe: give FILE... --vocab-size N -o PREFIX, or --recipe RECIPE")
     if sweep is not None and vocab_size is not None:
         raise UsageError("train-bpe: --sweep names the vocabulary sizes; omit --vocab-size")
-    if output is not None and not output.name:
-        raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
+    if output is not None and output.suffix in (".model", ".vocab"):
+        raise UsageError(f"train-bpe: -o {output}: PREFIX is without {output.suffix}; give -o {output.with_suffix('')}")
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
     config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
+    forbid_repeated("train-bpe", paths)
     outputs = [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None)
     for each in outputs:
         forbid_overwriting_input("train-bpe", each, paths, option="-o")
