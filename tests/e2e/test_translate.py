@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.build.translator import load_scorer, load_translator
 from mtkit.cli import entry
+from mtkit.errors import UsageError
 from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
@@ -186,6 +188,13 @@ def test_errors_in_options(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") <= 12
+
+
+def test_the_device_is_checked_before_a_model_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="device tpu: not available"):
+        load_translator(tmp_path / "nowhere", device="tpu")
+    with pytest.raises(UsageError, match="device tpu: not available"):
+        load_scorer([tmp_path / "nowhere"], device="tpu")
 
 
 def test_a_damaged_model_is_named(
