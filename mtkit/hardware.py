@@ -34,20 +34,24 @@ ONEDNN_CACHE_CAPACITY = 64  # kernels; about those of one update or a few search
 _chosen_device: ContextVar[torch.device | None] = ContextVar("_chosen_device", default=None)
 
 
-def parse_device(name: str) -> torch.device:
-    """Return the device of this name, such as cpu or cuda:1.
+def parse_device(name: str | None) -> torch.device:
+    """Return the device of this name, such as cpu or cuda:1; for None the default one.
 
     Raises:
         UsageError: the device does not exist, or this installation of torch cannot use it.
     """
-    available = _devices()
+    if name is None:
+        return default_device()
+    available = ", ".join(_devices())
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:  # torch's message lists every device type that it defines
-        raise UsageError(f"device {name}: not available; this machine has {', '.join(available)}") from error
-    if device.type not in {other.partition(":")[0] for other in available}:
-        raise UsageError(f"device {name}: cannot compute; this machine has {', '.join(available)}")
+        raise UsageError(f"device {name or repr(name)}: not available; this machine has {available}") from error
+    if device.type not in {other.partition(":")[0] for other in _devices()}:
+        raise UsageError(f"device {name}: cannot compute; this machine has {available}")
+    if device.type == "cpu" and device.index:  # torch computes on the CPU whatever the number is
+        raise UsageError(f"device {name}: the CPU has no number; write cpu")
     return device
 
 

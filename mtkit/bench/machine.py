@@ -55,6 +55,7 @@ class Machine:
         processor: name.
         instructions: those of INSTRUCTIONS that the processor has.
         cores: that this process may use.
+        all_cores: of the machine, which the load is about.
         threads: of a matrix product.
         gpus: names.
         memory: free bytes.
@@ -70,6 +71,7 @@ class Machine:
     processor: str
     instructions: list[str]
     cores: int
+    all_cores: int
     threads: int
     gpus: list[str]
     memory: int
@@ -93,8 +95,11 @@ class Machine:
             yield f"{self.threads} threads on {self.cores} cores are slow; set OMP_NUM_THREADS={self.cores}"
         elif self.threads < self.cores:
             yield f"{self.threads} of {self.cores} cores are used; unset OMP_NUM_THREADS, or translate with --workers"
-        if self.load is not None and self.load > self.cores + 0.5:
-            yield f"load {self.load:.1f} on {self.cores} cores: other programs compete, and measured speeds are too low"
+        if self.load is not None and self.load > self.all_cores + 0.5:
+            yield (
+                f"load {self.load:.1f} on the {self.all_cores} cores of the machine: other programs compete, and "
+                "measured speeds are too low; end them or wait"
+            )
         if self.memory < MIN_MEMORY:
             yield f"{self.memory / 2**30:.1f} GiB of free memory; lower training.batch_tokens, or end other programs"
         if self.disk < MIN_DISK:
@@ -120,6 +125,7 @@ def inspect_machine(*, measure: bool = True) -> Machine:
         processor=cpu_name(),
         instructions=[name for name in INSTRUCTIONS if name in flags],
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        all_cores=os.cpu_count() or 1,
         threads=torch.get_num_threads(),
         gpus=[torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         memory=free_memory(torch.device("cpu")),

@@ -12,7 +12,7 @@ from mtkit.build.language_model import LanguageModelRanking, check_sources, requ
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.metrics import sentence_similarity
-from mtkit.hardware import default_device
+from mtkit.hardware import parse_device
 from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified
 from mtkit.model_folder.exported import is_exported, read_exported_model
@@ -82,7 +82,7 @@ def load_translator(
             threads=Threads(intra_threads=threads),  # 1 in a worker process
             options=options,
         )
-    loaded = _load_translation_models(paths)
+    device, loaded = str(parse_device(device)), _load_translation_models(paths)  # errors of the device come first
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
@@ -91,7 +91,7 @@ def load_translator(
     engine = TorchEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
-        device=device or str(default_device()),
+        device=device,
         beam_size=config.num_hypotheses,
         rewrite=options.rewrite,
         name=_names(loaded),
@@ -204,13 +204,14 @@ def load_scorer(
     options = options or TranslationOptions()
     if threads is not None:
         torch.set_num_threads(threads)
+    device = str(parse_device(device))  # before the models are read
     loaded = _load(models)
     for one in loaded:
         check_sources(one, with_source=with_source)
     engine = TorchEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
-        device=device or str(default_device()),
+        device=device,
         rewrite=options.rewrite,
     )
     max_length = min(one.metadata.max_source_length for one in loaded)

@@ -10,7 +10,7 @@ from typing import Any
 from mtkit import __version__
 from mtkit.build.translator import load_translator, override_keys
 from mtkit.errors import UsageError
-from mtkit.hardware import default_device, parse_device
+from mtkit.hardware import parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
 from mtkit.model_folder.config_file import EXPORTED
 from mtkit.model_folder.exported import is_exported, model_hash
@@ -43,7 +43,7 @@ class TranslatorSpec:
         compute_type: str = self.compute_type
         language = self.options.language_model
         if not any(is_exported(path) for path in self.models):
-            device = parse_device(self.device or str(default_device()))
+            device = parse_device(self.device)
             compute_type = NAMES[resolve_compute_type(self.compute_type, device)]
         return {
             "mtkit": __version__,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mtkit import __version__
 from mtkit.cli.commands.deployment.compress import compress
@@ -36,6 +37,7 @@ from mtkit.cli.commands.training.watch import watch
 from mtkit.cli.commands.translation.score import score
 from mtkit.cli.commands.translation.translate import translate
 from mtkit.cli.memory import require_address_space
+from mtkit.errors import UsageError
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
     "Whole pipeline": {"run": run, "new": new},
@@ -76,10 +78,37 @@ class SectionedGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
+class CheckedCommand(TyperCommand):
+    """A command that refuses both words of a switch, and has help on topics."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command's name; called by typer.
+
+        Raises:
+            UsageError: a switch is turned on and off, as in `--fresh --resume`, of which typer takes the last.
+        """
+        words = self._with_help_topic(args)
+        rest = super().parse_args(ctx, list(words))
+        _, _, parsed = self.make_parser(ctx).parse_args(args=list(words))
+        for switch in (each for each in self.params if parsed.count(each) > 1):
+            given = [word for word in (*switch.opts, *switch.secondary_opts) if word in words]
+            if set(given) & set(switch.opts) and set(given) & set(switch.secondary_opts):
+                raise UsageError(f"{ctx.info_name}: {' and '.join(given)} contradict each other; give one of them")
+        return rest
+
+    def _with_help_topic(self, words: Sequence[str]) -> list[str]:
+        """Replace `--help TOPIC` by the option `--help-TOPIC`, if the command has it."""
+        names = {name for parameter in self.params for name in parameter.opts}
+        for index, pair in enumerate(pairwise(words)):
+            if pair[0] == "--help" and (option := "-".join(pair)) in names:
+                return [*words[:index], option, *words[index + 2 :]]
+        return list(words)
+
+
 # help without rich: importing rich takes longer than the rest of --help
 app = typer.Typer(name="mtkit", cls=SectionedGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
 for _name, _command in COMMANDS.items():
-    app.command(_name, short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
+    app.command(_name, cls=CheckedCommand, short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
 
 
 def _print_version(requested: bool) -> None:

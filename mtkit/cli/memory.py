@@ -18,6 +18,7 @@ _HINTS = {
     "train": _TRAINING_HINT,
     "translate": f"{_TRANSLATION_HINT}, --beam-size or --workers",
     "score": _TRANSLATION_HINT,
+    "describe": "reduce --length or the model",
     "bench": f"{_TRANSLATION_HINT} or --beam-size",
 }
 _DEFAULT_HINT = "end other programs, or use a machine with more memory"

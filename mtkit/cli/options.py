@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,20 @@ def forbid_overwriting_input(
         raise UsageError(f"{command}: {option} {output} would overwrite an input file; name another FILE")
     if (owner := _owner(output.resolve())) is not None:
         raise UsageError(f"{command}: {option} {output} would overwrite a file of {owner}; name another FILE")
+
+
+def forbid_repeated(command: str, paths: Iterable[Path]) -> None:
+    """Refuse inputs of which two are one file or folder, also under different names.
+
+    Raises:
+        UsageError: two are.
+    """
+    for one, other in combinations(paths, 2):
+        if one == other:
+            raise UsageError(f"{command}: {one} is given twice; omit one of the two")
+        if one.exists() and other.exists() and one.samefile(other):
+            kind = "folder" if one.is_dir() else "file"
+            raise UsageError(f"{command}: {one} and {other} are one {kind}; omit one of the two")
 
 
 def _writable_file(file: Path | None) -> Path | None:
@@ -181,7 +196,7 @@ NoRewrite = Annotated[
     bool, typer.Option("--no-rewrite", help="Run the model code as written, without faster rewrites of it.")
 ]
 Device = Annotated[str | None, typer.Option("--device", metavar="D", help="Device: cpu, cuda, cuda:1, ...")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MAX_THREADS, help="CPU threads per worker.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=MAX_THREADS, help="CPU threads.")]
 Workers = Annotated[
     int | None,
     typer.Option(

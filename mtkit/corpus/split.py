@@ -26,6 +26,7 @@ MIN_HELD_OUT, MAX_HELD_OUT = 5, 1000
 MIN_PAIRS = 100
 MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000  # of a held-out side: headings are no test, and occur many times
 ODD_RATIO = 4.0  # lengths of the two sides, relative to the median ratio
+GIVE_HELD_OUT = "give files for them: mtkit new SRC TGT --valid SRC TGT --test SRC TGT"
 ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies much
 
 
@@ -110,15 +111,15 @@ class PairPositions:
         ordered = np.sort(self.positions[self.positions < 1])
         if pairs < MIN_PAIRS or len(ordered) < 4 * count:
             raise DataError(
-                f"{pairs:,} pairs, {len(ordered):,} of them long enough for a test, are too few to hold some out; give "
-                "--valid SRC TGT and --test SRC TGT"
+                f"{pairs:,} pairs, {len(ordered):,} of them long enough for a test, are too few to hold valid and "
+                f"test sets out; {GIVE_HELD_OUT}"
             )
         valid = _above(ordered, ordered[count - 1])
         test = _above(ordered, ordered[min(int(np.searchsorted(ordered, valid)) + count, len(ordered)) - 1])
         if test > 1:
             raise DataError(
-                f"{pairs:,} pairs: too few different pairs or documents to hold some out; give --valid "
-                "SRC TGT and --test SRC TGT"
+                f"{pairs:,} pairs: too few different pairs or documents to hold valid and test sets out; "
+                f"{GIVE_HELD_OUT}"
             )
         return SplitLimits(valid, test)
 

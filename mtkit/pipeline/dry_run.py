@@ -209,13 +209,14 @@ def _report_lines(recipe: Recipe, learner: Learner, cost: MicroBatchCost) -> lis
     device = f"{count_of(threads, 'thread')} of this CPU" if learner.device.type == "cpu" else "this GPU"
     updates = planned_updates(recipe)
     duration = _about(_seconds(recipe, updates, cost.seconds))
+    also = "" if recipe.corpus.valid is None else ", plus validation"
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",
         f"memory of training: about {_format_bytes(sum(memory.values()))}: {listed}",
         f"time of training: {duration} on {device} in {training.precision}: "
-        f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens, "
-        "plus validation",
+        f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens"
+        f"{also}",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
 

@@ -90,7 +90,7 @@ class Tokenizer:
         try:
             pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         except UnicodeDecodeError:
-            return "a token of the model is not UTF-8"
+            return "a token of the model is not UTF-8, so that the file is damaged"
         control = {pieces[token_id] for token_id in self.special_ids()}
         if missing := [token for token in SPECIAL_TOKENS if token not in control]:
             return f"the model has no special token {missing[0]}"

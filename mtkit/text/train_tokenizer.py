@@ -25,6 +25,7 @@ from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.alphabet import BYTE_LEVEL, ByteLevel, PrivateUse
 from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.subword.setting_errors import RECIPE_KEYS, SettingNames
 from mtkit.text.subword.word_piece import word_piece_vocabulary
 from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names
 
@@ -63,6 +64,11 @@ class TokenizerReport:
     vocab_size: int = 0
     files: list[str] = field(default_factory=list)
 
+    @property
+    def paths(self) -> str:
+        """The files in one string."""
+        return ", ".join(self.files)
+
     def describe(self) -> str:
         """A summary in one sentence."""
         counts = [f"{self.vocab_size:,} tokens from {self.trained_on:,} of {self.lines:,} lines"]
@@ -99,8 +105,16 @@ def train_pair(
     return reports
 
 
-def train_tokenizer(files: Sequence[Text], prefix: Path, config: TokenizerConfig) -> TokenizerReport:
+def train_tokenizer(
+    files: Sequence[Text], prefix: Path, config: TokenizerConfig, *, names: SettingNames = RECIPE_KEYS
+) -> TokenizerReport:
     """Train one model on all lines of the files; write `PREFIX.model` and the readable `PREFIX.vocab`.
+
+    Args:
+        files: the text.
+        prefix: path without the endings.
+        config: of the model.
+        names: of the settings in messages.
 
     Raises:
         DataError: the text is empty or not UTF-8, or `vocab_size` is too large or too small for it.
@@ -108,13 +122,13 @@ def train_tokenizer(files: Sequence[Text], prefix: Path, config: TokenizerConfig
     """
     report = TokenizerReport(files=[str(file) for file in files])
     if config.min_frequency > 1:
-        config = replace(config, vocab_size=_frequent_vocab_size(files, config))
-    model = _train_model(_training_lines(files, config, report), config, report)
+        config = replace(config, vocab_size=_frequent_vocab_size(files, config, names))
+    model = _train_model(_training_lines(files, config, report), config, report, names=names)
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     if tokenizer.vocab.size < config.vocab_size:
-        raise DataError(_too_large(config, report, tokenizer.vocab.size))
+        raise names.too_large(config, report.paths, tokenizer.vocab.size)
     if config.vocab_size < (smallest := _min_vocab_size(config)):
-        raise DataError(_too_small(config, report, smallest))
+        raise names.too_small(config, report.paths, smallest=smallest, reserved=smallest - 1)
     if config.model_type == "wordpiece":
         first = FIRST_SPECIAL_ID + len(SPECIAL_TOKENS)
         model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(first, tokenizer.vocab.size)))
@@ -122,8 +136,8 @@ def train_tokenizer(files: Sequence[Text], prefix: Path, config: TokenizerConfig
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
     write_bytes(prefix.with_name(prefix.name + ".model"), model)
-    names = tokenizer.ids_to_tokens(range(report.vocab_size))
-    write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{name}\n" for name in names))
+    tokens = tokenizer.ids_to_tokens(range(report.vocab_size))
+    write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{token}\n" for token in tokens))
     return report
 
 
@@ -149,7 +163,7 @@ def _training_lines(files: Sequence[Text], config: TokenizerConfig, report: Toke
                 yield from _break_up_special_tokens(alphabet.escape(line))
 
 
-def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig) -> int:
+def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig, names: SettingNames) -> int:
     """The size of a vocabulary of all words or characters that occur `min_frequency` times, at most `vocab_size`.
 
     Raises:
@@ -162,10 +176,7 @@ def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig) -> int:
         counts.update(marked.split(SPACE_MARK)[1:] if config.model_type == "word" else marked)
     frequent = sum(count >= config.min_frequency for count in counts.values())
     if counts and not frequent:
-        raise DataError(
-            f"tokenizer.min_frequency: no {config.model_type} of {', '.join(report.files)} occurs "
-            f"{config.min_frequency} times; lower it to at most {max(counts.values())}"
-        )
+        raise names.too_rare(config, report.paths, max(counts.values()))
     if config.model_type == "char":
         frequent = min(frequent, _num_covered(counts, config.character_coverage))
     return min(config.vocab_size, _min_vocab_size(config) - 1 + frequent)
@@ -226,7 +237,9 @@ class _ErrorCapturingIterator:
             raise
 
 
-def _train_model(lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport) -> bytes:
+def _train_model(
+    lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport, *, names: SettingNames
+) -> bytes:
     model = io.BytesIO()
     is_byte_level = config.model_type == "byte_bpe"
     source = _ErrorCapturingIterator(lines)
@@ -262,37 +275,19 @@ def _train_model(lines: Iterator[str], config: TokenizerConfig, report: Tokenize
     except RuntimeError as error:
         if source.error is not None:
             raise source.error from None  # an error of the text, not of sentencepiece
-        raise _explain_failure(str(error), config, report) from error
+        raise _explain_failure(str(error), config, report, names=names) from error
     return model.getvalue()
 
 
-def _explain_failure(message: str, config: TokenizerConfig, report: TokenizerReport) -> DataError:
+def _explain_failure(
+    message: str, config: TokenizerConfig, report: TokenizerReport, *, names: SettingNames
+) -> DataError:
     """Translate sentencepiece's error into one with a remedy; it has no error codes, only messages."""
-    files = ", ".join(report.files)
     if report.trained_on == 0:
-        return DataError(f"{files}: no text to train a tokenizer on ({report.lines} lines, none usable)")
+        return DataError(f"{report.paths}: no text to train a tokenizer on ({report.lines} lines, none usable)")
     if largest := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
-        return DataError(_too_large(config, report, int(largest[1])))
+        return names.too_large(config, report.paths, int(largest[1]))
     if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return DataError(_too_small(config, report, int(smallest[1])))
-    return DataError(f"{files}: sentencepiece could not train a model: {message}")
-
-
-def _too_large(config: TokenizerConfig, report: TokenizerReport, largest: int) -> str:
-    return (
-        f"tokenizer.vocab_size: {config.vocab_size} is too large for the text of {', '.join(report.files)}; the "
-        f"maximum for model_type {config.model_type} is {largest}"
-    )
-
-
-def _too_small(config: TokenizerConfig, report: TokenizerReport, smallest: int) -> str:
-    if config.model_type == "byte_bpe":
-        return (
-            f"tokenizer.vocab_size: {config.vocab_size} is too small: the reserved tokens and the {_NUM_BYTES} bytes "
-            f"of a byte_bpe model need at least {smallest}; raise it"
-        )
-    reserved = _min_vocab_size(config) - 1
-    return (
-        f"tokenizer.vocab_size: {config.vocab_size} is too small: the {reserved} reserved tokens and the characters of "
-        f"{', '.join(report.files)} need at least {smallest}; raise it, or lower tokenizer.character_coverage"
-    )
+        reserved = _min_vocab_size(config) - 1
+        return names.too_small(config, report.paths, smallest=int(smallest[1]), reserved=reserved)
+    return DataError(f"{report.paths}: sentencepiece could not train a model: {message}")

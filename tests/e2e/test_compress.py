@@ -158,7 +158,8 @@ def test_an_unreadable_result_replaces_no_model(toy_model, tmp_path, capsys, mon
         (["--to", "ffn", "--fraction", "1"], "--fraction 1.0: leaves none of the 96 units"),
         (["--to", "heads", "--fraction", "0.9", "--src", "TEXT", "--ref", "TEXT"], "the maximum is 0.75"),
         (["--to", "int8", "--fraction", "0.2"], "--fraction has no effect with --to int8; omit it"),
-        (["--to", "int8", "--prefix", "x"], "--tag and --prefix have no effect without --src and --ref"),
+        (["--to", "int8", "--prefix", "x"], "--tag, --prefix and --compute-type have no effect without --src and"),
+        (["--to", "int8", "--compute-type", "bf16"], "--compute-type have no effect without --src and --ref; omit"),
         (["--to", "ffn", "-o", "MODEL"], "is the model itself"),
         (["--to", "ffn", "-o", "TEXT"], "exists and is not a model folder"),
     ],
@@ -219,7 +220,7 @@ def test_a_folder_of_another_program_is_not_replaced(toy_model, tmp_path, capsys
     (other / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
     (other / "weights.bin").write_text("precious")
     model = toy_model(CONFIG)
-    for words in (("compress", model, "--to", "int8"), ("average", model, model)):
+    for words in (("compress", model, "--to", "int8"), ("average", model)):
         code, _, err = run(capsys, *words, "-o", other)
         assert (code, err.count("\n")) == (2, 1)
         assert "other: exists and is not a model folder of mtkit; choose another name" in err

@@ -158,8 +158,10 @@ def test_unequal_lengths_and_missing_files(run: Run, folder: Path) -> None:
 
 def test_too_few_lines_to_split(run: Run, folder: Path) -> None:
     write(folder, "few", 0, 30)
-    code, message = refusal(run, "new", "few.en", "few.de")
-    assert (code, "are too few to hold some out; give --valid SRC TGT" in message) == (65, True)
+    for command in ("new", "run"):  # the remedy is right for both: run has no --valid
+        code, message = refusal(run, command, "few.en", "few.de")
+        assert code == 65
+        assert "are too few to hold valid and test sets out; give files for them: mtkit new SRC TGT --valid" in message
 
 
 def test_an_existing_recipe_is_not_replaced(run: Run, folder: Path) -> None:

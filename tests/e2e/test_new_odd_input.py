@@ -103,6 +103,15 @@ def test_codes_that_are_no_languages(run, code: str) -> None:  # type: ignore[no
     assert not list(Path().glob("*.yaml")) + list(Path().glob("*-data"))
 
 
+def test_equal_codes_would_name_one_file_for_both_sides(run) -> None:  # type: ignore[no-untyped-def]
+    for other in ("en", "EN"):
+        code, message = run("new", "news.en", "news.de", "--src-lang", "en", "--tgt-lang", other)
+        assert code == 2
+        assert f"--src-lang en --tgt-lang {other}: the files of the two sides are named by their codes; give" in message
+    assert not list(Path().glob("*.yaml")) + list(Path().glob("*-data"))
+    assert run("new", "news.en", "news.de", "-o", "a.yaml", "--src-lang", "en", "--tgt-lang", "en-simple")[0] == 0
+
+
 @pytest.mark.parametrize("code", ["no", "zh-CN", "sr_Latn", "yue"])
 def test_codes_that_are_languages(run, code: str) -> None:  # type: ignore[no-untyped-def]
     assert run("new", "news.en", "news.de", "-o", "mine.yaml", "--src-lang", code)[0] == 0

@@ -123,7 +123,7 @@ def test_weights_that_are_not_finite_are_refused_when_a_model_is_read(value, toy
     for words in (
         ["translate", str(model), str(text), "--beam-size", "1"],
         ["score", str(model), "--src", str(text), "--ref", str(text)],
-        ["average", str(model), str(model), "-o", str(tmp_path / "average")],
+        ["average", str(model), "-o", str(tmp_path / "average")],
         ["export", str(model), "--to", "ctranslate2", "-o", str(tmp_path / "exported")],
     ):
         assert entry.execute(words) == 65, words

@@ -136,7 +136,7 @@ def test_a_recipe_over_a_text(model: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_an_average_over_one_of_its_models(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (model / "model.safetensors").read_bytes()
-    assert entry.execute(["average", str(model), str(model), "-o", f"{model}/../{model.name}"]) == 2
+    assert entry.execute(["average", str(model), "-o", f"{model}/../{model.name}"]) == 2
     assert "is one of the models to average, which it would replace" in capsys.readouterr().err
     assert (model / "model.safetensors").read_bytes() == before
 

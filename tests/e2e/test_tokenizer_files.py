@@ -13,6 +13,7 @@ from mtkit.errors import RecipeError
 from mtkit.model_folder.folder import read_metadata
 from mtkit.pipeline import stages
 from mtkit.text.subword.import_tokenizer import import_tokenizer
+from mtkit.text.subword.protobuf import read_fields
 from mtkit.text.tokenizer import TokenizerPair
 from tests.toy.runs import run, toy, write_all
 
@@ -156,3 +157,37 @@ def test_sweep_compares_sizes_for_each_language(folder, capsys) -> None:
     assert mtkit("train-bpe", *files, "--sweep", "x") == 2
     assert "--sweep x: give sizes" in capsys.readouterr().err
     assert mtkit("train-bpe", *files, "--sweep", "130", "--vocab-size", "130") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("--vocab-size", 10, "-o", "x"), "--vocab-size: 10 is too small"),
+        (("--vocab-size", 10, "-o", "x", "--model-type", "byte_bpe"), "--vocab-size: 10 is too small"),
+        (("--vocab-size", 9000, "-o", "x"), "--vocab-size: 9000 is too large"),
+        (("--sweep", "9000"), "--sweep: 9000 is too large"),
+        (
+            ("--vocab-size", 200, "-o", "x", "--model-type", "word", "--min-frequency", 9999),
+            "--min-frequency: no word of",
+        ),
+    ],
+)
+def test_train_bpe_names_its_options(folder, capsys, monkeypatch, words, place) -> None:
+    monkeypatch.chdir(folder)
+    assert mtkit("train-bpe", "train.en", *words) == 65
+    message = capsys.readouterr().err
+    assert message.startswith(f"mtkit: error: {place}")
+    assert "tokenizer." not in message
+
+
+def test_a_damaged_sentencepiece_model_is_named(folder, capsys) -> None:
+    content = foreign(folder, "en.model").read_bytes()
+    ends = [sum(len(field) for _, _, field in [*read_fields(content)][:count]) for count in (3, 30, 31)]
+    for end in (8, len(content) // 2, len(content) - 1, *ends):  # also between two fields, where it can be parsed
+        (folder / "en.model").write_bytes(content[:end])
+        for command in ("encode", "decode"):
+            assert mtkit(command, folder / "en.model", folder / "train.en") == 65
+            message = capsys.readouterr().err
+            assert "en.model: the sentencepiece model is damaged or cut off; copy the file again, or " in message
+    assert mtkit("train", folder / "toy.yaml", f"tokenizer={{model: {folder / 'en.model'}}}", "--dry-run") == 65
+    assert "en.model: the sentencepiece model is damaged or cut off" in capsys.readouterr().err

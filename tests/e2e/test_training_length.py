@@ -112,10 +112,11 @@ def test_training_on_a_device(
     folder: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    assert entry.execute([command, "toy.yaml", "--device", "tpu"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("mtkit: error: device tpu: not available; this machine has cpu")
-    assert error.count("\n") == 1
+    for device, reason in (("tpu", "not available; this machine has cpu"), ("cpu:3", "the CPU has no number; write")):
+        assert entry.execute([command, "toy.yaml", "--device", device]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"mtkit: error: device {device}: {reason}")
+        assert error.count("\n") == 1
     assert not (folder / "runs").exists()
     words = ["model={kind: rnn, d_model: 8, d_embed: 8, num_layers: 1}", "--run-dir", "run", "--device", "cpu"]
     assert entry.execute([command, "toy.yaml", *words]) == 0
@@ -140,6 +141,13 @@ def test_a_dry_run_on_a_busy_machine_says_so(folder: Path, monkeypatch, machine,
     report = dry_run_report(toy(folder, "training.max_updates=1000"))
     assert ("(other processes used 1.4 of " in report) == is_busy
     assert bool(re.search(r"cores meanwhile; on free cores about \d+ (seconds|minutes)\)$", report)) == is_busy
+
+
+@pytest.mark.parametrize("keys", [[], ["corpus.valid=null"]])
+def test_a_dry_run_adds_validation_only_if_there_is_one(folder: Path, keys: list[str]) -> None:
+    report = dry_run_report(toy(folder, *keys))
+    assert (" updates of 1 × 128 tokens, plus validation\n" in report) == (not keys)
+    assert (" updates of 1 × 128 tokens\n" in report) == bool(keys)
 
 
 def test_resuming_is_the_default_and_can_be_stated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

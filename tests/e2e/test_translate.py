@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.build.translator import load_scorer, load_translator
 from mtkit.cli import entry
+from mtkit.errors import UsageError
 from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
@@ -175,6 +177,8 @@ def test_finished_lines_stay_in_the_part_file_after_an_invalid_line(
         (["--ensemble", "nowhere"], 66, "nowhere"),
         (["--device", "toaster"], 2, "device toaster: not available; this machine has cpu"),
         (["--device", "cuda:99"], 2, "device cuda:99: not available; this machine has cpu"),
+        (["--device", "cpu:3"], 2, "device cpu:3: the CPU has no number; write cpu"),
+        (["--device", ""], 2, "device '': not available; this machine has cpu"),
     ],
 )
 def test_errors_in_options(
@@ -184,6 +188,13 @@ def test_errors_in_options(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") <= 12
+
+
+def test_the_device_is_checked_before_a_model_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="device tpu: not available"):
+        load_translator(tmp_path / "nowhere", device="tpu")
+    with pytest.raises(UsageError, match="device tpu: not available"):
+        load_scorer([tmp_path / "nowhere"], device="tpu")
 
 
 def test_a_damaged_model_is_named(

@@ -228,8 +228,9 @@ def test_json_lines_that_are_translated_as_text_are_reported(model, source, caps
         assert captured.err.count(note) == expected
 
 
-def test_help_search_lists_every_key(capsys):
-    assert entry.execute(["translate", "--help-search"]) == 0
+@pytest.mark.parametrize("words", [["--help-search"], ["--help", "search"], ["model", "--help", "search", "--quiet"]])
+def test_help_search_lists_every_key(capsys, words):
+    assert entry.execute(["translate", *words]) == 0
     printed = capsys.readouterr().out
     for key in ("search.beam_size", "search.max_length.factor", "search.method.temperature", "search.rerank.metric"):
         assert f"  {key}: " in printed

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mtkit import hardware
+from mtkit.errors import UsageError
 
 CPU = torch.device("cpu")
 
@@ -45,6 +46,22 @@ def test_shared_memory_of_processes_counts_once(monkeypatch, tmp_path):
     monkeypatch.setattr(hardware, "PROCESSES", tmp_path)
     assert hardware.memory_of([7]) == 300 * 1024
     assert hardware.memory_of([7, 8]) == (100 + 50 + 250) * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cpu:3", "device cpu:3: the CPU has no number; write cpu"),
+        ("cuda:99", "device cuda:99: not available; this machine has cpu"),
+        ("tpu", "device tpu: not available; this machine has cpu"),
+        ("meta", "device meta: cannot compute; this machine has cpu"),
+        ("", "device '': not available; this machine has cpu"),
+    ],
+)
+def test_devices_that_do_not_exist(name, reason):
+    with pytest.raises(UsageError, match=reason):
+        hardware.parse_device(name)
+    assert hardware.parse_device(None) == hardware.default_device()
 
 
 def test_peak_memory_never_decreases():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from mtkit.corpus.binarise import check_line_counts
-from mtkit.corpus.split import HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
+from mtkit.corpus.split import GIVE_HELD_OUT, HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
 from mtkit.errors import DataError, UsageError
 from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
@@ -141,8 +141,7 @@ def _require_pairs(corpus: ParallelText, counts: Mapping[str, int]) -> None:
             src, tgt = corpus.src, corpus.tgt
             raise DataError(
                 f"{src} and {tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
-                "have a side that is in valid or test; give text with more different lines, or other files with "
-                "--valid SRC TGT and --test SRC TGT"
+                f"have a side that is in valid or test; give text with more different lines, or {GIVE_HELD_OUT}"
             )
 
 

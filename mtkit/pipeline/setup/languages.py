@@ -45,13 +45,18 @@ def guess_languages(
         tgt_lang: as src_lang.
 
     Raises:
-        UsageError: a stated code is not a language code, or a language can be neither read from the name nor guessed
-            from the text.
+        UsageError: a stated code is not a language code, both are one code, or a language can be neither read from the
+            name nor guessed from the text.
         DataError: a file is empty, the files have the same content, seem to be swapped, or are in the same language.
     """
     for option, code in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
         if code is not None and not _CODE.fullmatch(code):
             raise UsageError(f"{option} {code!r}: not a language code, such as de or zh-CN")
+    if src_lang is not None and tgt_lang is not None and src_lang.lower() == tgt_lang.lower():
+        raise UsageError(
+            f"--src-lang {src_lang} --tgt-lang {tgt_lang}: the files of the two sides are named by their codes; give "
+            f"different ones, such as {src_lang} and {src_lang}-simple"
+        )
     for path in (src, tgt):
         if next(read_lines(path), None) is None:
             raise DataError(f"{path}: empty; give a text and its translation")
@@ -117,9 +122,18 @@ def _guess(path: Path, stated: str | None, option: str) -> GuessedLanguage:
     return GuessedLanguage(text, "text", text)
 
 
-def language_notes(path: Path, guess: GuessedLanguage) -> list[str]:
-    """Return a sentence about the language of a file, and a warning if name and text disagree."""
+def language_notes(path: Path, guess: GuessedLanguage, option: str) -> list[str]:
+    """Return a sentence about the language of a file, and a warning if name and text disagree.
+
+    Args:
+        path: of the file.
+        guess: its language.
+        option: of `mtkit new` that states the language.
+    """
     lines = [f"{path.name}: {guess.code} ({guess.reason})"]
     if guess.text is not None and not are_similar(guess.code, guess.text):
-        lines.append(f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}")
+        lines.append(
+            f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}; check the file, or state its "
+            f"language with mtkit new {option} CODE"
+        )
     return lines

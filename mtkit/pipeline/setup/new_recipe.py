@@ -109,7 +109,8 @@ def new_recipe(
     folder = output.with_name(f"{output.stem}-data")
     corpus = ParallelText(src, tgt, (first.code, second.code), options.docid, options.held_out)
     report = split_corpus(corpus, folder)
-    notes = [*language_notes(src, first), *language_notes(tgt, second), *report.describe()]
+    languages = [*language_notes(src, first, "--src-lang"), *language_notes(tgt, second, "--tgt-lang")]
+    notes = [*languages, *report.describe()]
     if not output.exists():
         _write_recipe(output, folder, corpus, notes)
         notes.append(f"recipe: {output}, text in {folder}")

@@ -49,7 +49,8 @@ def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainPar
     for number, train in enumerate(corpus.train):
         if isinstance(train, TrainParallelFiles):
             yield f"corpus.train.{number}", train, corpus.tgt_lang
-    named = [("corpus.valid", each) for each in corpus.valid_sets]
+    place = "corpus.valid.{}" if isinstance(corpus.valid, list) else "corpus.valid"
+    named = [(place.format(number), each) for number, each in enumerate(corpus.valid_sets)]
     for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
         if isinstance(files, ParallelFiles):
             yield place, files, corpus.language_of_target(files)
@@ -79,8 +80,10 @@ def _language_mistakes(
             f"{place}: {files.src} looks like {src} and {files.tgt} like {tgt}, but corpus.src_lang is {stated[0]} and "
             f"the target language {stated[1]}; exchange src and tgt there, or the languages"
         )
+    has_own = isinstance(files, ParallelFiles) and files.tgt_lang is not None
+    keys = ("corpus.src_lang", f"{place}.tgt_lang" if has_own else "corpus.tgt_lang")
     return [
-        f"{place}: the text of {path} looks like {guess}, not {language}"
-        for path, guess, code, language in zip((files.src, files.tgt), guesses, codes, stated, strict=True)
+        f"{place}: the text of {path} looks like {guess}, not {language}; set {key}, or check the file"
+        for path, key, guess, code, language in zip((files.src, files.tgt), keys, guesses, codes, stated, strict=True)
         if guess is not None and code is not None and not are_similar(guess, code)
     ]

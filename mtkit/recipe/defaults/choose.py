@@ -44,6 +44,10 @@ def _has_linear_schedule(recipe: Recipe) -> bool:
     return recipe.training.schedule.kind in ("linear", "cosine")
 
 
+def _has_valid(recipe: Recipe) -> bool:
+    return recipe.corpus.valid is not None
+
+
 def _is_full_attention(recipe: Recipe) -> bool:
     model = recipe.model
     return model.kind == "transformer" and {model.encoder_attention.kind, model.decoder_attention.kind} == {"full"}
@@ -73,9 +77,9 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("model.attention_dropout", model_size.inner_dropout, _is_transformer),
     DefaultRule("model.activation_dropout", model_size.inner_dropout, _is_transformer),
     DefaultRule("training.budget_hours", schedule.budget_hours),
-    DefaultRule("training.validate_every", schedule.validate_every),
-    DefaultRule("training.checkpoint_every", schedule.validate_every),
-    DefaultRule("training.validation.sentences", schedule.validation_sentences),
+    DefaultRule("training.validate_every", schedule.validate_every, _has_valid),
+    DefaultRule("training.checkpoint_every", schedule.checkpoint_every),
+    DefaultRule("training.validation.sentences", schedule.validation_sentences, _has_valid),
     DefaultRule("training.patience", schedule.patience),
     DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _is_adam),
     DefaultRule("training.schedule.warmup", schedule.warmup, _has_linear_schedule),

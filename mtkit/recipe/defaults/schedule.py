@@ -112,10 +112,21 @@ def budget_hours(facts: Facts, values: Values) -> Choice:
 
 def validate_every(facts: Facts, values: Values) -> Choice:
     """A fixed number of validations in a training, fewer in a short one: each takes the time of many updates."""
+    return _every(facts, values, "validations")
+
+
+def checkpoint_every(facts: Facts, values: Values) -> Choice:
+    """As many checkpoints as the rule gives validations, with which they coincide."""
+    every = _every(facts, values, "validations")
+    is_validated = facts.has_valid and values["training.validate_every"] == every.value
+    return every if is_validated else _every(facts, values, "checkpoints")
+
+
+def _every(facts: Facts, values: Values, events: str) -> Choice:
     updates, count = _expected_updates(facts, values), SHORT_VALIDATIONS if is_short(facts) else VALIDATIONS
     if updates // count < MIN_BETWEEN_VALIDATIONS:
         return Choice(min(MIN_BETWEEN_VALIDATIONS, updates), f"{updates:,} updates")
-    return Choice(updates // count, f"{count} validations")
+    return Choice(updates // count, f"{count} {events}")
 
 
 def is_short(facts: Facts) -> bool:

@@ -7,5 +7,6 @@ bpe_codes          byte-pair encoding by a file of merges, as subword-nmt applie
 word_piece         words segmented greedily into the longest pieces of a vocabulary
 listed_vocabulary  the vocabulary of both, a list of names
 padding            unused tokens up to a multiple
+setting_errors     errors about settings, by the names that they have in a recipe or on a command line
 protobuf           wire format of sentencepiece model files
 """

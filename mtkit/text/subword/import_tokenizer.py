@@ -6,6 +6,7 @@ They are appended, so that the ids of all its tokens stay the same. Its own norm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from mtkit.text.subword.protobuf import (
     BOS_PIECE,
     EOS_PIECE,
     MODEL_TYPE,
+    NORMALIZER_SPEC,
     PAD_PIECE,
     TRAINER_SPEC,
     UNK_SURFACE,
@@ -37,6 +39,7 @@ from mtkit.text.subword.protobuf import (
 from mtkit.text.tokenizer import UNKNOWN_SURFACE, Tokenizer, TokenizerPair
 
 _MODEL_TYPES: dict[int, ModelType] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_FIRST_PIECE = re.compile(rb"\n[\x00-\x1f]\n[\x00-\x1f]")  # how a sentencepiece model begins: a field with a short text
 _NORMALISATION_PROBE = " \ufb01\t A\u0308  \uff21 "  # a ligature, a tab, a decomposed and a full-width letter, spaces
 
 
@@ -60,8 +63,8 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
 
     Raises:
         MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-        DataError: the file is neither a sentencepiece model nor a file of merges, or a text could produce a token that
-            mtkit reserves.
+        DataError: the file is neither a sentencepiece model nor a file of merges, or a damaged model, or a text could
+            produce a token that mtkit reserves.
     """
     with translate_read_errors(path):
         content = path.read_bytes()
@@ -71,8 +74,13 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         processor = None
     if content.startswith(word_piece.HEADER):
         return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
-    if processor is None:
+    if processor is None and not _FIRST_PIECE.match(content):
         return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
+    if processor is None or not _is_complete(content):
+        raise DataError(
+            f"{path}: the sentencepiece model is damaged or cut off; copy the file again, or train a model with mtkit "
+            "train-bpe"
+        )
     model, added = _with_special_tokens(content, processor, path)
     tokenizer = Tokenizer(model, normalisation=normalisation)
     if reason := tokenizer.unsupported():
@@ -169,10 +177,23 @@ def _codes(content: bytes, path: Path) -> bytes:
         BpeCodes(codes)
     except RuntimeError as error:
         raise DataError(
-            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt ({error}); train a model with mtkit "
-            "train-bpe"
+            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt ({_reason(content, error)}); train a "
+            "model with mtkit train-bpe"
         ) from error
     return codes
+
+
+def _reason(content: bytes, error: RuntimeError) -> str:
+    """The reason why the content is no file of merges, in a few words."""
+    if not content:
+        return "the file is empty"
+    is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
+    return str(error) if is_text else "no text: another kind of file, or a damaged model"
+
+
+def _is_complete(content: bytes) -> bool:
+    """Return whether a sentencepiece model has the settings that its trainer writes after the pieces."""
+    return {TRAINER_SPEC, NORMALIZER_SPEC} <= {number for number, _, _ in read_fields(content)}
 
 
 def _with_special_tokens(

@@ -16,6 +16,7 @@ HEALTHY = Machine(
     processor="AMD EPYC",
     instructions=["avx2"],
     cores=2,
+    all_cores=2,
     threads=2,
     gpus=[],
     memory=8 << 30,
@@ -42,12 +43,20 @@ def test_a_healthy_machine_has_no_problem():
     assert "cores         1, 1 thread" in describe_machine(replace(HEALTHY, cores=1, threads=1))
 
 
+def test_the_load_is_that_of_the_machine_also_of_a_process_with_fewer_cores():
+    pinned = replace(HEALTHY, cores=1, threads=1, all_cores=4, load=3.0)
+    assert pinned.problems() == []
+    (problem,) = replace(pinned, load=5.0).problems()
+    assert "load 5.0 on the 4 cores" in problem
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"threads": 4}, "set OMP_NUM_THREADS=2"),
         ({"threads": 1}, "1 of 2 cores"),
-        ({"load": 3.0}, "load 3.0 on 2 cores"),
+        ({"load": 3.0}, "load 3.0 on the 2 cores of the machine: other programs compete"),
+        ({"load": 3.0}, "; end them or wait"),
         ({"memory": 1 << 30}, "1.0 GiB of free memory"),
         ({"disk": 1 << 30}, "1.0 GiB of free disk"),
         (

@@ -56,7 +56,14 @@ def test_files_with_a_tag_may_be_in_any_direction(corpus) -> None:
 def test_another_language_is_reported(corpus) -> None:
     sentences = likely_mistakes(replace(corpus, src_lang="fr"))
     assert [each.partition(":")[0] for each in sentences] == ["corpus.train.0", "corpus.valid", "corpus.test.t"]
-    assert sentences[0].endswith("train.en looks like en, not fr")
+    assert sentences[0].endswith("train.en looks like en, not fr; set corpus.src_lang, or check the file")
+    (sentence, *_) = likely_mistakes(replace(corpus, tgt_lang="fr"))
+    assert sentence.endswith("train.de looks like de, not fr; set corpus.tgt_lang, or check the file")
+    valid = replace(corpus.valid, tgt_lang="fr")
+    for sets, place in ((valid, "corpus.valid"), ([corpus.valid, valid], "corpus.valid.1")):
+        (sentence,) = likely_mistakes(replace(corpus, valid=sets, test={}))
+        assert sentence.startswith(f"{place}: ")
+        assert sentence.endswith(f"looks like de, not fr; set {place}.tgt_lang, or check the file")
     test = replace(corpus.test["t"], tgt_lang="de")
     assert likely_mistakes(replace(corpus, tgt_lang="nl", test={"t": test}))[2:] == []
 

@@ -77,8 +77,10 @@ def compress(
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")
-    if src is None and (tag is not None or prefix is not None):
-        raise UsageError("compress: --tag and --prefix have no effect without --src and --ref; omit them")
+    if src is None and (tag is not None or prefix is not None or compute_type is not ComputeType.auto):
+        raise UsageError(
+            "compress: --tag, --prefix and --compute-type have no effect without --src and --ref; omit them"
+        )
     if threads is not None:
         torch.set_num_threads(threads)
     text = None

@@ -45,7 +45,8 @@ def bench(
         typer.Option("--workers", min=1, max=MAX_THREADS, help="Number of worker processes (repeatable)."),
     ] = None,
     threads: Annotated[
-        int, typer.Option("--threads", min=0, help="CPU threads of all workers together; 0: one per core.")
+        int,
+        typer.Option("--threads", min=0, max=MAX_THREADS, help="CPU threads of all workers together; 0: one per core."),
     ] = 0,
     shortlist: Annotated[bool, typer.Option("--shortlist", help="Measure both with and without a shortlist.")] = False,
     no_rewrite: NoRewrite = False,

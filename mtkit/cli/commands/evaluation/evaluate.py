@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit.cli.options import JsonFile, forbid_overwriting_input
+from mtkit.cli.options import JsonFile, forbid_overwriting_input, forbid_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +141,7 @@ def _compare_files(
     from mtkit.evaluation.score import read_texts
 
     for files in (hyps, ref):
-        _forbid_repeated(files)
+        forbid_repeated("evaluate", files)
     config = options.apply(EvaluationConfig())
     texts = read_texts(hyps, ref, src, read_input_lines)
     source = None if src is None else texts[src]
@@ -190,21 +189,6 @@ def _check_language(lang: str) -> None:
         )
     if not is_known_language(lang):
         print_notes([f"--lang {lang}: mtkit does not know this language code, so the script of the references decides"])
-
-
-def _forbid_repeated(files: Sequence[Path]) -> None:
-    """Refuse systems, or references, of which two are one file, also under different names.
-
-    Raises:
-        UsageError: two are.
-    """
-    from mtkit.errors import UsageError
-
-    for one, other in combinations(files, 2):
-        if one == other:
-            raise UsageError(f"evaluate: {one} is given twice; omit one of the two")
-        if one.exists() and other.exists() and one.samefile(other):
-            raise UsageError(f"evaluate: {one} and {other} are one file; omit one of the two")
 
 
 def _metric_names(lists: Sequence[str]) -> list[MetricName]:

@@ -44,6 +44,8 @@ def reproduce(
 
     if bool(name) + list_claims + every + markdown != 1:
         raise UsageError("reproduce: give either NAME, --list, --all or --markdown")
+    if (list_claims or markdown) and (overrides or run_dir is not None or measure_only):
+        raise UsageError("reproduce: --list and --markdown only read results; of the other options they take -o alone")
     if list_claims:
         print_table(claims_table(output or results_folder()))
         return

@@ -22,6 +22,8 @@ def keys(
     from mtkit.recipe.suggestions import suggest, synonym_of
 
     groups = key_groups(Recipe)
+    if markdown and prefix:
+        raise UsageError(f"keys: --markdown prints all keys; omit {prefix}")
     if markdown:
         print_lines(as_markdown(groups).rstrip("\n").split("\n"))
         return

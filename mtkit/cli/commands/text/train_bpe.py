@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.options import RunDir, forbid_overwriting_input
+from mtkit.cli.options import RunDir, forbid_overwriting_input, forbid_repeated
 
 if TYPE_CHECKING:
     from mtkit.text.config import TokenizerConfig
@@ -27,6 +27,17 @@ class ModelType(StrEnum):
     char = "char"
 
 
+def _prefix(name: str) -> Path:
+    """Parse -o.
+
+    Raises:
+        BadParameter: the last part of the path is no name.
+    """
+    if name.rpartition("/")[2] in ("", ".", ".."):
+        raise typer.BadParameter(f"{name!r}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
+    return Path(name)
+
+
 def train_bpe(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Training text; with --recipe key=value overrides.")
@@ -35,7 +46,7 @@ def train_bpe(
         int | None, typer.Option("--vocab-size", min=1, max=MAX_VOCAB_SIZE, help="Vocabulary size.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", metavar="PREFIX", help="Write PREFIX.model and PREFIX.vocab.")
+        Path | None, typer.Option("-o", metavar="PREFIX", parser=_prefix, help="Write PREFIX.model and PREFIX.vocab.")
     ] = None,
     model_type: Annotated[
         ModelType | None, typer.Option("--model-type", help="Kind of subword model (default: bpe).")
@@ -75,11 +86,12 @@ def train_bpe(
         raise UsageError("train-bpe: give FILE... --vocab-size N -o PREFIX, or --recipe RECIPE")
     if sweep is not None and vocab_size is not None:
         raise UsageError("train-bpe: --sweep names the vocabulary sizes; omit --vocab-size")
-    if output is not None and not output.name:
-        raise UsageError(f"train-bpe: -o {output}: PREFIX must end in a file name, for PREFIX.model and PREFIX.vocab")
+    if output is not None and output.suffix in (".model", ".vocab"):
+        raise UsageError(f"train-bpe: -o {output}: PREFIX is without {output.suffix}; give -o {output.with_suffix('')}")
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
     config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
+    forbid_repeated("train-bpe", paths)
     outputs = [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None)
     for each in outputs:
         forbid_overwriting_input("train-bpe", each, paths, option="-o")
@@ -104,10 +116,12 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
     from mtkit.errors import UsageError
     from mtkit.text.config import TokenizerConfig
 
-    try:
-        return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
-    except ValueError as error:
-        raise UsageError(f"train-bpe: {error}") from error
+    if min_frequency > 1 and kind not in (ModelType.word, ModelType.char):
+        raise UsageError(
+            f"train-bpe: --min-frequency {min_frequency}: the size of a {kind.value} vocabulary is --vocab-size alone; "
+            "omit it, or give --model-type word or char"
+        )
+    return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
 
 
 def _parse_sizes(text: str) -> list[int]:
@@ -143,15 +157,18 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
     from dataclasses import replace
 
     from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.text.subword.setting_errors import SettingNames
     from mtkit.text.subword.usage_report import measure_usage, usage_lines
     from mtkit.text.tokenizer import Tokenizer
     from mtkit.text.train_tokenizer import train_tokenizer
 
+    size_option = "--sweep" if is_sweep else "--vocab-size"
+    names = SettingNames(vocab_size=size_option, min_frequency="--min-frequency", character_coverage=None)
     for size in sizes:
         prefix = _sized_prefix(output, size, is_sweep=is_sweep)
         model = prefix.with_name(f"{prefix.name}.model")
         notes = [f"{model}: replaced"] if model.exists() else []
-        report = train_tokenizer(files, prefix, replace(config, vocab_size=size))
+        report = train_tokenizer(files, prefix, replace(config, vocab_size=size), names=names)
         print_notes(notes)
         tokenizer = Tokenizer.load(model)
         print_lines(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import MAX_THREADS, Side, SideOption, forbid_overwriting_input
+from mtkit.cli.options import MAX_THREADS, Side, forbid_overwriting_input
 
 
 class VectorArchitecture(StrEnum):
@@ -30,7 +30,10 @@ def train_vectors(
         Path | None,
         typer.Option("--tokenizer", help="Vectors for the tokens of this tokenizer, model or run instead of words."),
     ] = None,
-    side: SideOption = Side.src,
+    side: Annotated[
+        Side | None,
+        typer.Option("--side", help="Side of a --tokenizer folder that has a tokenizer for each side (default: src)."),
+    ] = None,
     window: Annotated[int, typer.Option("--window", min=1, help="Largest distance of words that are related.")] = 5,
     min_count: Annotated[int, typer.Option("--min-count", min=1, help="Leave out rarer words.")] = 5,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the text.")] = 10,
@@ -45,10 +48,13 @@ def train_vectors(
     """
     from mtkit.analysis.train_word_vectors import TokenisedText, VectorOptions, train_word_vectors
     from mtkit.cli.printing import print_lines
+    from mtkit.errors import UsageError
     from mtkit.model_folder.find_tokenizer import find_tokenizer
 
+    if tokenizer is None and side is not None:
+        raise UsageError("train-vectors: --side is for --tokenizer; omit it")
     forbid_overwriting_input("train-vectors", output, [*files, tokenizer], option="-o")
-    found = None if tokenizer is None else find_tokenizer(tokenizer, side.value).tokenizer
+    found = None if tokenizer is None else find_tokenizer(tokenizer, (side or Side.src).value).tokenizer
     options = VectorOptions(
         architecture=architecture.value,
         dim=dim,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.options import forbid_repeated
+
 
 def average(
     checkpoints: Annotated[
@@ -18,5 +20,6 @@ def average(
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline.average import average_models
 
+    forbid_repeated("average", checkpoints)
     average_models(checkpoints, output)
     print_lines([str(output)])

@@ -20,6 +20,7 @@ from mtkit.cli.options import (
     Tag,
     Threads,
     forbid_overwriting_input,
+    forbid_repeated,
     parse_prefix,
 )
 
@@ -66,6 +67,7 @@ def score(
 
     if (ref is None) == (hyps is None):
         raise UsageError("score: give either --ref FILE or --hyps FILE")
+    forbid_repeated("score", [model, *(ensemble or [])])
     forbid_overwriting_input("score", json, [src, ref, hyps])
     for path in filter(None, (src, ref, hyps)):
         forbid_stdout_over_input(path)

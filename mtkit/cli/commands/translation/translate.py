@@ -54,8 +54,10 @@ from mtkit.cli.options import (
     Tag,
     Threads,
     Workers,
+    forbid_repeated,
     parse_prefix,
 )
+from mtkit.errors import UsageError
 
 
 def translate(
@@ -142,6 +144,12 @@ def translate(
         quiet=quiet,
     )
     writing.check(source.files)
+    forbid_repeated("translate", [model, *(ensemble or [])])
+    if threads is not None and workers is not None and min(threads, workers) > 1:
+        raise UsageError(
+            f"translate: --workers {workers} are processes of one thread each; omit --threads {threads}, or --workers "
+            "for one process"
+        )
     flush_every = 1 if is_interactive(file) else flush_every
     own_features = {
         "--lm": lm is not None,

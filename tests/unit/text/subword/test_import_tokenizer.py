@@ -89,12 +89,12 @@ def test_a_special_token_that_text_can_produce_is_refused(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no merges"),
-        (b"\x00\x01", "is not a merge of two symbols"),
+        (b"", "(the file is empty)"),
+        (b"\x00\x01", "(no text: another kind of file, or a damaged model)"),
         (b"#version: 0.2\na b\nabc\n", "line 3: 'abc' is not a merge"),
         (b"#version: 0.3\na b\n", "version '0.3'"),
         ("#version: 0.2\nĠ t\n".encode(), "byte-level BPE as in GPT-2"),
-        (b"\xff\xfe", "not UTF-8"),
+        (b"\xff\xfe", "(no text: another kind of file, or a damaged model)"),
     ],
 )
 def test_other_files_are_refused_with_the_remedy(tmp_path, content, reason) -> None:
