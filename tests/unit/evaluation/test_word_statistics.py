@@ -30,6 +30,12 @@ def test_values(hyps: list[str], refs: list[str], expected: float) -> None:
     assert rare_word_f1(hyps, refs, TRAINING) == pytest.approx(expected)
 
 
+def test_unseen_words_alone() -> None:
+    hyps, refs = ["Zebu Ziege", "Emu", "Kater"], ["Zebu der", "Gnu Ziege", "Kater"]
+    assert rare_word_f1(hyps, refs, TRAINING, max_count=0) == pytest.approx(50.0)  # Zebu of Zebu, Emu and Zebu, Gnu
+    assert rare_word_f1(["Kater"], ["Ziege"], TRAINING, max_count=0) == 100.0  # none on either side
+
+
 @pytest.mark.parametrize(
     ("lines", "rate"),
     [([], 0.0), (["one"], 0.0), (["a b a b"], 100 / 3), (["a b", "a b"], 0.0), (["a a a a a", "b c"], 60.0)],

@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.cli import entry
 from mtkit.errors import DataError, RecipeError
-from mtkit.evidence.claim import Claim, CompressionConfig, SystemConfig, read_claim
+from mtkit.evidence.claim import CheckConfig, Claim, CompressionConfig, SystemConfig, read_claim
 from mtkit.evidence.measure import Measurements
 from mtkit.evidence.run import measure_claim, study_folder
 from mtkit.evidence.run_values import seconds_to_bleu
@@ -65,6 +65,15 @@ def test_values_and_differences(claim: Claim) -> None:
     assert by_length.differences != by_bleu.differences
     assert (result.runs, result.parameters) == (4, {"pre": 1234, "post": 1234})
     assert result.environment["training_precision"] == ["float32"]
+
+
+def test_unseen_words_are_in_no_training_line(claim: Claim) -> None:
+    check = CheckConfig(of="pre", against="post", expect="higher", metric="unseen_words")
+    measurements = Measurements(claim, study_folder(claim, None))
+    assert "oder" not in measurements.training_words
+    assert measurements.values("pre", check) == {1: 0.0, 2: 0.0}  # oder, which no reference has
+    measurements.training_words.clear()  # then all words are unseen
+    assert all(50 < value < 100 for value in measurements.values("pre", check).values())
 
 
 @pytest.mark.parametrize(("least", "largest"), [(2, 4), (5, 10)])
