@@ -8,6 +8,7 @@ from mtkit.recipe.defaults.facts import Choice, Facts, Values
 
 SMALL_CORPUS = 3_000_000  # tokens; a model learns it by heart before the end of training
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
+GUIDED_CORPUS = 200_000  # tokens; with less text guided alignment was better to the end of a long training
 GPU_BATCH, CPU_BATCH, TINY_BATCH = 16_384, 4096, 2048
 EPOCHS_MARGIN = 2  # limit of updates, relative to the estimate for `max_epochs`
 FILL = 0.9  # of a micro-batch are tokens, the rest is padding
@@ -135,10 +136,11 @@ def is_short(facts: Facts) -> bool:
 
 
 def objective(facts: Facts, values: Values) -> Choice:
-    """A lexicon guides the attention within a short budget: a decoder finds out late where to look."""
+    """A lexicon guides the attention in few updates or on little text: a decoder finds out late where to look."""
     if is_short(facts):
         return Choice({"kind": "guided_alignment"}, f"{facts.limits.words} of training")
-    return Choice({"kind": "cross_entropy"}, "no short budget")
+    tokens = facts.corpus.tokens
+    return Choice({"kind": "guided_alignment" if tokens < GUIDED_CORPUS else "cross_entropy"}, f"{tokens:,} tokens")
 
 
 def validation_sentences(facts: Facts, values: Values) -> Choice:

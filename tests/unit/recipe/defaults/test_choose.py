@@ -45,7 +45,7 @@ def test_files_and_languages_are_enough(tmp_path, corpus):
     assert recipe.name == "mine"
     of_validation = {"training.validate_every", "training.validation.sentences"}  # without a validation set
     assert set(recipe.chosen) == {rule.key for rule in RULES} - of_validation
-    assert "training.batch_tokens 2,048: " in "\n".join(describe_choices(recipe))
+    assert "batch_tokens 2,048: " in "\n".join(describe_choices(recipe))
     assert recipe.training.patience is None  # no validation set
     assert all(has_path(Recipe, rule.key) for rule in RULES)
 

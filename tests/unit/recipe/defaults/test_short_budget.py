@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from mtkit.recipe.defaults.facts import Limits
+from mtkit.recipe.defaults import schedule
+from mtkit.recipe.defaults.facts import Facts, Limits
+from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics
 from mtkit.recipe.recipe import load_recipe
 
 DATA = Path(__file__).parents[4] / "data"
@@ -42,17 +45,30 @@ def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates,
 
 
 @pytest.mark.parametrize(
-    ("hours", "keys", "objective"),
+    ("keys", "objective"),
     [
-        (0.5, [], "guided_alignment"),
-        (2.0, [], "cross_entropy"),
-        (None, [], "cross_entropy"),
-        (0.5, ["training.objective={kind: r_drop}"], "r_drop"),
-        (0.5, ["training.decoder_input={kind: word_dropout}"], "cross_entropy"),  # needs the true tokens
-        (0.5, ["model={kind: attention_rnn}"], "cross_entropy"),
+        ([], "guided_alignment"),
+        (["training.objective={kind: r_drop}"], "r_drop"),
+        (["training.decoder_input={kind: word_dropout}"], "cross_entropy"),  # needs the true tokens
+        (["model={kind: attention_rnn}"], "cross_entropy"),
     ],
 )
-def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, hours, keys, objective):
-    limits = Limits(hours=hours, words="a budget")
-    recipe = load_recipe(recipe_file, keys, limits=limits)
+def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, keys, objective):
+    recipe = load_recipe(recipe_file, keys, limits=Limits(hours=0.5, words="a budget"))
     assert recipe.training.objective.kind == objective
+
+
+@pytest.mark.parametrize(
+    ("pairs", "hours", "objective"),
+    [
+        (5000, None, "guided_alignment"),
+        (5000, 2.0, "guided_alignment"),
+        (500_000, None, "cross_entropy"),
+        (500_000, 2.0, "cross_entropy"),
+        (500_000, 0.5, "guided_alignment"),
+    ],
+)
+def test_little_text_or_little_time_guides_the_attention(pairs, hours, objective):
+    side = SideStatistics(pairs, 60.0, 12.0, 10**6, Counter("ab"), is_unspaced=False)
+    known = Facts(CorpusStatistics(pairs, side, side), False, True, Limits(hours=hours, words="a budget"))
+    assert schedule.objective(known, {}).value == {"kind": objective}
