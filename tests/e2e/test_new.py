@@ -91,6 +91,27 @@ def test_two_files_in_a_system_and_its_score_out_and_again(run: Run, folder: Pat
     assert "training is already finished" in run("run", "news.en", "news.de", *TINY)[1]
 
 
+@pytest.mark.parametrize("option", ["", "--dry-run", "--run-dir=other"])
+def test_text_that_grew_leaves_a_started_training_and_its_split_alone(run: Run, folder: Path, option: str) -> None:
+    run("run", "news.en", "news.de", *TINY)
+    trained_with = pairs(folder / "news-en-de-data", "train")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    write(folder, "news", 0, 500)
+    options = [option] if option else []
+    code, message = run("run", "news.en", "news.de", *TINY, *options)
+    assert code == 78
+    assert "news.en and " in message
+    assert "changed since the training in " in message
+    assert "--fresh" in message
+    grown = {folder / "news.en", folder / "news.de"}
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path not in grown} == {
+        path: content for path, content in before.items() if path not in grown
+    }
+    assert "training is already finished" in run("run", "news-en-de.yaml", *TINY)[1]
+    assert run("run", "news.en", "news.de", *TINY, "--fresh")[0] == 0
+    assert set(trained_with) < set(pairs(folder / "news-en-de-data", "train"))
+
+
 def test_documents_stay_together(run: Run, folder: Path) -> None:
     (folder / "ids").write_text("".join(f"{number // 5}\n" for number in range(400)))
     assert run("new", "news.en", "news.de", "--docid", "ids")[0] == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mtkit.errors import UsageError
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.pipeline.dry_run import seconds_per_update
+from mtkit.pipeline.dry_run import format_duration, seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
@@ -74,7 +74,8 @@ def load_run_recipe(
         budget: see `parse_budget`; None: no limit except that of the machine.
 
     Raises:
-        UsageError: as `check_budget`, or the recipe leaves nothing to choose that the budget could limit.
+        UsageError: as `check_budget`; the recipe leaves nothing to choose that the budget could limit; or the training
+            of the folder was started with another budget.
         RecipeError, MissingInputError, DataError: as `load_recipe`.
     """
     limits = NO_LIMITS if budget is None else check_budget(budget, overrides)
@@ -87,8 +88,23 @@ def load_run_recipe(
         )
     folder = RunFolder(run_folder_path(recipe, run_dir))
     if recipe.chosen and folder.has_training() and not fresh:
-        return load_recipe(name_or_path, overrides, decided=folder.load_recipe())
+        decided = folder.load_recipe()
+        if budget is not None and decided.training.budget_hours != recipe.training.budget_hours:
+            raise UsageError(
+                f"--budget {budget}: the training in {folder.path} was planned {_plan_of(decided)}; omit --budget to "
+                "continue it, choose another --run-dir, or start over with --fresh"
+            )
+        return load_recipe(name_or_path, overrides, decided=decided)
     return recipe if limits.hours is None else _fit(recipe, name_or_path, overrides, limits)
+
+
+def _plan_of(recipe: Recipe) -> str:
+    """Return the budget of a training in words."""
+    hours = recipe.training.budget_hours
+    if hours is None:
+        return "without a budget"
+    reason = recipe.chosen.get("training.budget_hours", "")  # "90% of 30m"
+    return f"for {reason.rpartition(' ')[2] or format_duration(3600 * hours)}"
 
 
 def check_overrides(overrides: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -38,8 +39,9 @@ class ParallelText:
     docid: Path | None
     held_out: Mapping[Part, Pair]
 
+    @cached_property
     def inputs(self) -> Json:
-        """Return paths and hashes of all files."""
+        """Paths and hashes of all files."""
         files = [self.src, self.tgt, *([self.docid] if self.docid else []), *sum(self.held_out.values(), ())]
         return {str(path.resolve()): hash_file(path) for path in files}
 
@@ -82,7 +84,7 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
     """
     for src, tgt in ((corpus.src, corpus.tgt), *corpus.held_out.values()):
         check_line_counts(src, tgt)
-    inputs = corpus.inputs()
+    inputs = corpus.inputs
     record, limits = _read_split(folder, inputs), None
     if record is not None:
         if record["inputs"] == inputs and not changed_files(folder, record["files"]):
@@ -108,6 +110,20 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
             },
         )
     return report
+
+
+def changed_texts(corpus: ParallelText, folder: Path) -> list[Path]:
+    """Return the texts whose content is not that of the split in a folder; none if there is no such split.
+
+    Raises:
+        UsageError: the folder holds the split of other files, or files that mtkit did not write.
+        DataError: the user changed a file of the split.
+        ReadWriteError: a text cannot be read.
+    """
+    record = _read_split(folder, corpus.inputs)
+    if record is None:
+        return []
+    return [Path(name) for name, digest in corpus.inputs.items() if record["inputs"][name] != digest]
 
 
 def _read_split(folder: Path, inputs: Json) -> Json | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtkit.corpus.split import Part
-from mtkit.errors import UsageError
+from mtkit.errors import RecipeError, UsageError
 from mtkit.io.files import require_regular_file, write_text
-from mtkit.pipeline.setup.held_out import Pair, ParallelText, split_corpus
+from mtkit.pipeline.open_run import run_folder_path
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.setup.held_out import Pair, ParallelText, changed_texts, split_corpus
 from mtkit.pipeline.setup.languages import check_held_out, guess_languages, language_notes
 from mtkit.recipe.builtin import RECIPE_SUFFIXES
 from mtkit.recipe.recipe import describe_choices, load_recipe
@@ -70,12 +72,7 @@ class NewRecipe:
 
 
 def new_recipe(
-    src: Path,
-    tgt: Path,
-    output: Path | None = None,
-    options: NewRecipeOptions = NewRecipeOptions(),
-    *,
-    keep: bool = False,
+    src: Path, tgt: Path, output: Path | None = None, options: NewRecipeOptions = NewRecipeOptions()
 ) -> NewRecipe:
     """Write a recipe for two text files, and the files of train, valid and test in a folder beside it.
 
@@ -84,12 +81,90 @@ def new_recipe(
         tgt: its translation, line by line.
         output: the recipe; None: `STEM-SRC-TGT.yaml` in the current directory.
         options: stated by the user.
-        keep: if the recipe exists, only bring the split up to date.
 
     Raises:
-        UsageError: the recipe exists, is one of the texts or has another suffix than .yaml, or a language is unknown.
+        UsageError: the recipe exists; or as `plan_recipe`.
         DataError: the texts are unusable; see `guess_languages`, `check_held_out` and `split_corpus`.
         MissingInputError, ReadWriteError: a file cannot be read or written.
+    """
+    plan = plan_recipe(src, tgt, output, options)
+    if plan.output.exists():
+        raise UsageError(f"{plan.output}: exists; delete it, or name another file with -o")
+    return plan.write()
+
+
+@dataclass(frozen=True)
+class RecipePlan:
+    """What will be written for two text files.
+
+    Attributes:
+        output: path of the recipe.
+        corpus: the texts.
+        notes: sentences about the languages.
+    """
+
+    output: Path
+    corpus: ParallelText
+    notes: list[str]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of train, valid and test."""
+        return self.output.with_name(f"{self.output.stem}-data")
+
+    def write(self) -> NewRecipe:
+        """Write the split, or bring it up to date, and the recipe unless it exists.
+
+        Raises:
+            UsageError, DataError, ReadWriteError: as `split_corpus`.
+        """
+        notes = [*self.notes, *split_corpus(self.corpus, self.folder).describe()]
+        if not self.output.exists():
+            _write_recipe(self.output, self.folder, self.corpus, notes)
+            notes.append(f"recipe: {self.output}, text in {self.folder}")
+        return NewRecipe(self.output, notes)
+
+    def keep_training(self, overrides: Sequence[str], run_dir: Path | None, *, fresh: bool) -> None:
+        """Check that no training was started with the recipe from a split that would be written again.
+
+        Args:
+            overrides: of the recipe, `key=value` each.
+            run_dir: the run folder; None: that of the recipe.
+            fresh: the training in the run folder will be deleted.
+
+        Raises:
+            RecipeError: there is one, and a text has changed; or the recipe is invalid.
+            UsageError, DataError, ReadWriteError: as `changed_texts`.
+        """
+        changed = changed_texts(self.corpus, self.folder)
+        if not changed or not self.output.exists():
+            return
+        recipe = load_recipe(str(self.output), overrides)
+        current, usual = run_folder_path(recipe, run_dir), run_folder_path(recipe, None)
+        replaced = {current} if fresh else set()
+        for path in sorted({current, usual} - replaced):
+            if RunFolder(path).has_training():
+                raise RecipeError(
+                    f"{' and '.join(map(str, changed))}: changed since the training in {path} was started; start over "
+                    f"with --fresh, continue with the old text (mtkit run {shell_word(self.output)}), or write a "
+                    "recipe for the new one: mtkit new SRC TGT -o OTHER.yaml"
+                )
+
+
+def plan_recipe(
+    src: Path, tgt: Path, output: Path | None = None, options: NewRecipeOptions = NewRecipeOptions()
+) -> RecipePlan:
+    """Check two text files and guess their languages; nothing is written.
+
+    Args:
+        src: see `new_recipe`.
+        tgt: see `new_recipe`.
+        output: see `new_recipe`.
+        options: see `new_recipe`.
+
+    Raises:
+        UsageError: the recipe is one of the texts or has another suffix than .yaml, or a language is unknown.
+        DataError, MissingInputError, ReadWriteError: as `new_recipe`.
     """
     paths = [src, tgt, *([options.docid] if options.docid else []), *sum(options.held_out.values(), ())]
     for path in paths:
@@ -104,17 +179,10 @@ def new_recipe(
         raise UsageError(f"{output}: a folder; name the recipe's file with -o, such as {output / 'recipe.yaml'}")
     if output.suffix not in RECIPE_SUFFIXES:
         raise UsageError(f"{output}: the name of a recipe ends in .yaml; give -o {output}.yaml")
-    if output.exists() and not keep:
-        raise UsageError(f"{output}: exists; delete it, or name another file with -o")
-    folder = output.with_name(f"{output.stem}-data")
     corpus = ParallelText(src, tgt, (first.code, second.code), options.docid, options.held_out)
-    report = split_corpus(corpus, folder)
-    languages = [*language_notes(src, first, "--src-lang"), *language_notes(tgt, second, "--tgt-lang")]
-    notes = [*languages, *report.describe()]
-    if not output.exists():
-        _write_recipe(output, folder, corpus, notes)
-        notes.append(f"recipe: {output}, text in {folder}")
-    return NewRecipe(output, notes)
+    return RecipePlan(
+        output, corpus, [*language_notes(src, first, "--src-lang"), *language_notes(tgt, second, "--tgt-lang")]
+    )
 
 
 def _write_recipe(output: Path, folder: Path, files: ParallelText, notes: list[str]) -> None:

@@ -215,6 +215,22 @@ def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.Mo
     assert fresh.training.optimiser == other.training.optimiser
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "words"), [("2m", "3m", "for 2m"), (None, "2m", "without a budget"), ("2m", "best", "for 2m")]
+)
+def test_another_budget_for_a_started_training_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, first: str | None, second: str, words: str
+) -> None:
+    path.write_text(path.read_text() + TINY)
+    monkeypatch.setattr("mtkit.recipe.defaults.schedule.MIN_UPDATES", 4)
+    run_dir, keys = path.parent / "run", ["training.validate_every=100"]
+    stages.train(choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=first), run_dir=run_dir)
+    with pytest.raises(UsageError, match=f"--budget {second}: the training in .*run was planned {words}; omit"):
+        choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=second)
+    choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=first)
+    choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=second, fresh=True)
+
+
 def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -> None:
     path.write_text(path.read_text() + TINY)
     words = ["training.max_updates=100000", "training.budget_hours=1e-9", "training.validate_every=1000"]

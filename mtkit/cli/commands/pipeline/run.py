@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
 
 
@@ -17,7 +19,7 @@ def run(
     """Run all stages for a RECIPE or for two files SRC TGT.
 
     For two text files the recipe is written first, as by `mtkit new`, also for --dry-run, and kept when the command is
-    repeated.
+    repeated. A training that was started keeps its text: once lines were added, --fresh begins another one.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -38,7 +40,7 @@ def run(
         check_budget(budget, overrides or [])  # before a recipe is written
     tune_malloc()
     with on_device(device):
-        recipe, overrides = _recipe_of_files(recipe, overrides or [])
+        recipe, overrides = _recipe_of_files(recipe, overrides or [], run_dir, fresh=fresh and not dry_run)
         loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
         if dry_run:
             print_lines([*describe_choices(loaded), dry_run_report(loaded)])
@@ -48,14 +50,12 @@ def run(
         print_lines(report.lines)
 
 
-def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
+def _recipe_of_files(first: str, overrides: list[str], run_dir: Path | None, *, fresh: bool) -> tuple[str, list[str]]:
     """Write the recipe of two text files, if the first arguments are not a recipe; return recipe and overrides."""
-    from pathlib import Path
-
     from mtkit.cli.printing import print_notes
     from mtkit.errors import UsageError
     from mtkit.pipeline.setup.choices import check_overrides
-    from mtkit.pipeline.setup.new_recipe import new_recipe
+    from mtkit.pipeline.setup.new_recipe import plan_recipe
     from mtkit.recipe.builtin import RECIPE_SUFFIXES, builtin_files
 
     if Path(first).suffix in RECIPE_SUFFIXES or first in builtin_files("recipe"):
@@ -70,6 +70,8 @@ def _recipe_of_files(first: str, overrides: list[str]) -> tuple[str, list[str]]:
             f"{rest[0]}: a third text; for a test set of your own: mtkit new {first} {second} --test SRC TGT"
         )
     check_overrides(rest)  # before anything is written
-    recipe = new_recipe(Path(first), Path(second), keep=True)
+    plan = plan_recipe(Path(first), Path(second))
+    plan.keep_training(rest, run_dir, fresh=fresh)
+    recipe = plan.write()
     print_notes(recipe.notes)
     return str(recipe.path), rest
