@@ -182,6 +182,6 @@ def describe_machine(machine: Machine) -> list[str]:
         f"float32       by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)",
         f"translation   native library: {machine.native} ({VARIABLE}=0 turns it off)",
         *(f"speed         {name}: {rate:,.0f} GFLOP/s" for name, rate in machine.gflops.items()),
-        *(f"missing       {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
+        *(f"optional      {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
     ]
     return [*lines, *(f"problem       {each}" for each in machine.problems() or ["none"])]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]
+ADDED_TERMS = ("alignment", "kl", "unlikelihood")  # what objectives add to the cross-entropy, and log
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LearningCurves:
 
     Attributes:
         label: name of the run.
-        loss: training loss in nats per token, including label smoothing.
+        loss: training loss in nats per token, including label smoothing, without ADDED_TERMS.
         nll: validation negative log-likelihood in nats per token, without label smoothing.
         bleu: validation BLEU.
     """
@@ -50,8 +51,9 @@ def read_curves(log: Path, label: str) -> LearningCurves:
         sources = {"train": [("loss", curves.loss)], "validation": [("nll", curves.nll), ("bleu", curves.bleu)]}
         for name, points in sources.get(record.get("event", ""), []):
             value, update = record.get(name), record.get("update")
+            added = [record.get(term) for term in ADDED_TERMS] if name == "loss" else []
             if isinstance(value, int | float) and isinstance(update, int):
-                points.append((update, value))
+                points.append((update, value - sum(term for term in added if isinstance(term, int | float))))
     if not (curves.loss or curves.nll or curves.bleu):
         raise DataError(f"{log}: nothing to draw yet: no update was logged")
     return curves

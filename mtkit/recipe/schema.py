@@ -112,7 +112,7 @@ class Checker:
                 located.origin, path, f"{_abbreviate(located.to_plain())} is not {describe_types(members)}"
             )
         if len(classes) == len(members):
-            return self.error(located.origin, path, _scalar_error([], located.value, members))
+            return self.error(located.origin, path, _scalar_error([], located, path, members))
         return self.scalar(hint, members, located, path)
 
     def union(self, classes: list[Any], located: LocatedValue, path: str, default: Any) -> Any:
@@ -233,18 +233,22 @@ class Checker:
             return _adapter(scalar).validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
             limits = unwrap_hint(hint).limits
-            return self.error(located.origin, path, _scalar_error(error.errors(), value, members, limits))
+            return self.error(located.origin, path, _scalar_error(error.errors(), located, path, members, limits))
 
 
-def _scalar_error(errors: Sequence[Any], value: Any, members: tuple[Any, ...], limits: tuple[Any, ...] = ()) -> str:
+def _scalar_error(
+    errors: Sequence[Any], located: LocatedValue, path: str, members: tuple[Any, ...], limits: tuple[Any, ...] = ()
+) -> str:
     """Message about an invalid scalar.
 
     Args:
         errors: pydantic's.
-        value: the scalar.
+        located: the scalar.
+        path: of its key.
         members: of its type's union.
         limits: metadata of its type's Annotated.
     """
+    value = located.value
     ranges = [each for each in errors if not each["type"].endswith(("_type", "_parsing", "error", "from_float"))]
     if ranges:
         return f"{_abbreviate(value)}: {_pydantic_message(ranges[0], limits)}"
@@ -258,7 +262,7 @@ def _scalar_error(errors: Sequence[Any], value: Any, members: tuple[Any, ...], l
     if value in kinds:
         hint = f"; write {{kind: {value}}}"
     elif str in members and isinstance(value, bool | int | float):
-        hint = "; write it in quotes"
+        hint = "; write it in quotes" if located.origin.from_file else f"""; write {path}='"{json.dumps(value)}"'"""
     else:
         hint = suggest_kind(value, words) if isinstance(value, str) else ""
     return f"{_abbreviate(value)} is not {describe_types(members)}{hint}"

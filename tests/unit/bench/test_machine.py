@@ -91,7 +91,7 @@ def test_a_gpu_build_of_torch_without_a_gpu_is_a_problem_on_linux(monkeypatch):
 
 def test_missing_packages_are_listed_with_the_command_that_installs_them():
     lines = describe_machine(replace(HEALTHY, versions={**HEALTHY.versions, "matplotlib": None}))
-    assert "missing       matplotlib: pip install 'mtkit[plot]'" in lines
+    assert "optional      matplotlib: pip install 'mtkit[plot]'" in lines
 
 
 def test_the_package_of_each_extra_is_looked_for():

@@ -55,6 +55,11 @@ def test_torn_lines_and_lines_without_numbers_are_skipped(tmp_path):
     assert read_curves(run / "log.jsonl", "x").loss == [(2, 6.5)]
 
 
+def test_the_loss_is_drawn_without_what_an_objective_adds(tmp_path):
+    run = log_of(tmp_path / "run", {"event": "train", "update": 1, "loss": 6.5, "alignment": 1.5, "kl": None})
+    assert read_curves(run / "log.jsonl", "x").loss == [(1, 5.0)]
+
+
 def test_curves_of_several_runs_in_one_figure(tmp_path):
     runs = [log_of(tmp_path / name, *RECORDS) for name in ("one", "two")]
     plot_curves(runs, tmp_path / "curves.png")

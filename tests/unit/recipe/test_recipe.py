@@ -75,7 +75,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("model.num_heads=0", C + "model.num_heads: 0: must be greater than 0"),
         ("model.dropout=1", C + "model.dropout: 1: must be less than 1"),
         ("model.dropout=true", C + "model.dropout: true is not a number"),
-        ("name=3", C + "name: 3 is not a string; write it in quotes"),
+        ("name=3", C + 'name: 3 is not a string; write name=\'"3"\''),
         ("name=a/b", C + "name: 'a/b': must be a name of at most 200 characters without / that begins with neither"),
         ('name="a\\0b"', C + "name: 'a\\x00b': must be a name of at most 200 characters without /"),
         ("tokenizer.shared=1", C + "tokenizer.shared: 1 is not true or false"),

@@ -117,6 +117,7 @@ def test_the_command_lists_a_section_a_key_or_a_name(capsys: pytest.CaptureFixtu
     [
         ("lr", "keys: lr: no such key; did you mean training.optimiser.learning_rate? (the peak, after warm-up)"),
         ("search.bem_size", "keys: search.bem_size: no such key; did you mean search.beam_size?"),
+        ("objektive", "keys: objektive: no such key; did you mean objective?"),
         ("zzz", "keys: zzz: no such key"),
     ],
 )

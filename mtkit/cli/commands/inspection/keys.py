@@ -31,7 +31,7 @@ def keys(
     selected = select(groups, prefix) or [each for path in paths.get(prefix, ()) for each in select(groups, path)]
     if not selected:
         synonym = synonym_of(prefix, Recipe, None)
-        known = [path for same_name in paths.values() for path in same_name]
+        known = [*(path for same_name in paths.values() for path in same_name), *paths]
         hint = f"; did you mean {synonym}" if synonym else suggest(prefix, known).partition("; known here")[0]
         raise UsageError(f"keys: {prefix}: no such key{hint}")
     print_lines(as_text(selected))

@@ -95,8 +95,8 @@ def translate(
         EngineChoice,
         typer.Option(
             "--engine",
-            help="CTranslate2 is faster for single lines and in int8; the model is exported once, beside itself. "
-            "auto: CTranslate2 where it can serve the request.",
+            help="CTranslate2 is faster only where mtkit's native library cannot be built (see doctor); the model is "
+            "exported once, beside itself. auto: CTranslate2 where it can serve the request.",
         ),
     ] = EngineChoice.torch,
     compute_type: ComputeTypeOption = ComputeType.auto,
