@@ -153,3 +153,21 @@ def test_a_folder_of_weights_whose_name_is_not_utf8_is_refused_before_the_traini
         code, message = run(*words)
         assert (code, message.count("\n")) == (2, 1)
         assert "the name of this folder is not UTF-8" in message
+
+
+def test_languages_that_are_stated_the_wrong_way_round(run) -> None:  # type: ignore[no-untyped-def]
+    code, message = run("new", "news.de", "news.en", "--src-lang", "en", "--tgt-lang", "de")
+    assert code == 65
+    assert "news.de looks like de and news.en like en, the other way round than --src-lang and --tgt-lang" in message
+    assert not list(Path().glob("*.yaml"))
+    code, out = run("new", "news.en", "news.de", "--src-lang", "en", "--tgt-lang", "fr")
+    assert code == 0
+    assert "the text of news.de looks like de, not fr; check the file, or --tgt-lang\n" in out
+
+
+def test_the_recipe_says_how_it_was_written_and_that_pairs_are_few(run) -> None:  # type: ignore[no-untyped-def]
+    Path("ids").write_text("".join(f"{number // 5}\n" for number in range(400)))
+    code, out = run("new", "news.en", "news.de", "-o", "mine.yaml", "--docid", "ids")
+    assert code == 0
+    assert Path("mine.yaml").read_text().startswith("# Written by mtkit new news.en news.de --docid ids\n")
+    assert "pairs to learn from; expect poor translations of other text" in out

@@ -47,7 +47,8 @@ def guess_languages(
     Raises:
         UsageError: a stated code is not a language code, both are one code, or a language can be neither read from the
             name nor guessed from the text.
-        DataError: a file is empty, the files have the same content, seem to be swapped, or are in the same language.
+        DataError: a file is empty, or the files have the same content, seem to be swapped, or are in the same language
+            although it is not stated so.
     """
     for option, code in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
         if code is not None and not _CODE.fullmatch(code):
@@ -63,15 +64,21 @@ def guess_languages(
     if _are_equal(src, tgt):
         raise DataError(f"{src} and {tgt}: the same text twice; give a text and its translation")
     first, second = _guess(src, src_lang, "--src-lang"), _guess(tgt, tgt_lang, "--tgt-lang")
-    if src_lang is not None and tgt_lang is not None:
-        return first, second
+    are_stated = src_lang is not None and tgt_lang is not None
     codes = [language_code(each.code) or each.code for each in (first, second)]
     is_swapped = codes[0] == second.text != codes[1] and codes[1] == first.text
+    if is_swapped and are_stated:
+        raise DataError(
+            f"{src} looks like {first.text} and {tgt} like {second.text}, the other way round than --src-lang and "
+            "--tgt-lang; exchange the files, or the languages"
+        )
     if is_swapped:
         raise DataError(
             f"{src} is {first.text} and {tgt} is {second.text} by their text, the other way round than by their names; "
             f"swapped? Rename them; {STATE_THEM}"
         )
+    if are_stated:
+        return first, second
     if codes[0] == codes[1] or (first.text is not None and first.text == second.text):
         code = codes[0] if codes[0] == codes[1] else first.text
         raise DataError(f"{src} and {tgt}: both seem to be in {code}; a translation has two languages; {STATE_THEM}")
@@ -132,8 +139,8 @@ def language_notes(path: Path, guess: GuessedLanguage, option: str) -> list[str]
     """
     lines = [f"{path.name}: {guess.code} ({guess.reason})"]
     if guess.text is not None and not are_similar(guess.code, guess.text):
+        remedy = f"or {option}" if guess.reason == option else f"or state its language with mtkit new {option} CODE"
         lines.append(
-            f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}; check the file, or state its "
-            f"language with mtkit new {option} CODE"
+            f"warning: the text of {path.name} looks like {guess.text}, not {guess.code}; check the file, {remedy}"
         )
     return lines

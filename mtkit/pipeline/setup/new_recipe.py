@@ -95,7 +95,7 @@ def new_recipe(
 
 @dataclass(frozen=True)
 class RecipePlan:
-    """What will be written for two text files.
+    """Recipe and split of two text files, to be written.
 
     Attributes:
         output: path of the recipe.
@@ -187,8 +187,10 @@ def plan_recipe(
 
 def _write_recipe(output: Path, folder: Path, files: ParallelText, notes: list[str]) -> None:
     name = re.sub(r"[^\w.-]", "-", output.stem).lstrip(".-") or "text"
+    words = [files.src, files.tgt, *(["--docid", files.docid] if files.docid else [])]
+    words += [word for part, pair in files.held_out.items() for word in (f"--{part}", *pair)]
     text = _TEMPLATE.format(
-        title=_printable(f"Written by mtkit new {shlex.quote(str(files.src))} {shlex.quote(str(files.tgt))}"),
+        title=_printable(f"Written by mtkit new {shlex.join(map(str, words))}"),
         notes="\n".join(f"# {_printable(note)}" for note in notes),
         name=_quoted(name),
         root=_quoted(folder.name),
