@@ -42,6 +42,11 @@ VARIANTS = {  # {half ...}, {twice ...}, {quarter ...}: of the chosen value
     "half the vocabulary": ("tokenizer.vocab_size={half_vocabulary}",),
     "a quarter of the vocabulary": ("tokenizer.vocab_size={quarter_vocabulary}",),
     "1+1 layers": ("model.encoder_layers=1", "model.decoder_layers=1"),
+    "4+4 layers, twice the vocabulary": (
+        "model.encoder_layers=4",
+        "model.decoder_layers=4",
+        "tokenizer.vocab_size={twice_vocabulary}",
+    ),
     "width 256": ("model.d_model=256", "model.encoder_layers=2", "model.decoder_layers=1"),
     "dropout 0.1": ("model.dropout=0.1",),
     "no label smoothing": ("training.label_smoothing=0",),

@@ -8,14 +8,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.stack import Stack
+
+if TYPE_CHECKING:  # its import takes most of a second, which every command would spend
+    from torch.distributed.tensor import DTensor
 
 
 def shard_model(model: TranslationModel, world_size: int, *, has_variable_passes: bool) -> None:

@@ -34,6 +34,11 @@ def test_importing_the_package_does_not_import_torch() -> None:
     assert python("import mtkit, sys; print('torch' in sys.modules, mtkit.__version__ != '')") == "False True\n"
 
 
+def test_recipes_do_not_import_what_only_sharded_models_need() -> None:
+    code = "import mtkit.recipe.recipe, mtkit.pipeline.stages, sys; print('torch.distributed.tensor' in sys.modules)"
+    assert python(code) == "False\n"
+
+
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_spinning_is_limited_before_torch_reads_the_environment(command: str) -> None:
     code = (
