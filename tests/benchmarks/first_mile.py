@@ -48,6 +48,8 @@ VARIANTS = {  # {half ...}, {twice ...}, {quarter ...}: of the chosen value
         "tokenizer.vocab_size={twice_vocabulary}",
     ),
     "width 256": ("model.d_model=256", "model.encoder_layers=2", "model.decoder_layers=1"),
+    "no dropout": ("model.dropout=0", "model.attention_dropout=0", "model.activation_dropout=0"),
+    "dropout 0.1, none inside": ("model.dropout=0.1", "model.attention_dropout=0", "model.activation_dropout=0"),
     "dropout 0.1": ("model.dropout=0.1",),
     "no label smoothing": ("training.label_smoothing=0",),
     "half the learning rate": ("training.optimiser.learning_rate={half_rate}",),
