@@ -4,9 +4,9 @@
         [--minutes 5]
 
 mtkit gets a recipe with files and languages only and `--budget`; the peers have the settings of first_mile_peers.py.
-`tuned` is what a person can win by hand: each of VARIANTS is trained for the same time, and the one with the highest
-BLEU on the validation set, the chosen defaults among them, translates the test set. Trainings of mtkit that WORK has
-already are not repeated.
+`tuned` is what a person can win by hand: each of the variants (of VARIANTS, several joined by " + ") is trained for the
+same time, and the one with the highest BLEU on the validation set, the chosen defaults among them, translates the test
+set. Trainings of mtkit that WORK has already are not repeated.
 Each training process may use the same processor seconds of one thread, start and validation included, since wall-clock
 time says little on a shared machine. Checkpoints are chosen on the validation set, test sets are translated with a beam
 of 5, and sacreBLEU scores all translations. Valid and test are those of the corpus, thinned evenly to `--held-out`
@@ -36,17 +36,15 @@ from mtkit.pipeline.setup.choices import load_run_recipe
 
 SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
 AS_CHOSEN = "as chosen"
+PLUS = " + "  # joins the names of variants
 VARIANTS = {  # {half ...}, {twice ...}, {quarter ...}: of the chosen value
     AS_CHOSEN: (),
     "twice the vocabulary": ("tokenizer.vocab_size={twice_vocabulary}",),
     "half the vocabulary": ("tokenizer.vocab_size={half_vocabulary}",),
     "a quarter of the vocabulary": ("tokenizer.vocab_size={quarter_vocabulary}",),
     "1+1 layers": ("model.encoder_layers=1", "model.decoder_layers=1"),
-    "4+4 layers, twice the vocabulary": (
-        "model.encoder_layers=4",
-        "model.decoder_layers=4",
-        "tokenizer.vocab_size={twice_vocabulary}",
-    ),
+    "2+2 layers": ("model.encoder_layers=2", "model.decoder_layers=2"),
+    "4+4 layers": ("model.encoder_layers=4", "model.decoder_layers=4"),
     "width 256": ("model.d_model=256", "model.encoder_layers=2", "model.decoder_layers=1"),
     "no dropout": ("model.dropout=0", "model.attention_dropout=0", "model.activation_dropout=0"),
     "dropout 0.1, none inside": ("model.dropout=0.1", "model.attention_dropout=0", "model.activation_dropout=0"),
@@ -145,7 +143,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/first-mile").absolute())
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="of `tuned`")
+    parser.add_argument("--variants", nargs="+", type=parse_variant, default=list(VARIANTS), help="of `tuned`")
     parser.add_argument("--minutes", type=float, default=8, help="processor time of each training")
     parser.add_argument("--held-out", type=int, default=1000, help="lines of valid and test, at most")
     parser.add_argument("--seed", type=int, default=1)
@@ -208,7 +206,14 @@ def keys_of(variant: str, recipe: Path, minutes: float) -> list[str]:
     vocab_size, rate = chosen.tokenizer.vocab_size, chosen.training.optimiser.learning_rate
     fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4}
     fractions |= {"twice_vocabulary": vocab_size * 2, "half_rate": rate / 2, "twice_rate": rate * 2}
-    return [key.format_map(fractions) for key in VARIANTS[variant]]
+    return [key.format_map(fractions) for part in variant.split(PLUS) for key in VARIANTS[part]]
+
+
+def parse_variant(text: str) -> str:
+    """Check the name of a variant, or of several that are joined by PLUS."""
+    if unknown := set(text.split(PLUS)) - VARIANTS.keys():
+        raise argparse.ArgumentTypeError(f"{unknown.pop()}: none of {', '.join(VARIANTS)}")
+    return text
 
 
 def best_of(
