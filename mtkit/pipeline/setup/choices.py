@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from mtkit.pipeline.dry_run import format_duration, seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
-from mtkit.recipe.defaults.model_size import SHALLOW, SIZES
+from mtkit.recipe.defaults.model_size import NARROWEST, SHALLOW, SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
 from mtkit.recipe.overrides import apply_overrides
 from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
@@ -21,6 +21,7 @@ from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
 TRAINING_SHARE = 0.85  # of a budget; the rest is for the tokenizer, the corpus and validations
 UPDATE_OVERHEAD = 1.2  # of a measured update: optimiser, average, data; 1.03 to 1.20 in short budgets (defaults.md)
+MIN_SMALL_UPDATES = 2000  # of the smaller batches of a whole model; fewer layers are better than fewer of them
 NEARLY_ALL = 0.9  # of the updates of a whole training; no smaller model is taken for the rest
 MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
@@ -121,32 +122,38 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Limits) -> Recipe:
-    """Limit updates, then the size of the model, then the batch, so that training takes TRAINING_SHARE of the budget.
+    """Limit updates, then the width of the model, the batch and the layers, so that training takes TRAINING_SHARE.
 
-    The rate is measured on this machine for the chosen model. A narrower model is better than too few updates, and so
-    are fewer layers and then smaller batches.
+    The rate is measured on this machine for each recipe that is tried. A narrower model is better than too few updates,
+    and so are smaller batches and then fewer layers.
     """
     seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
-    start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
-    smallest = 0 if _may_be_shallow(recipe) else len(SHALLOW)
-    for size in range(max(start, smallest), smallest - 1, -1):
-        limited = replace(limits, size=size)
+    for limited, enough in _plans(recipe, limits):
         recipe = load_recipe(name_or_path, overrides, limits=limited)
         updates = int(seconds / seconds_per_update(recipe))
         needed = needed_updates(recipe.training.max_updates, recipe.training.max_epochs)
         if updates >= needed:
             return recipe
-        is_narrowest = size <= len(SHALLOW)  # the next one is not narrower, but has fewer layers
-        enough = min(MIN_UPDATES, round(NEARLY_ALL * needed))
-        if updates >= (enough if is_narrowest else max(enough, needed // 3)):
+        enough = min(enough, round(NEARLY_ALL * needed))
+        is_wide = (limited.size or 0) > NARROWEST
+        if updates >= (max(enough, needed // 3) if is_wide else enough):
             break
+    return load_recipe(name_or_path, overrides, limits=replace(limited, updates=updates))
+
+
+def _plans(recipe: Recipe, limits: Limits) -> Iterator[tuple[Limits, int]]:
+    """Yield limits that make training cheaper and cheaper, each with the updates that are enough for it."""
+    start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
+    for size in range(max(start, NARROWEST), NARROWEST - 1, -1):
+        limited = replace(limits, size=size)
+        yield limited, MIN_UPDATES
     batch = recipe.training.batch_tokens
-    while updates < enough and isinstance(batch, int) and _may_halve(recipe, batch):
+    while isinstance(batch, int) and _may_halve(recipe, batch):
         batch //= 2
         limited = replace(limited, batch_tokens=batch)
-        recipe = load_recipe(name_or_path, overrides, limits=limited)
-        updates = int(seconds / seconds_per_update(recipe))
-    return load_recipe(name_or_path, overrides, limits=replace(limited, updates=updates))
+        yield limited, MIN_SMALL_UPDATES
+    for size in range(NARROWEST - 1, -1, -1) if _may_be_shallow(recipe) else ():
+        yield replace(limited, size=size), MIN_UPDATES
 
 
 def _may_be_shallow(recipe: Recipe) -> bool:

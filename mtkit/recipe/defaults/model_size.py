@@ -42,8 +42,9 @@ SIZES = (
     Size("base", 20_000_000, 512, 2048, 8, 6, 6, 0.1, 0.0),  # Vaswani et al. 2017, table 3
     Size("big", 500_000_000, 1024, 4096, 16, 6, 6, 0.1, 0.0),  # the same
 )
+NARROWEST = len(SHALLOW)  # index of the smallest size with all layers
 LARGEST_ON_CPU = 3  # without a GPU larger models take days
-FEW_EPOCHS = 10  # in fewer passes a model does not learn its corpus by heart
+FEW_EPOCHS = 20  # a dropout of 0.1 was best in 10 and 12 of them (docs/defaults.md), 0.3 in 55
 FEW_EPOCHS_DROPOUT = 0.1
 VERY_FEW_EPOCHS = 5  # within a short budget: no dropout at all
 

@@ -15,7 +15,7 @@ RESERVED = len(SPECIAL_TOKENS) + 4  # with pad, unk, bos and eos
 TOKENS_PER_CHARACTER = 2  # room for the subwords of a script with thousands of characters
 CHAR_SHARE = 0.9  # of the characters for a vocabulary of them; the rarest are noise, and the rule sees a sample
 MIN_SHARED_CHARACTERS = 0.3  # en-de 0.9, en-ja 0.1 to 0.2 (markup and digits)
-LARGEST_SHALLOW = 5000  # for a model that reads little text: each token is seen more often, and updates are faster
+LARGEST_SHORT = 5000  # for a model that reads little text: each token is seen more often, and updates are faster
 
 
 def shared(facts: Facts, values: Values) -> Choice:
@@ -32,12 +32,13 @@ def shared(facts: Facts, values: Values) -> Choice:
 def vocab_size(facts: Facts, values: Values) -> Choice:
     """Proportional to the square root of the pairs, with room for the alphabet, within what the text can give.
 
-    Fewer tokens in a budget so short that the model has few layers.
+    Fewer tokens in a budget so short that batches are smaller or layers fewer.
     """
     text = facts.corpus
     size, reason = TOKENS_PER_SQRT_PAIR * math.sqrt(text.pairs), f"{text.pairs:,} pairs"
-    if size > LARGEST_SHALLOW and size_of(facts)[0] in SHALLOW:
-        size, reason = LARGEST_SHALLOW, f"{facts.limits.words} of training"
+    is_very_short = facts.limits.batch_tokens is not None or size_of(facts)[0] in SHALLOW
+    if size > LARGEST_SHORT and is_very_short:
+        size, reason = LARGEST_SHORT, f"{facts.limits.words} of training"
     sides = (text.src, text.tgt)
     alphabets = [side.alphabet.keys() for side in sides]
     is_shared = values["tokenizer.shared"]

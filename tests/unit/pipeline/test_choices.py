@@ -127,6 +127,23 @@ def test_a_short_budget_has_fewer_layers(
     assert (model.encoder_layers, model.decoder_layers) == (max(layers, 2), layers)
 
 
+@pytest.mark.parametrize(("small_updates", "layers"), [(2100, 4), (1900, 2)])
+def test_smaller_batches_come_before_fewer_layers(
+    path: Path, monkeypatch: pytest.MonkeyPatch, small_updates: int, layers: int
+) -> None:
+    """With as many updates of 1,024 tokens and four layers as fit into the budget."""
+    rate(monkeypatch, 0.0)
+    seconds = 0.85 * 3600 / 1.2 / small_updates
+
+    def measured(recipe):  # type: ignore[no-untyped-def]
+        return seconds * recipe.training.batch_tokens / 1024 * recipe.model.decoder_layers / 4
+
+    monkeypatch.setattr(choices, "seconds_per_update", measured)
+    recipe = choices.load_run_recipe(str(path), budget="1h")
+    assert (recipe.model.decoder_layers, recipe.training.batch_tokens) == (layers, 1024)
+    assert recipe.tokenizer.vocab_size == 5000
+
+
 @pytest.mark.parametrize(
     "override",
     [

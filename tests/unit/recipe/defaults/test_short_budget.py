@@ -34,6 +34,9 @@ def recipe_file(tmp_path: Path) -> str:
         (250, 2.0, "cross_entropy", 0.1),  # no short budget
         (250, None, "cross_entropy", 0.1),
         (500, 0.5, "cross_entropy", 0.1),
+        (1_400, 0.5, "cross_entropy", 0.1),
+        (1_400, None, "cross_entropy", 0.1),
+        (1_700, 0.5, "cross_entropy", 0.3),
         (20_000, 0.5, "cross_entropy", 0.3),
     ],
 )
