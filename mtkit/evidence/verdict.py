@@ -10,6 +10,8 @@ from enum import StrEnum
 from mtkit.evidence.claim import CheckConfig
 from mtkit.evidence.paired_effect import Effect
 
+MAX_FACTOR = 20  # of data, in a projection
+
 
 class Verdict(StrEnum):
     """Outcome of a test."""
@@ -80,9 +82,14 @@ class Outlook:
 
 
 def outlook(check: CheckConfig, effect: Effect) -> Outlook | None:
-    """The verdict that the least sufficient amount of data would give; None if there is one, or no amount is enough."""
+    """The verdict that the least sufficient amount of data would give; None if there is one, or no amount is enough.
+
+    None also above MAX_FACTOR: the effect is about the border of two verdicts, and says nothing about its side.
+    """
     factor = missing_data(check, effect)
     if judge(check, effect) != Verdict.undecided or factor is None or effect.low is None or effect.high is None:
+        return None
+    if factor > MAX_FACTOR:
         return None
     half = (effect.high - effect.low) / 2 / math.sqrt(factor) * (1 - 1e-9)  # strictly within the border
     return Outlook(factor, judge(check, replace(effect, low=effect.mean - half, high=effect.mean + half)))

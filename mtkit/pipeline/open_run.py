@@ -30,6 +30,7 @@ class Run:
         log: event log, which also notifies the display.
         hashes: cache of `hash`.
         since_start: time since the folder was opened.
+        reported: what was reported, and is not said again.
     """
 
     recipe: Recipe
@@ -37,6 +38,7 @@ class Run:
     log: Log
     hashes: dict[Path, str] = field(default_factory=dict)
     since_start: Stopwatch = field(default_factory=Stopwatch)
+    reported: set[str] = field(default_factory=set)
 
     def hash(self, path: Path) -> str:
         """Return the SHA-256 of a text file, computed once per run."""
@@ -49,12 +51,14 @@ class Run:
         self.log.event(stage, result=result)
 
     def report_mistakes(self) -> None:
-        """Log and display likely mistakes in the text.
+        """Log and display likely mistakes in the text, once.
 
         Raises:
             DataError: as `likely_mistakes`.
         """
-        for sentence in likely_mistakes(self.recipe.corpus):
+        sentences = [] if "text" in self.reported else likely_mistakes(self.recipe.corpus)
+        self.reported.add("text")
+        for sentence in sentences:
             self.notify("text", sentence)
 
     def mark_unchanged(self, stage: str) -> None:

@@ -98,7 +98,6 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
     ]
     jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
-    is_checked = False  # the text, for mistakes; if training text is binarised, with the tokenizer
     for pair, folder, cleaning in jobs:
         name, prefix = folder.name, pair.ids(tokenizers)
         state = _corpus_state(run, folder, pair, tokenizers, cleaning)
@@ -109,9 +108,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
-        if cleaning is None and not is_checked:
-            run.report_mistakes()
-        is_checked = True
+        run.report_mistakes()
         report = binarise(*_text(pair), folder, tokenizers, cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])

@@ -13,8 +13,10 @@ from typing import Any
 
 from mtkit.build.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
+from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups
-from mtkit.evaluation.config import ReportOptions
+from mtkit.evaluation.config import EvaluationConfig, MetricName, ReportOptions
+from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.score import Scores, evaluate, metrics_of_run
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import Json
@@ -151,26 +153,28 @@ def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
         options: settings of the report; without metrics, those of the run's own report.
 
     Returns:
-        One result for each test set, whose only system has the name of the test set.
+        One result for each test set, whose only system has the name of the test set. A test set that no metric suits is
+        left out, which is logged.
 
     Raises:
         UsageError: as `ReportOptions.apply`.
-        DataError: as `score_test_sets`, `compare` and `segment_groups`.
+        DataError: no metric suits any test set; or as `score_test_sets`, `compare` and `segment_groups`.
         MissingInputError, ReadWriteError: as `score_test_sets`.
     """
     corpus, config = run.recipe.corpus, options.apply(run.recipe.evaluation)
     texts = {name: [list(read_lines(path)) for path in (files.src, files.tgt)] for name, files in corpus.test.items()}
+    metrics = _suitable_metrics(run, options, config, {name: ref for name, (_, ref) in texts.items()})
     groups = {name: segment_groups(options, ref, src) for name, (src, ref) in texts.items()}  # before translating
     if not all(run.folder.hyps(name).is_file() and is_scored(run.recipe, run.folder, name) for name in texts):
         score_test_sets(run)
     results = []
-    for name, (src, ref) in texts.items():
-        lang = corpus.language_of_target(corpus.test[name])
+    for name in metrics:
+        src, ref = texts[name]
         result = compare(
             {name: list(read_lines(run.folder.hyps(name)))},
             [ref],
-            config.metrics if options.metrics else metrics_of_run(ref, config, tgt_lang=lang),
-            tgt_lang=lang,
+            metrics[name],
+            tgt_lang=corpus.language_of_target(corpus.test[name]),
             tokenize=config.tokenize,
             src=src,
             intervals=options.intervals,
@@ -178,6 +182,31 @@ def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
         )
         results.append(result)
     return results
+
+
+def _suitable_metrics(
+    run: Run, options: ReportOptions, config: EvaluationConfig, refs: Mapping[str, list[str]]
+) -> dict[str, Sequence[MetricName]]:
+    """Return the metrics of each test set, of which one at least suits it; log the test sets that have none.
+
+    Raises:
+        DataError: no test set has one.
+    """
+    suitable: dict[str, Sequence[MetricName]] = {}
+    unsuitable = []
+    for name, ref in refs.items():
+        lang = run.recipe.corpus.language_of_target(run.recipe.corpus.test[name])
+        metrics = config.metrics if options.metrics else metrics_of_run(ref, config, tgt_lang=lang)
+        choice = choose_metrics([ref], metrics, tgt_lang=lang, tokenize=config.tokenize)
+        if choice.names:
+            suitable[name] = metrics
+        else:
+            unsuitable.append((name, "; ".join(choice.notes)))
+    if not suitable:
+        raise DataError("\n".join(f"{name}: {note}; choose another of --metrics" for name, note in unsuitable))
+    for name, note in unsuitable:
+        run.notify(f"score {name}", f"{note}; no metric is left for {name}")
+    return suitable
 
 
 def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:

@@ -114,6 +114,25 @@ def test_documents_of_the_only_test_set(tmp_path: Path, capsys: pytest.CaptureFi
     assert not (tmp_path / "run/hyps").exists()  # refused before translating
 
 
+def test_a_test_set_that_no_metric_suits_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_all(tmp_path)
+    tests, thai = "toy: {src: test.en, tgt: test.de}", "thai: {src: test.en, tgt: test.th, tgt_lang: th}"
+    (tmp_path / "test.th").write_text("สวัสดีชาวโลก\n" * 7)
+    (tmp_path / "toy.yaml").write_text(RECIPE.replace(tests, f"{thai}\n    {tests}"))
+    run(tmp_path, kind="rnn")
+    words = ["evaluate", "--run", str(tmp_path / "run"), "--metrics"]
+    capsys.readouterr()
+    assert entry.execute([*words, "ter", "--json", str(tmp_path / "scores")]) == 0
+    assert list(json.loads((tmp_path / "scores").read_text())["test"]) == ["toy"]
+    assert "no metric is left for thai" in capsys.readouterr().err
+    (tmp_path / "toy.yaml").write_text(RECIPE.replace(tests, thai))
+    run(tmp_path, kind="rnn")
+    capsys.readouterr()
+    assert entry.execute([*words, "ter"]) == 65
+    assert "thai: TER is left out, since it counts words by spaces and " in (err := capsys.readouterr().err)
+    assert "choose another of --metrics" in err
+
+
 def test_the_report_of_the_run_is_no_output_file(evaluate: Evaluate) -> None:
     code, _, err = evaluate("--run", "run", "--json", "run/report.json")
     assert (code, "--json run/report.json would overwrite a file of the run folder" in err) == (2, True)

@@ -1,4 +1,4 @@
-"""Guided alignment in a run: trained with its lexicon, resumed to the bit, compiled layer by layer."""
+"""Guided alignment in a run: trained with its lexicon, resumed to the bit, through other kinds of layers."""
 
 from __future__ import annotations
 
@@ -60,4 +60,6 @@ def test_a_resumed_training_ends_with_the_same_weights(folder: Path) -> None:
     ],
 )
 def test_other_ways_through_the_layers(folder: Path, key: str) -> None:
-    assert all(update["alignment"] >= 0 for update in trained(folder, "run", key))
+    alignments = [update["alignment"] for update in trained(folder, "run", key, "training.max_updates=8")]
+    assert all(value >= 0 for value in alignments)
+    assert sum(value > 0 for value in alignments) >= (1 if "layerdrop" in key else 8)

@@ -69,3 +69,14 @@ def test_an_added_validation_set_is_checked_once(folder: Path, capsys: pytest.Ca
     assert "corpus.valid: " in message
     assert entry.execute(("preprocess", "toy.yaml")) == 0
     assert "are training text" not in capsys.readouterr().err
+
+
+def test_a_validation_set_that_is_added_after_the_tokenizer_is_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "toy.yaml").write_text(RECIPE.replace(VALID, ""))
+    assert entry.execute(("train-bpe", "--recipe", "toy.yaml")) == 0
+    (folder / "toy.yaml").write_text(RECIPE.replace(VALID, VALID.replace("valid.", "train.")))
+    capsys.readouterr()
+    assert entry.execute(("preprocess", "toy.yaml")) == 0
+    assert capsys.readouterr().err.count("are training text") == 1

@@ -106,10 +106,11 @@ class Transformer(TranslationModel):
         """
         memory = self._encode_memory(source, source.real)
         x, attention = self.tgt_embedding(target.ids, target.pos), None
-        for index in self.decoder.sample_layers():
+        for depth in self.decoder.sample_depths():
+            index = self.decoder.order[depth]
             layer, keys = self.decoder[index], memory.layer(index)
             x, _, weights = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
-            if index == self.decoder.order[self.alignment_layer]:
+            if depth == self.alignment_layer:
                 attention = weights
         return apply_norm(self.decoder_norm, x, target.real), attention
 

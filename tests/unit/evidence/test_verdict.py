@@ -64,27 +64,36 @@ def test_the_missing_data_decide(expect: Expectation, mean: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expect", "mean", "expected"),
+    ("expect", "mean", "half", "expected"),
     [
-        ("higher", 0.7, YES),
-        ("higher", 0.3, NO),  # below the margin before it is above 0
-        ("higher", -2.3, NO),
-        ("lower", -0.7, YES),
-        ("lower", 1.8, NO),
-        ("equal", 0.3, YES),
-        ("equal", -1.8, NO),
-        ("not_lower", -0.4, YES),
-        ("not_lower", -2.3, NO),
+        ("higher", 0.7, 2.5, YES),
+        ("higher", 0.3, 2.5, NO),  # below the margin before it is above 0
+        ("higher", -2.3, 4.0, NO),
+        ("lower", -0.7, 2.5, YES),
+        ("lower", 1.8, 4.0, NO),
+        ("equal", 0.3, 2.5, YES),
+        ("equal", -1.8, 2.5, NO),
+        ("not_lower", -0.4, 2.5, YES),
+        ("not_lower", -2.3, 4.0, NO),
     ],
 )
-def test_the_outlook_names_the_verdict_of_that_much_data(expect: Expectation, mean: float, expected: Verdict) -> None:
-    now = effect(mean - 4.0, mean + 4.0)
+def test_the_outlook_names_the_verdict_of_that_much_data(
+    expect: Expectation, mean: float, half: float, expected: Verdict
+) -> None:
+    now = effect(mean - half, mean + half)
     assert judge(check(expect), now) == OPEN
     found = outlook(check(expect), now)
     assert found is not None
     assert found == Outlook(missing_data(check(expect), now) or 0, expected)
-    half = 4.0 / (found.factor * 1.001) ** 0.5
-    assert judge(check(expect), effect(mean - half, mean + half)) == expected
+    narrower = half / (found.factor * 1.001) ** 0.5
+    assert judge(check(expect), effect(mean - narrower, mean + narrower)) == expected
+
+
+def test_an_effect_about_the_border_of_two_verdicts_has_no_outlook() -> None:
+    """Twenty times the data are the limit (method.md)."""
+    assert outlook(check("not_lower"), effect(-2.7, 1.7)) == Outlook(20, YES)
+    assert missing_data(check("not_lower"), effect(-3.2, 2.2)) == 30
+    assert outlook(check("not_lower"), effect(-3.2, 2.2)) is None
 
 
 def test_a_factor_that_reaches_the_border_exactly_has_a_verdict() -> None:

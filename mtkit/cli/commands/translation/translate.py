@@ -117,6 +117,7 @@ def translate(
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.export.engine import TranslationRequest, serving_models
+    from mtkit.model_folder.exported import is_exported
     from mtkit.translate.output.flag_summary import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
     from mtkit.translate.translator import TranslationOptions
@@ -145,7 +146,8 @@ def translate(
     )
     writing.check(source.files)
     forbid_repeated("translate", [model, *(ensemble or [])])
-    if threads is not None and workers is not None and min(threads, workers) > 1:
+    has_own_workers = engine is EngineChoice.torch and device in (None, "cpu") and not is_exported(model)
+    if threads is not None and workers is not None and min(threads, workers) > 1 and has_own_workers:
         raise UsageError(
             f"translate: --workers {workers} are processes of one thread each; omit --threads {threads}, or --workers "
             "for one process"

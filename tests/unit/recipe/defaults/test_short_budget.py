@@ -54,6 +54,7 @@ def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates,
         (["training.objective={kind: r_drop}"], "r_drop"),
         (["training.decoder_input={kind: word_dropout}"], "cross_entropy"),  # needs the true tokens
         (["model={kind: attention_rnn}"], "cross_entropy"),
+        (["corpus.train=[{text: t.en}, {text: t.de}]", "corpus.noise={kind: bart}"], "cross_entropy"),
     ],
 )
 def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, keys, objective):

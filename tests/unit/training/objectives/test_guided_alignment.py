@@ -16,6 +16,7 @@ from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, NoSharingConfig, SequenceConfig
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.guided_alignment import GuidedAlignment, LexiconTable
@@ -91,6 +92,24 @@ def test_the_table_has_every_pair_of_the_lexicon_and_no_other() -> None:
     expected = [[table.get((s, t), 0.0) for s in range(VOCAB)] for t in reversed(range(VOCAB))]
     assert_close(found, torch.tensor(expected))
     assert not LexiconTable(None)(source, target).any()
+
+
+SHARING = (NoSharingConfig(), AllSharedConfig(), *(SequenceConfig(distinct=n) for n in (1, 2)), CycleConfig(distinct=2))
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_the_guided_attention_is_the_one_that_decoding_reads(sharing) -> None:  # type: ignore[no-untyped-def]
+    """Also where several layers have the same weights."""
+    config = TransformerConfig(
+        d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=4, decoder_sharing=sharing, dropout=0.0
+    )
+    model, batch = make_model(config).eval(), make_batch()
+    _, attention = model.decode_with_attention(batch.source, batch.target)
+    state = model.start(batch.source)
+    for t in range(batch.target.ids.size(1)):
+        step = model.step(batch.target.ids[:, t], state)
+        state = step.state
+        assert_close(attention[:, :, t][batch.target.real[:, t]], step.attention[batch.target.real[:, t]])
 
 
 def test_without_a_lexicon_or_the_layer_it_is_cross_entropy() -> None:
