@@ -124,7 +124,7 @@ class RecipePlan:
             notes.append(f"recipe: {self.output}, text in {self.folder}")
         return NewRecipe(self.output, notes)
 
-    def keep_training(self, overrides: Sequence[str], run_dir: Path | None, *, fresh: bool) -> None:
+    def forbid_overwrite(self, overrides: Sequence[str], run_dir: Path | None, *, fresh: bool) -> None:
         """Check that no training was started with the recipe from a split that would be written again.
 
         Args:

@@ -71,7 +71,7 @@ def _recipe_of_files(first: str, overrides: list[str], run_dir: Path | None, *, 
         )
     check_overrides(rest)  # before anything is written
     plan = plan_recipe(Path(first), Path(second))
-    plan.keep_training(rest, run_dir, fresh=fresh)
+    plan.forbid_overwrite(rest, run_dir, fresh=fresh)
     recipe = plan.write()
     print_notes(recipe.notes)
     return str(recipe.path), rest
