@@ -146,8 +146,8 @@ def translate(
     )
     writing.check(source.files)
     forbid_repeated("translate", [model, *(ensemble or [])])
-    has_own_workers = engine is EngineChoice.torch and device in (None, "cpu") and not is_exported(model)
-    if threads is not None and workers is not None and min(threads, workers) > 1 and has_own_workers:
+    are_forked = engine is EngineChoice.torch and device in (None, "cpu") and not is_exported(model)
+    if threads is not None and workers is not None and min(threads, workers) > 1 and are_forked:
         raise UsageError(
             f"translate: --workers {workers} are processes of one thread each; omit --threads {threads}, or --workers "
             "for one process"
