@@ -57,8 +57,10 @@ def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates,
         (["corpus.train=[{text: t.en}, {text: t.de}]", "corpus.noise={kind: bart}"], "cross_entropy"),
     ],
 )
-def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, keys, objective):
+def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, monkeypatch, keys, objective):
+    monkeypatch.chdir(Path(recipe_file).parent)  # paths of overrides are relative to it
     recipe = load_recipe(recipe_file, keys, limits=Limits(hours=0.5, words="a budget"))
+    assert recipe.chosen
     assert recipe.training.objective.kind == objective
 
 
