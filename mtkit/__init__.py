@@ -37,7 +37,7 @@ TYPE_CHECKING = False  # as in typing, whose import would take most of the time 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.build.translator import load_translator as load_model
+    from mtkit.assembly.translator import load_translator as load_model
     from mtkit.errors import MtkitError
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
@@ -56,7 +56,7 @@ _LOCATIONS = {
     "Translator": "mtkit.translate.translator:Translator",
     "evaluate": "mtkit.evaluation.score:score",
     "evaluate_run": "mtkit.pipeline.stages:evaluate_run",
-    "load_model": "mtkit.build.translator:load_translator",
+    "load_model": "mtkit.assembly.translator:load_translator",
     "load_recipe": "mtkit.recipe.recipe:load_recipe",
     "run": "mtkit.pipeline.stages:run",
     "train": "mtkit.pipeline.stages:train",

@@ -20,7 +20,7 @@ from mtkit.analysis.head_statistics import (
     recorded_attention,
 )
 from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, ReferenceAlignment, read_alignments
-from mtkit.build.reference_text import ReferenceText, batches, prefix_ids
+from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
 from mtkit.errors import UsageError

@@ -20,8 +20,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from mtkit.assembly.translator import load_exported, load_translator
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
-from mtkit.build.translator import load_exported, load_translator
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score

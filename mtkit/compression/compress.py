@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from mtkit.analysis.head_importance import head_importance
-from mtkit.build.reference_text import ReferenceText, batches, prefix_ids
+from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.magnitude import prune_weights
 from mtkit.compression.measure import ModelFigures, measure, table_lines

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.build.reference_text import ReferenceText
-from mtkit.build.translator import load_translator
+from mtkit.assembly.reference_text import ReferenceText
+from mtkit.assembly.translator import load_translator
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mtkit.analysis.head_statistics import HeadSums, real_queries, recorded_attention
-from mtkit.build.reference_text import batches
+from mtkit.assembly.reference_text import batches
 from mtkit.errors import DataError
 from mtkit.evidence.system import valid_text
 from mtkit.model_folder.folder import read_model

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from mtkit.build.reference_text import ReferenceText, read_reference_text
-from mtkit.build.translator import load_translator
+from mtkit.assembly.reference_text import ReferenceText, read_reference_text
+from mtkit.assembly.translator import load_translator
 from mtkit.compression.compress import CompressionOptions, compress_model
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError

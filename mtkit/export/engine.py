@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtkit.build.translator import search_config
+from mtkit.assembly.translator import search_config
 from mtkit.errors import BusyError, DamagedError, DataError, FormatError, MissingExtraError, ReadWriteError, UsageError
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.supported_models import CTRANSLATE2

@@ -9,8 +9,8 @@ from functools import partial
 
 import torch
 
-from mtkit.build.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost, measure_cost, median_seconds
-from mtkit.build.training import (
+from mtkit.assembly.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost, measure_cost, median_seconds
+from mtkit.assembly.training import (
     build_model_architecture,
     build_modules,
     learner_from_recipe,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mtkit.build.reference_text import prefix_ids
+from mtkit.assembly.reference_text import prefix_ids
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.score import score

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mtkit.build.initial_weights import with_heads_of, with_pruned_heads
-from mtkit.build.training import resolve_auto_precision
+from mtkit.assembly.initial_weights import with_heads_of, with_pruned_heads
+from mtkit.assembly.training import resolve_auto_precision
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.pipeline.run_folder import RunFolder

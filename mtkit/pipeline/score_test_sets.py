@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mtkit.build.translator import load_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mtkit.build.training import (
+from mtkit.assembly.training import (
     build_loader,
     build_model,
     build_model_architecture,
@@ -17,7 +17,7 @@ from mtkit.build.training import (
     load_teacher,
     with_updates_of_epochs,
 )
-from mtkit.build.training_sampler import TrainingSampler, target_vocab_ids
+from mtkit.assembly.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.corpus.order.loader import Loader

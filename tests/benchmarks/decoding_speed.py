@@ -24,7 +24,7 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from mtkit.build.translator import load_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.inference.prepare import ComputeType
 from mtkit.text.lines import read_lines

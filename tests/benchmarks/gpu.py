@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.build.training import build_model_architecture, learner_from_recipe
+from mtkit.assembly.training import build_model_architecture, learner_from_recipe
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import dummy_batch
 from mtkit.recipe.recipe import Recipe, load_recipe

@@ -19,7 +19,7 @@ from statistics import median
 
 import ctranslate2
 
-from mtkit.build.translator import load_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.text.lines import read_lines
 

@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from mtkit.build.translator import load_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.text.lines import read_lines
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.build import translator as build_translator
+from mtkit.assembly import translator as build_translator
 from mtkit.cli import entry
 from mtkit.export import equivalence
 from mtkit.layers.attention.linformer import LinformerConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.build.translator import load_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.io.records import read_record

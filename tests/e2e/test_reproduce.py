@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.analysis.attention import analyse_attention
-from mtkit.build.reference_text import read_reference_text
+from mtkit.assembly.reference_text import read_reference_text
 from mtkit.cli import entry
 from tests.toy.studies import toy_corpus
 

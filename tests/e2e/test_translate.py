@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.build.translator import load_scorer, load_translator
+from mtkit.assembly.translator import load_scorer, load_translator
 from mtkit.cli import entry
 from mtkit.errors import UsageError
 from mtkit.model_folder.folder import ModelMetadata, write_model

@@ -17,7 +17,7 @@ SCIENCE = {
 }  # fmt: skip
 
 
-ASSEMBLY = {"recipe", "model_folder", "build"}
+ASSEMBLY = {"recipe", "model_folder", "assembly"}
 
 
 PROGRAMS = {"pipeline", "bench", "describe", "analysis", "study", "export", "compression", "evidence"}
@@ -40,7 +40,7 @@ TABLE: dict[str, set[str]] = {
     "plot": {"text"},
     "recipe": SCIENCE,
     "model_folder": SCIENCE | {"recipe"},
-    "build": SCIENCE | {"recipe", "model_folder"},
+    "assembly": SCIENCE | {"recipe", "model_folder"},
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
     "compression": SCIENCE | ASSEMBLY | {"analysis.head_importance"},

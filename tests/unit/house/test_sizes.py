@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, SOURCES, functions, name
 
-MAX_MODULES = 13  # in a folder, its __init__ included
+MAX_MODULES = 13  # in a folder, its __init__ included; a folder of kinds has as many as there are kinds
 
 
 MAX_LINES = 300
@@ -28,7 +29,12 @@ DEEPER = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match | ast.Asy
 def test_folders_can_be_taken_in_at_a_glance() -> None:
     folders = {path.parent for path in FILES}
     counts = {name(folder): len([*folder.glob("*.py")]) for folder in folders}
-    assert {f: n for f, n in counts.items() if n > MAX_MODULES} == {}
+    assert {f: n for f, n in counts.items() if n > MAX_MODULES and not has_union(ROOT / f)} == {}
+
+
+def has_union(folder: Path) -> bool:
+    """Whether a module of the folder writes out a union of kinds, to which a new kind is added."""
+    return any(re.search(r"^\w+ = (Annotated\[\n|.*Config \|)", file.read_text(), re.M) for file in folder.glob("*.py"))
 
 
 def test_files_are_short() -> None:

@@ -70,7 +70,7 @@ def compress(
     """
     import torch
 
-    from mtkit.build.reference_text import read_reference_text
+    from mtkit.assembly.reference_text import read_reference_text
     from mtkit.cli.printing import print_lines
     from mtkit.compression.compress import CompressionOptions, compress_model
     from mtkit.errors import UsageError

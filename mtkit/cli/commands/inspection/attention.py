@@ -38,7 +38,7 @@ def attention(
     import torch
 
     from mtkit.analysis.attention import analyse_attention, table_lines
-    from mtkit.build.reference_text import read_reference_text
+    from mtkit.assembly.reference_text import read_reference_text
     from mtkit.cli.printing import print_lines, print_notes
     from mtkit.io.files import write_json
 

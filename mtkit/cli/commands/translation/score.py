@@ -56,7 +56,7 @@ def score(
     lines: perplexity, token accuracy, and calibration with its reliability table. A language model scores text
     without sources.
     """
-    from mtkit.build.translator import load_scorer
+    from mtkit.assembly.translator import load_scorer
     from mtkit.cli.input import forbid_stdout_over_input
     from mtkit.cli.printing import print_lines, print_notes, print_oom_note
     from mtkit.errors import UsageError

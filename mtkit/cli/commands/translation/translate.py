@@ -113,7 +113,7 @@ def translate(
     end one line on stderr says how many lines were split, ran into a loop, reached the maximum length or have unknown
     characters.
     """
-    from mtkit.build.translator_spec import TranslatorSpec
+    from mtkit.assembly.translator_spec import TranslatorSpec
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.export.engine import TranslationRequest, serving_models

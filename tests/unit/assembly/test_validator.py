@@ -12,8 +12,8 @@ import sacrebleu
 import torch
 import torch.nn.functional as F
 
-from mtkit.build.training import build_validator
-from mtkit.build.validator import DecodedSubset, TranslationValidator, ValidationSet, evenly_spaced
+from mtkit.assembly.training import build_validator
+from mtkit.assembly.validator import DecodedSubset, TranslationValidator, ValidationSet, evenly_spaced
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.collate import collate
 from mtkit.corpus.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit import __version__
-from mtkit.build.translator import load_translator, override_keys
+from mtkit.assembly.translator import load_translator, override_keys
 from mtkit.errors import UsageError
 from mtkit.hardware import parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type

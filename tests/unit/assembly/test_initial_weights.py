@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.build.initial_weights import _VOCAB_TENSORS, initialise, load_pretrained, load_word_vectors
+from mtkit.assembly.initial_weights import _VOCAB_TENSORS, initialise, load_pretrained, load_word_vectors
 from mtkit.corpus.config import CorpusConfig, TrainParallelFiles
 from mtkit.errors import RecipeError
 from mtkit.model_folder.folder import ModelMetadata, write_model

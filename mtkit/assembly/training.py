@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mtkit.build.initial_weights import Notify, initialise
-from mtkit.build.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet, require_positions
+from mtkit.assembly.initial_weights import Notify, initialise
+from mtkit.assembly.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet, require_positions
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab

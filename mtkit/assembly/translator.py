@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from mtkit.build.language_model import LanguageModelRanking, check_sources, require_translation_model
+from mtkit.assembly.language_model import LanguageModelRanking, check_sources, require_translation_model
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.metrics import sentence_similarity

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from torch import nn
 
-from mtkit.build import micro_batch_cost
-from mtkit.build.micro_batch_cost import SENTENCE_TOKENS, measure_cost, median_seconds
+from mtkit.assembly import micro_batch_cost
+from mtkit.assembly.micro_batch_cost import SENTENCE_TOKENS, measure_cost, median_seconds
 from mtkit.text.vocab import Vocab
 
 VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
