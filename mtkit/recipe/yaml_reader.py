@@ -19,7 +19,11 @@ from mtkit.errors import RecipeError
 from mtkit.io.files import translate_read_errors
 
 COMMAND_LINE = "command line"  # location of an override in messages
-MAX_VALUES = 100_000  # nested aliases expand exponentially
+MAX_BYTES = 1 << 18  # of a file: PyYAML reads a megabyte of comments in a second, and one of values in twenty
+MAX_VALUES = 10_000  # of a file, and of what its aliases, which can expand exponentially, stand for
+MAX_DEPTH = 40
+MAX_DIGITS = 40  # of a number, and of what is quoted in messages
+MAX_KEY = 300  # characters
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,20 @@ class StrictLoader(yaml.SafeLoader):
     """PyYAML's safe loader with the scalar resolution of YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}  # type: ignore[misc]
+    count = depth = 0  # of the values read so far; of collections that are open
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a value, unless it is one too many or nested too deeply."""
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=mark)
+        if self.depth > MAX_DEPTH or self.flow_level > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem=f"more than {MAX_DEPTH} levels", problem_mark=mark)
+        self.depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 for _tag, _pattern in (
@@ -119,8 +137,10 @@ def read_yaml_file(path: Path, errors: list[str]) -> LocatedValue:
         RecipeError: the file is not YAML, is empty, or is not UTF-8.
         MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
-    with translate_read_errors(path):
-        raw = path.read_bytes()
+    with translate_read_errors(path), path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise RecipeError(f"{path}: more than {MAX_BYTES >> 10} KiB; is this a recipe?")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -135,11 +155,9 @@ def _compose(text: str, name: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
-        raise RecipeError(f"{name}{line}: invalid YAML: {error.problem or error.context}") from error
+        raise RecipeError(f"{name}{line}: invalid YAML: {(error.problem or error.context or '')[:MAX_KEY]}") from error
     except yaml.YAMLError as error:
-        raise RecipeError(f"{name}: invalid YAML: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise RecipeError(f"{name}: nested too deeply") from error
+        raise RecipeError(f"{name}: invalid YAML: {' '.join(str(error).split())[:MAX_KEY]}") from error
 
 
 class _Reader:
@@ -156,8 +174,10 @@ class _Reader:
     def convert(self, node: yaml.Node) -> LocatedValue:
         origin = Origin(self.location(node), self.folder, self.from_file)
         self.count += 1
-        if id(node) in self.open_nodes or self.count > MAX_VALUES:
-            raise RecipeError(f"{origin.location}: a recursive alias, or more than {MAX_VALUES:,} values")
+        if id(node) in self.open_nodes:
+            raise RecipeError(f"{origin.location}: a recursive alias")
+        if self.count > MAX_VALUES or len(self.open_nodes) > MAX_DEPTH:
+            raise RecipeError(f"{origin.location}: aliases of more than {MAX_VALUES:,} values or {MAX_DEPTH} levels")
         self.open_nodes.add(id(node))
         try:
             return LocatedValue(self.value(node), origin)
@@ -171,7 +191,7 @@ class _Reader:
             return [self.convert(item) for item in node.value]
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
-        return self.error(node, f"the tag {node.tag} is not allowed in a recipe")
+        return self.error(node, f"the tag {node.tag[:MAX_KEY]} is not allowed in a recipe")
 
     def items(self, node: yaml.MappingNode) -> Iterator[tuple[str, LocatedValue]]:
         seen: dict[str, int] = {}
@@ -180,6 +200,12 @@ class _Reader:
                 self.error(key, "a key must be a scalar")
                 continue
             name = str(key.value)  # not resolved as a number: a test set may be named 2016
+            if len(name) > MAX_KEY:
+                self.error(key, f"{name[:MAX_DIGITS]!r}...: a key of {len(name):,} characters")
+                continue
+            if name == "<<" and key.style is None:
+                self.error(key, "merge keys (<<) are not supported; write the keys out, or name a file as base: FILE")
+                continue
             if name in seen:
                 self.error(key, f"{name}: duplicate key; first defined in line {seen[name]}")
                 continue
@@ -195,13 +221,15 @@ class _Reader:
                 return None
             if tag == _BOOL:
                 return {"true": True, "false": False}[text.lower()]
+            if tag in (_INT, _FLOAT) and len(text) > MAX_DIGITS:
+                return self.error(node, f"a number of {len(text):,} characters; at most {MAX_DIGITS} are read")
             if tag == _INT:
                 return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
             if tag == _FLOAT:
                 return self.finite(node, text)
         except (ValueError, KeyError):
-            return self.error(node, f"{text!r} does not match its tag")
-        return text if tag == _STR else self.error(node, f"the tag {tag} is not allowed in a recipe")
+            return self.error(node, f"{text[:MAX_DIGITS]!r} does not match its tag")
+        return text if tag == _STR else self.error(node, f"the tag {tag[:MAX_KEY]} is not allowed in a recipe")
 
     def finite(self, node: yaml.Node, text: str) -> float | InvalidValue:
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))

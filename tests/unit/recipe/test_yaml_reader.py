@@ -77,7 +77,7 @@ def test_errors_are_collected(text: str, message: str) -> None:
         ("a: [", "x.yaml:1: invalid YAML: expected the node content, but found '<stream end>'"),
         ("a: 1\n\tb: 2", "x.yaml:2: invalid YAML: found character '\\t' that cannot start any token"),
         ("a: 1\n---\nb: 2", "x.yaml:2: invalid YAML: but found another document"),
-        ("a: &a [*a]", "x.yaml:1: a recursive alias, or more than 100,000 values"),
+        ("a: &a [*a]", "x.yaml:1: a recursive alias"),
         ("a: \x00", "x.yaml: invalid YAML: unacceptable character #x0000"),
     ],
 )
@@ -89,7 +89,7 @@ def test_invalid_yaml_is_refused(text: str, message: str) -> None:
 
 def test_exponential_aliases_are_refused() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
-    with pytest.raises(RecipeError, match="more than 100,000 values"):
+    with pytest.raises(RecipeError, match="aliases of more than 10,000 values"):
         read_yaml("\n".join(lines), "x.yaml", HERE, [])
 
 
