@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.evaluation.config import MetricName, ReportOptions
@@ -19,6 +20,7 @@ from mtkit.evaluation.resampling import (
     SEED,
     SegmentStatistics,
     bootstrap_scores,
+    interval,
     paired_bootstrap_p_value,
     randomisation_p_values,
 )
@@ -127,7 +129,7 @@ def compare(
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
     for name, metric in choice.build().items():
         statistics[name] = dict(zip(hyps, metric.statistics([*hyps.values()], refs), strict=True))
-    samples: dict[tuple[MetricName, str], list[Any]] = {}
+    samples: dict[tuple[MetricName, str], NDArray[np.float64]] = {}
     if intervals:
         keys = [(name, system) for name, systems in statistics.items() for system in systems]
         drawn = bootstrap_scores([statistics[name][system] for name, system in keys])
@@ -160,20 +162,21 @@ def _note_of_copy(system: str, hyps: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _score(
-    name: MetricName, system: str, statistics: SegmentStatistics, samples: Mapping[tuple[MetricName, str], list[Any]]
+    name: MetricName,
+    system: str,
+    statistics: SegmentStatistics,
+    samples: Mapping[tuple[MetricName, str], NDArray[np.float64]],
 ) -> Score:
     result, metric = statistics.score(), statistics.metric
     if (name, system) not in samples:
         return Score(float(result.score), str(metric.get_signature()))
     metric.n_bootstrap, metric.seed = NUM_SAMPLES, str(SEED)  # of the signature
-    result.estimate_ci(samples[name, system])
-    interval = Interval(float(result._mean), float(result._ci))
-    return Score(float(result.score), str(metric.get_signature()), interval)
+    return Score(float(result.score), str(metric.get_signature()), Interval(*interval(samples[name, system])))
 
 
 def _p_values(
     statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]],
-    samples: Mapping[tuple[MetricName, str], list[Any]],
+    samples: Mapping[tuple[MetricName, str], NDArray[np.float64]],
 ) -> dict[str, dict[str, dict[str, float]]]:
     baseline, *others = next(iter(statistics.values())) if statistics else ("",)
     by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}

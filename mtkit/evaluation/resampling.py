@@ -2,7 +2,8 @@
 
 The samples are those of sacreBLEU, with its seed, and so are the intervals and p-values. Here a sample is drawn when it
 is needed, once for all metrics and systems, and the sums of its statistics are matrix products: memory does not grow
-with the number of samples. sacreBLEU adds segments in float32, so its sums are rounded above 2^24; these are not.
+with the number of samples. Sums and scores are float64; sacreBLEU's are float32, with errors in the fifth digit, and
+rounded sums above 2^24.
 
 Bootstrap: Koehn 2004, https://aclanthology.org/W04-3250. Approximate randomisation: Riezler and Maxwell 2005,
 https://aclanthology.org/W05-0908.
@@ -44,6 +45,11 @@ class SegmentStatistics:
         """sacreBLEU's score of some segments, by default of all."""
         return self.metric._aggregate_and_compute([self.values[segments].sum(0).tolist()])
 
+    def scores(self, sums: Array) -> Array:
+        """Scores in percent of sets of segments, given the sums of their statistics: [sets, K] -> [sets]."""
+        # sacreBLEU computes in the type of its input: float32 gives numpy scalars among Python's, and rounded scores
+        return np.array([self.metric._aggregate_and_compute([row]).score for row in sums.tolist()], dtype=np.float64)
+
 
 def segment_statistics(
     metric: Metric,
@@ -70,19 +76,19 @@ def segment_statistics(
     return [SegmentStatistics(metric, np.concatenate(values)) for values in blocks]
 
 
-def bootstrap_scores(statistics: Sequence[SegmentStatistics], num_samples: int = NUM_SAMPLES) -> list[list[Any]]:
-    """sacreBLEU's scores of samples of the segments, taken with replacement; the same samples for all statistics.
+def bootstrap_scores(statistics: Sequence[SegmentStatistics], num_samples: int = NUM_SAMPLES) -> list[Array]:
+    """Scores of samples of the segments, taken with replacement; the same samples for all statistics.
 
     Args:
         statistics: of metrics and systems, each with N segments.
         num_samples: number of samples.
+
+    Returns:
+        The scores of each metric and system, [num_samples] in percent.
     """
     columns = np.concatenate([each.values for each in statistics], axis=1)  # [N, sum of all K]
     sums = np.concatenate([*_bootstrap_sums(columns, num_samples)])
-    return [
-        [each.metric._compute_score_from_stats(row) for row in part.astype(np.float32)]
-        for each, part in zip(statistics, _split(sums, statistics), strict=True)
-    ]
+    return [each.scores(part) for each, part in zip(statistics, _split(sums, statistics), strict=True)]
 
 
 def _bootstrap_sums(columns: Array, num_samples: int) -> Iterator[Array]:
@@ -90,11 +96,6 @@ def _bootstrap_sums(columns: Array, num_samples: int) -> Iterator[Array]:
     rng = np.random.default_rng(SEED)
     num_segments = len(columns)
     size = max(1, _BLOCK_VALUES // num_segments)
-    if not np.array_equal(columns, np.rint(columns)):  # rounded sums depend on the order: add as sacreBLEU does
-        rounded = columns.astype(np.float32)
-        for _ in range(num_samples):
-            yield rounded[rng.choice(num_segments, size=num_segments)].sum(0, keepdims=True).astype(np.float64)
-        return
     for first in range(0, num_samples, size):
         counts = np.empty((min(size, num_samples - first), num_segments))
         for row in counts:
@@ -102,9 +103,7 @@ def _bootstrap_sums(columns: Array, num_samples: int) -> Iterator[Array]:
         yield counts @ columns
 
 
-def paired_bootstrap_p_value(
-    baseline: Sequence[Any], system: Sequence[Any], baseline_score: float, system_score: float
-) -> float:
+def paired_bootstrap_p_value(baseline: Array, system: Array, baseline_score: float, system_score: float) -> float:
     """p-value of the difference between two systems.
 
     Args:
@@ -117,7 +116,7 @@ def paired_bootstrap_p_value(
         The p-value; 1 for equal scores, which sacreBLEU's test would treat as a significant difference.
     """
     difference = abs(baseline_score - system_score)
-    differences = np.abs(np.array([s.score for s in system]) - np.array([s.score for s in baseline]))
+    differences = np.abs(system - baseline)
     return _p_value(differences - differences.mean(), difference)
 
 
@@ -147,12 +146,16 @@ def randomisation_p_values(
     for each, other, one, two in zip(
         baseline, system, _split(sums, baseline), _split(total - sums, baseline), strict=True
     ):
-        scores = [
-            np.array([each.metric._aggregate_and_compute([row.tolist()]).score for row in part]) for part in (one, two)
-        ]
         difference = abs(each.score().score - other.score().score)
-        p_values.append(_p_value(np.abs(scores[0] - scores[1]), difference))
+        p_values.append(_p_value(np.abs(each.scores(one) - other.scores(two)), difference))
     return p_values
+
+
+def interval(samples: Array) -> tuple[float, float]:
+    """Mean of samples, and half of the width of their central 95%."""
+    cut = len(samples) // 40
+    ordered = np.sort(samples)
+    return float(samples.mean()), float(ordered[-1 - cut] - ordered[cut]) / 2
 
 
 def _split(sums: Array, statistics: Sequence[SegmentStatistics]) -> list[Array]:
