@@ -5,7 +5,8 @@ the user's cache. Without one, or with MTKIT_NATIVE=0, everything here stands as
 common Transformers; when a model is loaded, its results are compared with those of the layers as written.
 
 library     compilation and loading of the library
-structures  the library's structures, and packed weights
+structures  the library's structures and functions
+packing     packed weights
 threads     a product or a step on several threads
 state       memory and cache of a decoder
 linear      a projection, also of models whose layers the library lacks

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.inference.known_layers import is_known_decoder_layer, is_known_encoder_layer
-from mtkit.inference.native.structures import LINEARS, Layer, Norm, PackedLinear, StackStructure, address
+from mtkit.inference.native.packing import PackedLinear, address
+from mtkit.inference.native.structures import LINEARS, Layer, Norm, StackStructure
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.norms.norm import RMSNorm
 from mtkit.layers.norms.residual import PreNorm

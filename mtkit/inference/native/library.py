@@ -22,10 +22,10 @@ from pathlib import Path
 import torch
 
 from mtkit.hardware import cpu_flags
+from mtkit.inference.native.structures import declare
 
 VARIABLE = "MTKIT_NATIVE"  # 0: never; anything else, or nothing: if it can be compiled
-SOURCES = Path(__file__).parent / "c"
-MAIN = SOURCES / "transformer.c"
+SOURCES = Path(__file__).parent.parent / "c"
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 SECONDS = 120  # that a compilation may take
@@ -60,7 +60,7 @@ def native() -> Native:
     if compiler is None or path is None:
         return Native(None, f"no C compiler ({compiler or ', '.join(COMPILERS)})")
     try:
-        return Native(_declare(ctypes.CDLL(str(_find_or_compile(path)))), f"compiled by {compiler}")
+        return Native(declare(ctypes.CDLL(str(_find_or_compile(path)))), f"compiled by {compiler}")
     except subprocess.SubprocessError as error:
         output = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "").strip() or str(error)
         first_line = output.partition("\n")[0]
@@ -89,7 +89,7 @@ def _find_or_compile(compiler: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = Path(work) / "native.so"
-        command = [compiler, *_flags(), "-o", str(made), str(MAIN), "-lm"]
+        command = [compiler, *_flags(), "-o", str(made), *map(str, sorted(SOURCES.glob("*.c"))), "-lm"]
         subprocess.run(
             command,
             check=True,
@@ -120,33 +120,3 @@ def _key(compiler: str) -> str:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:HASH_DIGITS]
-
-
-def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """State the types of arguments and results; see c/transformer.c, c/output.h and c/search.h.
-
-    Raises:
-        AttributeError: the library lacks a function.
-    """
-    pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-    arguments = {
-        "mtkit_lanes": [],
-        "mtkit_has_type": [integer],
-        "mtkit_packed_elements": [integer, integer, integer],
-        "mtkit_pack": [pointer, integer, integer, integer, pointer],
-        "mtkit_project": [pointer, pointer, size, pointer],
-        "mtkit_encode": [pointer, pointer, pointer, integer, pointer],
-        "mtkit_project_memory": [pointer, pointer, pointer, pointer, integer, pointer],
-        "mtkit_decode": [pointer, pointer, pointer, pointer, pointer, integer, integer],
-        "mtkit_rank": [*[pointer] * 2, integer, integer, pointer, pointer, *[integer] * 3, *[pointer] * 5],
-        "mtkit_most_probable": [pointer, pointer, integer, pointer, integer, pointer, pointer],
-        "mtkit_search_begin": [pointer, integer],
-        "mtkit_search_run": [pointer, integer],
-        "mtkit_search_end": [pointer],
-    }
-    results = {"mtkit_packed_elements": size, "mtkit_search_begin": pointer, "mtkit_search_end": None}
-    for name, types in arguments.items():
-        function = getattr(library, name)
-        function.argtypes = types
-        function.restype = results.get(name, integer)
-    return library

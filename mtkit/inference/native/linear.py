@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.inference.native.library import native
-from mtkit.inference.native.structures import PackedLinear, address, check
+from mtkit.inference.native.packing import PackedLinear, address, check
 from mtkit.inference.native.threads import run_in_parts
 
 

@@ -15,8 +15,9 @@ from mtkit.inference.known_layers import agree
 from mtkit.inference.native.layers import NativeStack, serves
 from mtkit.inference.native.library import native
 from mtkit.inference.native.output import NativeOutput
+from mtkit.inference.native.packing import address, check
 from mtkit.inference.native.state import NativeCache, NativeMemory, keys_values, sentence_numbers
-from mtkit.inference.native.structures import StepArguments, address, check
+from mtkit.inference.native.structures import StepArguments
 from mtkit.inference.native.threads import run_in_parts
 from mtkit.layers.positions.base import Position
 from mtkit.models.interface import State, Step, TranslationModel

@@ -12,7 +12,8 @@ from mtkit.inference.bf16 import projections
 from mtkit.inference.int8 import ZERO_POINT
 from mtkit.inference.native.library import native
 from mtkit.inference.native.linear import NativeLinear
-from mtkit.inference.native.structures import PackedLinear, Pruned, address, check
+from mtkit.inference.native.packing import PackedLinear, address, check
+from mtkit.inference.native.structures import Beams, Pruned
 from mtkit.inference.native.threads import run_in_parts
 from mtkit.inference.pruned_argmax import RoundedWeights
 from mtkit.models.interface import OutputProjection, Ranking, RankingRequest, TranslationModel
@@ -54,11 +55,17 @@ class NativeOutput(NativeLinear, OutputProjection):
 
         def rank(first: int, number: int) -> None:
             beam = first // width
-            arrays = (address(each[beam:]) for each in (value, row, column))
-            per_row = (address(each[first:]) for each in (normaliser, end))
-            settings = (address(excluded), excluded.numel(), request.end, count)
-            inputs = (address(hidden[first:]), number, width, address(log_prob[first:]))
-            check(self.functions.mtkit_rank(linear, *inputs, *settings, *arrays, *per_row))
+            beams = Beams(
+                address(log_prob[first:]),
+                address(excluded),
+                excluded.numel(),
+                width,
+                request.end,
+                count,
+                *(address(each[beam:]) for each in (value, row, column)),
+                *(address(each[first:]) for each in (normaliser, end)),
+            )
+            check(self.functions.mtkit_rank(linear, address(hidden[first:]), number, ctypes.byref(beams)))
             if first:
                 row[beam : beam + number // width] += first
 

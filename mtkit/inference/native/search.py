@@ -14,7 +14,8 @@ from torch import Tensor
 
 from mtkit.inference.native.model import NativeTransformer
 from mtkit.inference.native.output import NativeOutput
-from mtkit.inference.native.structures import Task, address, check
+from mtkit.inference.native.packing import address, check
+from mtkit.inference.native.structures import Task
 from mtkit.inference.native.threads import MIN_ITEMS, run_together
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
@@ -27,7 +28,7 @@ from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.run import Search
 from mtkit.search.single_path import SinglePathSearch, argmax
 
-ROWS = 96  # hypotheses in work at once: CHUNK in c/transformer.c
+ROWS = 96  # hypotheses in work at once: CHUNK in c/layers.h
 STEPS = 16  # after which signals are handled
 FAILED = -1  # as in c/search.h
 PENALTIES = (Average, GNMT, WordReward)
@@ -84,6 +85,8 @@ class NativeSearch:
     def serves(self, request: SearchRequest) -> bool:
         """Return whether the library has the embeddings of the model and all that the request asks for."""
         position = self.model.tgt_embedding.position
+        if request.shortlist_ids is not None:
+            return False
         if not request.num_sentences or not self.is_sum or request.constraints or request.selector is not None:
             return False
         return not isinstance(position, Learned) or int(request.max_length.max()) < position.num_positions
@@ -132,7 +135,6 @@ class NativeSearch:
             "embeddings": model.tgt_embedding.table.weight,
             "positions": self._tables.vectors,
             "rotations": self._tables.rotations,
-            "ids": None if columns.ids is None else columns.ids.int(),
             "excluded": torch.cat([columns.banned, columns.banned.new_tensor([columns.eos])]).int(),
             "divisors": penalty.divisor(counts),
             "summands": penalty.summand(counts),

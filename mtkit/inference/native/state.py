@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.inference.native.structures import KeysValues, address
+from mtkit.inference.native.packing import address
+from mtkit.inference.native.structures import KeysValues
 from mtkit.layers.cache.state import BatchedState
 
 MIN_CAPACITY = 16  # tokens of a hypothesis in the first cache; at least 2: a full one is doubled

@@ -1,15 +1,8 @@
-"""The structures of the native library, and projections packed for it."""
+"""The structures and functions of the native library, as ctypes sees them."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-
-from mtkit.inference.int8 import ZERO_POINT, quantise
-from mtkit.inference.native.library import TYPES, native
 
 Pointer = ctypes.c_void_p
 
@@ -71,12 +64,44 @@ class StepArguments(ctypes.Structure):
 
 
 class Pruned(ctypes.Structure):
-    """An output projection that finds its largest output; see c/output.h."""
+    """An output projection that finds its largest output; see c/pruned.h."""
 
     _fields_ = (
         ("rounded", Linear),
         ("weight", Pointer),
         *((name, ctypes.c_float) for name in ("scale", "max_norm", "max_rounding_norm")),
+    )
+
+
+class Beams(ctypes.Structure):
+    """Beams whose next tokens are ranked; see c/stepwise.c."""
+
+    _fields_ = (
+        *((name, Pointer) for name in ("log_prob", "excluded")),
+        *((name, ctypes.c_int32) for name in ("num_excluded", "width", "end", "count")),
+        *((name, Pointer) for name in ("value", "row", "token", "normaliser", "end_logit")),
+    )
+
+
+class Constraints(ctypes.Structure):
+    """Constraints on the translations of a batch; see c/constraints.h."""
+
+    _fields_ = (
+        *((name, Pointer) for name in ("prefixes", "first_prefix", "token_bytes", "first_token_byte")),
+        *((name, Pointer) for name in ("text_bytes", "first_text_byte", "forbidden_texts", "first_forbidden")),
+        *((name, ctypes.c_int32) for name in ("vocab_size", "num_text_bytes", "no_repeat_ngram")),
+        ("repetition_penalty", ctypes.c_float),
+    )
+
+
+class SamplingSettings(ctypes.Structure):
+    """Settings of sampling; see c/sampling.h."""
+
+    _fields_ = (
+        ("sentence_ids", Pointer),
+        *((name, ctypes.c_double) for name in ("temperature", "top_p", "epsilon")),
+        ("seed", ctypes.c_int64),
+        ("top_k", ctypes.c_int32),
     )
 
 
@@ -87,68 +112,70 @@ class Task(ctypes.Structure):
         ("decoder", ctypes.POINTER(StackStructure)),
         ("output", ctypes.POINTER(Linear)),
         ("pruned", ctypes.POINTER(Pruned)),
-        *((name, Pointer) for name in ("embeddings", "positions", "rotations", "ids", "excluded")),
+        ("constraints", ctypes.POINTER(Constraints)),
+        ("sampling", ctypes.POINTER(SamplingSettings)),
+        *((name, Pointer) for name in ("embeddings", "positions", "rotations", "excluded")),
         *((name, Pointer) for name in ("divisors", "summands", "states", "first_states")),
         *((name, Pointer) for name in ("source_lengths", "max_lengths", "min_lengths")),
         *((name, Pointer) for name in ("tokens", "log_probs", "scores", "lengths", "is_finished", "counts")),
+        *((name, Pointer) for name in ("attention", "first_attention", "alternatives", "alternative_log_probs")),
         *((name, ctypes.c_float) for name in ("embedding_scale", "enough_ends")),
         *((name, ctypes.c_int32) for name in ("num_excluded", "bos", "width", "n_best", "num_sentences")),
-        *((name, ctypes.c_int32) for name in ("max_source_length", "max_length", "next_sentence")),
+        *((name, ctypes.c_int32) for name in ("max_source_length", "max_length", "num_alternatives")),
+        *((name, ctypes.c_int32) for name in ("attention_head", "is_single_path", "next_sentence")),
     )
 
 
-def address(tensor: Tensor | None) -> int | None:
-    """Return the address of a contiguous tensor, which its owner must keep alive; None for None."""
-    return None if tensor is None else tensor.data_ptr()
+# in the order of mtkit_sizeof in c/library.c
+STRUCTURES: tuple[type[ctypes.Structure], ...] = (
+    Linear,
+    Norm,
+    Layer,
+    StackStructure,
+    KeysValues,
+    StepArguments,
+    Constraints,
+    SamplingSettings,
+    Pruned,
+    Task,
+)
 
 
-def check(succeeded: int) -> None:
-    """Raise torch's error of exhausted memory unless a function of the library succeeded."""
-    if not succeeded:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory (native library)")
+def declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """State the types of arguments and results of all functions, and compare the sizes of the structures.
 
-
-@dataclass(frozen=True)
-class PackedLinear:
-    """A projection in the form of the library, with the tensors that it points to.
-
-    Attributes:
-        linear: the structure.
-        tensors: keep its memory alive.
+    Raises:
+        AttributeError: the library lacks a function.
+        ValueError: a structure has another size.
     """
-
-    linear: Linear
-    tensors: tuple[Tensor | None, ...]
-
-    @classmethod
-    def of(cls, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> PackedLinear:
-        """Pack weights [D_out, D_in] and a bias [D_out] as float32, bfloat16, or int8 with a scale for each output."""
-        weight = weight.detach().float()
-        if dtype != torch.int8:
-            return cls.of_converted(weight.to(dtype), bias)
-        rounded, scale = quantise(weight)
-        return cls.of_converted((rounded + ZERO_POINT).to(torch.uint8), bias, scale.squeeze(1).contiguous())
-
-    @classmethod
-    def of_converted(cls, weight: Tensor, bias: Tensor | None, scale: Tensor | None = None) -> PackedLinear:
-        """Pack weights of their final type.
-
-        Args:
-            weight: [D_out, D_in] float32, bfloat16, or uint8: integers with 128 added.
-            bias: [D_out] or None.
-            scale: [D_out] float32, of integers; None: they are used without one.
-
-        Raises:
-            ValueError: there is no native library.
-        """
-        functions = native().functions
-        if functions is None:
-            raise ValueError("there is no native library")
-        kind = TYPES[torch.int8 if weight.dtype == torch.uint8 else weight.dtype]
-        outputs, inputs = weight.shape
-        weight = weight.contiguous()
-        panels = torch.empty(functions.mtkit_packed_elements(outputs, inputs, kind), dtype=torch.int32)
-        functions.mtkit_pack(address(weight), outputs, inputs, kind, address(panels))
-        bias = None if bias is None else bias.detach().float().contiguous()
-        linear = Linear(address(panels), address(bias), address(scale), inputs, outputs, kind)
-        return cls(linear, (panels, bias, scale))
+    pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+    arguments = {
+        "mtkit_lanes": [],
+        "mtkit_has_type": [integer],
+        "mtkit_sizeof": [integer],
+        "mtkit_packed_elements": [integer, integer, integer],
+        "mtkit_pack": [pointer, integer, integer, integer, pointer],
+        "mtkit_project": [pointer, pointer, size, pointer],
+        "mtkit_encode": [pointer, pointer, pointer, integer, pointer],
+        "mtkit_project_memory": [pointer, pointer, pointer, pointer, integer, pointer],
+        "mtkit_decode": [pointer, pointer, pointer, pointer, pointer, integer, integer],
+        "mtkit_rank": [pointer, pointer, integer, pointer],
+        "mtkit_most_probable": [pointer, pointer, integer, pointer, integer, pointer, pointer],
+        "mtkit_search_begin": [pointer, integer],
+        "mtkit_search_run": [pointer, integer],
+        "mtkit_search_end": [pointer],
+    }
+    results = {
+        "mtkit_sizeof": size,
+        "mtkit_packed_elements": size,
+        "mtkit_search_begin": pointer,
+        "mtkit_search_end": None,
+    }
+    for name, types in arguments.items():
+        function = getattr(library, name)
+        function.argtypes = types
+        function.restype = results.get(name, integer)
+    for index, structure in enumerate(STRUCTURES):
+        if library.mtkit_sizeof(index) != ctypes.sizeof(structure):
+            raise ValueError(f"{structure.__name__} has another size in the native library; build it again")
+    return library

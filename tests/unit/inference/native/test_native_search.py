@@ -28,11 +28,9 @@ from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
 from tests.unit.inference.native.toy_models import SMALL, build, native_model, right_padded
 from tests.unit.inference.native.toy_searches import (
-    BOS,
     EOS,
     LENGTHS,
     LIMITS,
-    SHORTLIST,
     OtherFunctions,
     assert_equal,
     beam,
@@ -68,15 +66,11 @@ SEARCHES = {
     "patience": (beam(patience=2.0), {}),
     "endless patience": (beam(patience=math.inf), {}),
     "length limits": (beam(), LIMITS),
-    "shortlist": (beam(), {"shortlist_ids": SHORTLIST}),
-    "shortlist with limits": (beam(), {"shortlist_ids": SHORTLIST, **LIMITS}),
     "GNMT": (replace(beam(), parts=replace(beam().parts, length_penalty=GNMT(alpha=0.7))), {}),
     "word reward": (replace(beam(), parts=replace(beam().parts, length_penalty=WordReward(reward=0.8))), {}),
     "greedy": (greedy(), {}),
     "greedy with log-probabilities": (greedy(with_log_probs=True), {}),
     "greedy with limits": (greedy(), LIMITS),
-    "greedy with a shortlist": (greedy(), {"shortlist_ids": SHORTLIST}),
-    "greedy with nothing but the end": (greedy(), {"shortlist_ids": torch.tensor([0, EOS, BOS]), **LIMITS}),
     "greedy with log-probabilities and limits": (greedy(with_log_probs=True), LIMITS),
 }
 

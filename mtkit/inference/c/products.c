@@ -1,48 +1,24 @@
-/* Products of activations and packed weights: y = x W^T + b in float32, bfloat16 or 8-bit integers.
+#include "products.h"
 
-   The sum of an output runs over the inputs in order, whatever the number of rows. A row therefore has the same result,
-   to the last bit, in any batch. */
-
-enum { FLOAT32, BFLOAT16, INT8, NUM_TYPES };
+#include "instructions.h"
+#include "scratch.h"
 
 /* Inputs in the 32 bits that one multiplication reads of each row: 1 float, 2 bfloat16 or 4 integers. */
 static const int GROUP[NUM_TYPES] = {1, 2, 4};
 
-enum { NO_ACTIVATION, RELU, GELU, SILU };
-
-/* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits.
-
-   The 32-bit sums of 8-bit integers are correct for up to 66,000 inputs: 66,000 * 255 * 127 < 2^31. */
+/* A product, as its tiles see it. */
 typedef struct {
-    const int32_t *panels;
-    const float *bias;  /* [outputs] or NULL */
-    const float *scale; /* [outputs] of 8-bit weights, which are stored with 128 added */
-    int32_t inputs, outputs, type;
-} Linear;
-
-/* Rows of activations in the type of a projection. */
-typedef struct {
-    int32_t *data; /* [rows, groups] elements of 32 bits */
-    float *scale;  /* [rows] of 8-bit integers */
-    int32_t *sum;  /* [rows] 128 times the sum of the 8-bit integers */
-    int groups;
-} Operand;
-
-/* Where the result of a product goes. */
-typedef struct {
-    float *y;
-    size_t stride;
-    int activation;
-    int adds; /* add to y (a residual connection) instead of writing it */
-} Target;
+    const Linear *w;
+    const Operand *operand;
+    const Destination *out;
+} Product;
 
 INLINE int groups_of(int inputs, int type) { return (inputs + GROUP[type] - 1) / GROUP[type]; }
-INLINE int panels_of(int outputs) { return (outputs + PANEL - 1) / PANEL; }
 
 /* 16-bit float, rounded to nearest even; NaN stays NaN. */
 INLINE uint16_t to_bfloat16(float x) {
     uint32_t bits;
-    memcpy(&bits, &x, 4);
+    memcpy(&bits, &x, sizeof bits);
     if (x != x) return (uint16_t)(bits >> 16 | 64);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -56,19 +32,19 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
         largest = larger(select_floats(v < 0.0f, -v, v), largest);
         invalid += v * 0.0f;
     }
-    float most = largest_of(largest), wrong = sum_of(invalid);
+    float maximum = largest_of(largest), not_finite = sum_of(invalid);
     for (; i < inputs; i++) {
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-        wrong += x[i] * 0;
+        maximum = fabsf(x[i]) > maximum ? fabsf(x[i]) : maximum;
+        not_finite += x[i] * 0;
     }
-    if (wrong != 0) {
+    if (not_finite != 0) {
         memset(y, 0, (size_t)inputs);
         *scale = NAN;
         *sum = 0;
         return;
     }
-    const float factor = 127 / most;
-    *scale = most / 127;
+    const float factor = 127 / maximum;
+    *scale = maximum / 127;
     const Floats magic = splat(12582912.0f); /* adding it rounds to an integer in the low bits */
     Ints total = splat_int(0);
     int32_t rest = 0;
@@ -85,18 +61,31 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
 /* bfloat16 in elements of 32 bits, as which a product reads them. Bytes need no such type. */
 typedef uint16_t __attribute__((may_alias)) Half;
 
-static void convert_row(const float *restrict x, int inputs, int type, int32_t *out, float *scale, int32_t *sum) {
-    if (type == FLOAT32) {
-        memcpy(out, x, 4 * (size_t)inputs);
+Operand reserve_operand(const Linear *w, int rows, float **spare) {
+    const int groups = groups_of(w->inputs, w->type);
+    const size_t elements = (size_t)rows * groups;
+    Operand operand = {.groups = groups};
+    operand.data = scratch(OPERAND_ROWS, sizeof(int32_t) * (elements + 2 * (size_t)rows + w->inputs));
+    if (!operand.data) return operand;
+    operand.scale = (float *)(operand.data + elements);
+    operand.sum = (int32_t *)(operand.scale + rows);
+    *spare = (float *)(operand.sum + rows);
+    return operand;
+}
+
+void convert_row(const Linear *w, const float *x, const Operand *operand, int row) {
+    int32_t *out = operand->data + (size_t)row * operand->groups;
+    if (w->type == FLOAT32) {
+        memcpy(out, x, sizeof(float) * (size_t)w->inputs);
         return;
     }
-    out[groups_of(inputs, type) - 1] = 0; /* inputs beyond the last */
-    if (type == INT8) {
-        quantise_row(x, inputs, (int8_t *)out, scale, sum);
+    out[operand->groups - 1] = 0; /* inputs beyond the last */
+    if (w->type == INT8) {
+        quantise_row(x, w->inputs, (int8_t *)out, operand->scale + row, operand->sum + row);
         return;
     }
     Half *y = (Half *)out;
-    for (int i = 0; i < inputs; i++) y[i] = to_bfloat16(x[i]);
+    for (int i = 0; i < w->inputs; i++) y[i] = to_bfloat16(x[i]);
 }
 
 /* One step of the sums of a tile: acc[r][c] += a[r] * w[c], over the inputs of a group. */
@@ -104,7 +93,7 @@ INLINE Ints multiply_add(Ints acc, int32_t a, Ints w, const int type) {
     if (type == INT8) return add_dot_int8(acc, w, a);
     if (type == BFLOAT16) return add_dot_bfloat16(acc, w, a);
     float x;
-    memcpy(&x, &a, 4);
+    memcpy(&x, &a, sizeof x);
     return (Ints)((Floats)acc + x * (Floats)w);
 }
 
@@ -127,26 +116,28 @@ INLINE Floats activate(Floats x, int activation) {
 }
 
 /* The same as a call: these activations are many instructions, and a call costs little beside them. */
-static __attribute__((noinline)) Floats call_activate(Floats x, int activation) { return activate(x, activation); }
+static NOINLINE Floats call_activate(Floats x, int activation) { return activate(x, activation); }
 
-/* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection. Not inlined: there are
-   some forty tiles, and the compiler would take a minute for as many copies.
-
-   `raw` stores the sums of integers as they are, [rows, outputs in whole panels]. */
-static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand *a, int row, int rows, int first,
-                                                  int columns, const Target *out, int32_t *raw, const Ints *sums) {
-    const size_t stride = (size_t)panels_of(w->outputs) * PANEL;
-    for (int c = 0; c < columns; c++) {
-        const int column = first + c * LANES, left = w->outputs - column, is_whole = left >= LANES;
-        if (raw) {
-            for (int r = 0; r < rows; r++) store_ints(raw + (row + r) * stride + column, sums[r * columns + c]);
+/* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection. `row` and `column` are
+   the first ones of the tile. Not inlined: there are some forty tiles, and the compiler would take a minute for as many
+   copies. */
+static NOINLINE void finish_tile(const Product *product, int row, int rows, int column, int columns, const Ints *sums) {
+    const Linear *w = product->w;
+    const Operand *a = product->operand;
+    const Destination *out = product->out;
+    for (int c = 0; c < columns; c++, column += LANES) {
+        if (out->integer_sums) {
+            int32_t *y = out->integer_sums + (size_t)row * padded_outputs(w) + column;
+            for (int r = 0; r < rows; r++, y += padded_outputs(w)) store_ints(y, sums[r * columns + c]);
             continue;
         }
-        if (left <= 0) return;
+        const int remaining = w->outputs - column, is_whole = remaining >= LANES;
+        if (remaining <= 0) return;
         float pad[2][LANES] = {{0}}; /* the parameters of the last outputs are padded: nothing is read beyond them */
         const float *bias = pad[0], *scale = pad[1];
-        if (w->bias) bias = is_whole ? w->bias + column : memcpy(pad[0], w->bias + column, 4 * (size_t)left);
-        if (w->scale) scale = is_whole ? w->scale + column : memcpy(pad[1], w->scale + column, 4 * (size_t)left);
+        const size_t size = sizeof(float) * (size_t)remaining;
+        if (w->bias) bias = is_whole ? w->bias + column : memcpy(pad[0], w->bias + column, size);
+        if (w->scale) scale = is_whole ? w->scale + column : memcpy(pad[1], w->scale + column, size);
         const Floats biases = load(bias), scales = load(scale);
         for (int r = 0; r < rows; r++) {
             const Ints sum = sums[r * columns + c];
@@ -162,17 +153,16 @@ static __attribute__((noinline)) void finish_tile(const Linear *w, const Operand
             }
             float last[LANES];
             store(last, value);
-            for (int i = 0; i < left; i++) y[i] = out->adds ? y[i] + last[i] : last[i];
+            for (int i = 0; i < remaining; i++) y[i] = out->adds ? y[i] + last[i] : last[i];
         }
     }
 }
 
 /* The tile of `rows` rows and `panels` panels, which the compiler unrolls: its sums stay in registers. */
-INLINE void tile(const int rows, const int panels, const int type, const Linear *w, const Operand *a, int row,
-                 int panel, const Target *out, int32_t *raw) {
-    const int groups = a->groups;
-    const int32_t *x = a->data + (size_t)row * groups;
-    const int32_t *weights = w->panels + (size_t)panel * groups * PANEL;
+INLINE void tile(const int rows, const int panels, const int type, const Product *product, int row, int panel) {
+    const int groups = product->operand->groups;
+    const int32_t *x = product->operand->data + (size_t)row * groups;
+    const int32_t *weights = product->w->panels + (size_t)panel * groups * PANEL;
     Ints acc[MAX_ROWS][8];
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int c = 0; c < 2 * panels; c++) acc[r][c] = splat_int(0);
@@ -187,18 +177,17 @@ INLINE void tile(const int rows, const int panels, const int type, const Linear 
     Ints sums[MAX_ROWS * 8];
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int c = 0; c < 2 * panels; c++) sums[r * 2 * panels + c] = acc[r][c];
-    finish_tile(w, a, row, rows, panel * PANEL, 2 * panels, out, raw, sums);
+    finish_tile(product, row, rows, panel * PANEL, 2 * panels, sums);
 }
 
 #define TILE(rows, panels) \
-    case rows: tile(rows, panels, type, w, a, row, panel, out, raw); break
+    case rows: tile(rows, panels, type, product, row, panel); break
 
 /* Few rows take more panels at once: a sum waits for its last addition, so that many sums must run side by side. */
 enum { FEW_ROWS = MAX_ROWS / 6 }; /* of four panels, whose sums fit into the registers */
 INLINE int panels_at_once(int rows) { return rows <= FEW_ROWS ? 4 : rows <= MAX_ROWS / 2 ? 2 : 1; }
 
-INLINE void four_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
-                        const Target *out, int32_t *raw) {
+INLINE void four_panels(const int type, const Product *product, int row, int rows, int panel) {
     switch (rows) {
         TILE(1, 4);
 #if MAX_ROWS == 12
@@ -207,8 +196,7 @@ INLINE void four_panels(const int type, const Linear *w, const Operand *a, int r
     }
 }
 
-INLINE void two_panels(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
-                       const Target *out, int32_t *raw) {
+INLINE void two_panels(const int type, const Product *product, int row, int rows, int panel) {
     switch (rows) {
 #if MAX_ROWS == 6
         TILE(2, 2);
@@ -222,8 +210,7 @@ INLINE void two_panels(const int type, const Linear *w, const Operand *a, int ro
     }
 }
 
-INLINE void one_panel(const int type, const Linear *w, const Operand *a, int row, int rows, int panel,
-                      const Target *out, int32_t *raw) {
+INLINE void one_panel(const int type, const Product *product, int row, int rows, int panel) {
     switch (rows) {
         TILE(1, 1);
         TILE(2, 1);
@@ -243,39 +230,49 @@ INLINE void one_panel(const int type, const Linear *w, const Operand *a, int row
 }
 
 /* All tiles of a product. The rows are cut into equal blocks; the weights of a panel serve all of them. */
-INLINE void all_tiles(const int type, const Linear *w, const Operand *a, int rows, const Target *out, int32_t *raw) {
-    const int blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panels = panels_of(w->outputs);
+INLINE void all_tiles(const int type, const Product *product, int rows) {
+    const int blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panels = padded_outputs(product->w) / PANEL;
     if (!blocks) return;
-    const int size = (rows + blocks - 1) / blocks, together = panels_at_once(size);
+    const int size = (rows + blocks - 1) / blocks, panels_together = panels_at_once(size);
     for (int panel = 0; panel < panels;) {
-        const int count = panel + together <= panels ? together : 1;
+        const int count = panel + panels_together <= panels ? panels_together : 1;
         for (int row = 0; row < rows; row += size) {
             const int n = rows - row < size ? rows - row : size;
-            if (count == 4) four_panels(type, w, a, row, n, panel, out, raw);
-            else if (count == 2 && n > FEW_ROWS) two_panels(type, w, a, row, n, panel, out, raw);
+            if (count == 4) four_panels(type, product, row, n, panel);
+            else if (count == 2 && n > FEW_ROWS) two_panels(type, product, row, n, panel);
             else
-                for (int i = 0; i < count; i++) one_panel(type, w, a, row, n, panel + i, out, raw);
+                for (int i = 0; i < count; i++) one_panel(type, product, row, n, panel + i);
         }
         panel += count;
     }
 }
 
-static __attribute__((noinline)) void multiply_float32(const Linear *w, const Operand *a, int rows, const Target *out) {
-    all_tiles(FLOAT32, w, a, rows, out, NULL);
+static NOINLINE void multiply_float32(const Product *product, int rows) { all_tiles(FLOAT32, product, rows); }
+static NOINLINE void multiply_bfloat16(const Product *product, int rows) { all_tiles(BFLOAT16, product, rows); }
+static NOINLINE void multiply_int8(const Product *product, int rows) { all_tiles(INT8, product, rows); }
+
+void multiply(const Linear *w, const Operand *operand, int rows, const Destination *out) {
+    const Product product = {w, operand, out};
+    if (w->type == INT8) multiply_int8(&product, rows);
+    else if (w->type == BFLOAT16) multiply_bfloat16(&product, rows);
+    else multiply_float32(&product, rows);
 }
 
-static __attribute__((noinline)) void multiply_bfloat16(const Linear *w, const Operand *a, int rows,
-                                                        const Target *out) {
-    all_tiles(BFLOAT16, w, a, rows, out, NULL);
+/* ---- functions that Python calls ---- */
+
+int64_t mtkit_packed_elements(int outputs, int inputs, int type) {
+    return (int64_t)(outputs + PANEL - 1) / PANEL * PANEL * groups_of(inputs, type);
 }
 
-static __attribute__((noinline)) void multiply_int8(const Linear *w, const Operand *a, int rows, const Target *out,
-                                                    int32_t *raw) {
-    all_tiles(INT8, w, a, rows, out, raw);
-}
-
-static void multiply(const Linear *w, const Operand *a, int rows, const Target *out) {
-    if (w->type == INT8) multiply_int8(w, a, rows, out, NULL);
-    else if (w->type == BFLOAT16) multiply_bfloat16(w, a, rows, out);
-    else multiply_float32(w, a, rows, out);
+/* Weights [outputs, inputs] as panels: float, the bits of bfloat16, or integers with 128 added. */
+void mtkit_pack(const void *weight, int outputs, int inputs, int type, int32_t *panels) {
+    const int groups = groups_of(inputs, type);
+    const size_t size = sizeof(int32_t) / (size_t)GROUP[type];
+    const char *from = weight;
+    memset(panels, 0, sizeof(int32_t) * (size_t)mtkit_packed_elements(outputs, inputs, type));
+    for (int o = 0; o < outputs; o++)
+        for (int i = 0; i < inputs; i++, from += size) {
+            char *element = (char *)(panels + ((size_t)(o / PANEL) * groups + i / GROUP[type]) * PANEL + o % PANEL);
+            memcpy(element + i % GROUP[type] * size, from, size);
+        }
 }

@@ -3,6 +3,9 @@
    GCC and Clang translate arithmetic on vector types to the instructions of any processor. Intrinsics are used only
    where they save time, and where C has no operator (instructions.h). */
 
+#ifndef VECTORS_H
+#define VECTORS_H
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,8 +30,9 @@
 #error NaN and infinity are tested for: compile without -ffast-math and -ffinite-math-only
 #endif
 
-#define PANEL (2 * LANES) /* outputs of a projection that are computed together */
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+#define INTERNAL __attribute__((visibility("hidden"))) /* a function of several files that Python does not call */
 
 /* Before a loop of few, constant iterations: an array that it indexes can then be in registers. */
 #if defined(__clang__)
@@ -38,10 +42,10 @@
 #endif
 
 /* `unaligned` vectors are loaded from and stored to any address of a float. */
-typedef float Floats __attribute__((vector_size(4 * LANES)));
-typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
-typedef float UnalignedFloats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t UnalignedInts __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float Floats __attribute__((vector_size(sizeof(float) * LANES)));
+typedef int32_t Ints __attribute__((vector_size(sizeof(float) * LANES)));
+typedef float UnalignedFloats __attribute__((vector_size(sizeof(float) * LANES), aligned(sizeof(float)), may_alias));
+typedef int32_t UnalignedInts __attribute__((vector_size(sizeof(float) * LANES), aligned(sizeof(float)), may_alias));
 
 INLINE Floats load(const float *p) { return *(const UnalignedFloats *)p; }
 INLINE Ints load_ints(const int32_t *p) { return *(const UnalignedInts *)p; }
@@ -108,3 +112,21 @@ INLINE Floats exponential(Floats x) {
     const Floats y = exponential_of_negative(select_floats(is_too_large, splat(0.0f), x));
     return select_floats(is_too_large, splat(INFINITY), y);
 }
+
+INLINE float dot(const float *a, const float *b, int count) {
+    Floats sum = splat(0);
+    int i = 0;
+    for (; i + LANES <= count; i += LANES) sum += load(a + i) * load(b + i);
+    float total = sum_of(sum);
+    for (; i < count; i++) total += a[i] * b[i];
+    return total;
+}
+
+/* y += factor * x */
+INLINE void add_scaled(float *restrict y, float factor, const float *restrict x, int count) {
+    int i = 0;
+    for (; i + LANES <= count; i += LANES) store(y + i, load(y + i) + factor * load(x + i));
+    for (; i < count; i++) y[i] += factor * x[i];
+}
+
+#endif

@@ -1,0 +1,85 @@
+#include "search.h"
+
+int rank_extensions(Search *s, int row, Logits *logits) {
+    const int n = s->sentences[row], width = s->task->width;
+    const float *model_logits = restrict_logits(s, row, logits, 0);
+    if (!model_logits) return 0;
+    Ranking ranking = {s->candidates + (size_t)n * width, width, s->num_candidates[n]};
+    rank_row(&ranking, logits, s->now.log_prob[row] - s->normaliser[row], row);
+    s->num_candidates[n] = ranking.count;
+    for (int k = 0; k < ranking.count; k++) {
+        Candidate *one = ranking.best + k;
+        if (one->row == row) one->model_log_prob = model_log_prob(s, row, model_logits, one->token, one->logit);
+    }
+    return 1;
+}
+
+/* `rank_row` compared logit + (log-probability of the hypothesis - normaliser). The written search adds in another order,
+   so that near-ties may change places: sort by its sums. */
+static void sort_candidates(const Search *s, Candidate *best, int count) {
+    for (int k = 0; k < count; k++) {
+        Candidate one = best[k];
+        one.total = s->now.log_prob[one.row] + (one.logit - s->normaliser[one.row]);
+        int i = k;
+        for (; i > 0 && one.total > best[i - 1].total; i--) best[i] = best[i - 1];
+        best[i] = one;
+    }
+}
+
+/* Log-probability of the end of sentence after a hypothesis, by the model. */
+INLINE float end_log_prob(const Search *s, int row) { return s->end_logit[row] - s->normaliser[row]; }
+
+static void end_hypothesis(Search *s, Active *a, int row, int is_finished) {
+    const float end = end_log_prob(s, row);
+    add_result(s, a, &(Ending){row, end, s->now.log_prob[row] + end, is_finished});
+}
+
+/* End the hypotheses whose end of sentence is among the best; `best` [count] are the extensions, best first. */
+static void end_hypotheses(Search *s, Active *a, int first, const Candidate *best, int count) {
+    const Task *task = s->task;
+    const int is_at_limit = a->length >= task->max_lengths[a->sentence];
+    const int is_forced = task->constraints && forced_token(task->constraints, a->sentence, a->length) >= 0;
+    const int may_end = a->length >= task->min_lengths[a->sentence] && !is_forced;
+    int num_ends = 0;
+    for (int r = first; r < first + a->width && may_end; r++) {
+        const float end = s->now.log_prob[r] + end_log_prob(s, r);
+        int better = 0;
+        for (int k = 0; k < count; k++) better += best[k].total > end;
+        for (int i = first; i < first + a->width; i++) better += s->now.log_prob[i] + end_log_prob(s, i) > end;
+        if (better >= task->width || end == -INFINITY) continue;
+        end_hypothesis(s, a, r, !is_at_limit);
+        num_ends++;
+    }
+    /* Every sentence gets a translation: where neither an extension nor an end is left, all hypotheses end. */
+    for (int r = first; r < first + a->width && !count && !num_ends && !a->ended; r++) end_hypothesis(s, a, r, 0);
+    a->ended += num_ends;
+}
+
+/* Whether no hypothesis can still enter the n best: enough have ended, or the bound of the score says so. */
+static int cannot_improve(const Search *s, const Active *a, float best) {
+    const Task *task = s->task;
+    const int count = task->counts[a->sentence], max_length = task->max_lengths[a->sentence];
+    if (a->ended && (float)a->ended >= task->enough_ends) return 1;
+    if (count < task->n_best) return 0;
+    const float bound = fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1));
+    return bound <= task->scores[(size_t)a->sentence * task->n_best + count - 1];
+}
+
+int advance_beam(Search *s, Active *a, int first, int to) {
+    const int n = s->sentences[first];
+    Candidate *best = s->candidates + (size_t)n * s->task->width;
+    for (int r = first; r < first + a->width; r++)
+        if (!isfinite(s->normaliser[r])) {
+            s->task->counts[a->sentence] = FAILED;
+            return 1;
+        }
+    const int count = a->length >= s->task->max_lengths[a->sentence] ? 0 : s->num_candidates[n];
+    sort_candidates(s, best, count);
+    end_hypotheses(s, a, first, best, count);
+    if (!count || cannot_improve(s, a, best[0].total)) return 1;
+    for (int k = 0; k < count; k++)
+        extend(s, a, &(Extension){best[k].row, best[k].token, best[k].model_log_prob, best[k].total}, to + k);
+    a->width = count;
+    a->length++;
+    return 0;
+}

@@ -1,0 +1,139 @@
+#include "constraints.h"
+
+#include "scratch.h"
+
+#define FORCED_LOG_PROB -100.0f /* of a forced token that another constraint forbids */
+
+int begin_constraints(Constrainer *constrainer, const Constraints *constraints) {
+    const size_t count = constraints ? (size_t)constraints->num_text_bytes : 0;
+    *constrainer = (Constrainer){constraints, count ? calloc(count, sizeof(Completions)) : NULL};
+    return !count || constrainer->completions;
+}
+
+void end_constraints(Constrainer *constrainer) {
+    for (int i = 0; constrainer->completions && i < constrainer->constraints->num_text_bytes; i++)
+        free(constrainer->completions[i].tokens);
+    free(constrainer->completions);
+}
+
+int forced_token(const Constraints *constraints, int sentence, int length) {
+    const int32_t *first = constraints->first_prefix + sentence;
+    return length < first[1] - first[0] ? constraints->prefixes[first[0] + length] : -1;
+}
+
+/* Multiply the log-probabilities of used tokens. */
+static void penalise_repetition(const Prefix *prefix, float penalty, float normaliser, Logits *logits,
+                                const float *model_logits) {
+    for (int t = 0; t < prefix->length; t++)
+        logits->values[prefix->tokens[t]] = normaliser + penalty * (model_logits[t] - normaliser);
+}
+
+/* Forbid tokens that would complete an n-gram which the hypothesis contains already. */
+static void forbid_repeated_ngrams(const Prefix *prefix, int size, Logits *logits) {
+    const int32_t *recent = prefix->tokens + prefix->length - (size - 1);
+    for (int i = 0; i + size <= prefix->length; i++) {
+        int is_equal = 1;
+        for (int j = 0; j < size - 1; j++) is_equal &= prefix->tokens[i + j] == recent[j];
+        if (is_equal) logits->values[prefix->tokens[i + size - 1]] = -INFINITY;
+    }
+}
+
+/* The last bytes of a hypothesis, at most `size`, at the end of `buffer` [size]; returns their number. */
+static int copy_last_bytes(const Constraints *constraints, const Prefix *prefix, uint8_t *buffer, int size) {
+    int count = 0;
+    for (int t = prefix->length - 1; t >= 0 && count < size; t--) {
+        const int32_t *first = constraints->first_token_byte + prefix->tokens[t];
+        for (int i = first[1] - 1; i >= first[0] && count < size; i--)
+            buffer[size - ++count] = constraints->token_bytes[i];
+    }
+    return count;
+}
+
+/* Length of the longest beginning of a text, shorter than the text, with which the `count` bytes before `end` end. */
+static int overlap(const uint8_t *end, int count, const uint8_t *text, int length) {
+    int size = count < length - 1 ? count : length - 1;
+    while (size && memcmp(end - size, text, (size_t)size)) size--;
+    return size;
+}
+
+/* Find the tokens that complete a text of which `matched` bytes are there (Knuth, Morris and Pratt 1977). */
+static int find_completions(const Constraints *constraints, int text, int matched, Completions *found) {
+    const uint8_t *bytes = constraints->text_bytes + constraints->first_text_byte[text];
+    const int length = constraints->first_text_byte[text + 1] - constraints->first_text_byte[text];
+    int32_t *tokens = malloc(sizeof(int32_t) * (size_t)constraints->vocab_size);
+    int32_t *border = malloc(sizeof(int32_t) * (size_t)length); /* of each beginning of the text */
+    if (!tokens || !border) {
+        free(tokens), free(border);
+        return 0;
+    }
+    for (int i = 0; i < length; i++) border[i] = overlap(bytes + i + 1, i, bytes, i + 1);
+    int count = 0;
+    for (int token = 0; token < constraints->vocab_size; token++) {
+        int state = matched, is_complete = 0;
+        const int32_t *first = constraints->first_token_byte + token;
+        for (int i = first[0]; i < first[1] && !is_complete; i++) {
+            const uint8_t byte = constraints->token_bytes[i];
+            while (state && bytes[state] != byte) state = border[state - 1];
+            state += bytes[state] == byte;
+            is_complete = state == length;
+        }
+        if (is_complete) tokens[count++] = token;
+    }
+    free(border);
+    int32_t *fitted = realloc(tokens, sizeof(int32_t) * (size_t)(count ? count : 1));
+    *found = (Completions){fitted ? fitted : tokens, count};
+    return 1;
+}
+
+/* Forbid tokens that would complete a forbidden text. */
+static int forbid_texts(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+    const Constraints *constraints = constrainer->constraints;
+    const int32_t *first = constraints->first_forbidden + prefix->sentence;
+    int longest = 0;
+    for (int i = first[0]; i < first[1]; i++) {
+        const int32_t *bytes = constraints->first_text_byte + constraints->forbidden_texts[i];
+        longest = bytes[1] - bytes[0] > longest ? bytes[1] - bytes[0] : longest;
+    }
+    uint8_t *last_bytes = scratch(LAST_BYTES, (size_t)longest);
+    if (!last_bytes) return 0;
+    const int count = copy_last_bytes(constraints, prefix, last_bytes, longest);
+    for (int i = first[0]; i < first[1]; i++) {
+        const int text = constraints->forbidden_texts[i], begin = constraints->first_text_byte[text];
+        const int length = constraints->first_text_byte[text + 1] - begin;
+        const int matched = overlap(last_bytes + longest, count, constraints->text_bytes + begin, length);
+        Completions *completions = constrainer->completions + begin + matched;
+        if (!completions->tokens && !find_completions(constraints, text, matched, completions)) return 0;
+        for (int c = 0; c < completions->count; c++) logits->values[completions->tokens[c]] = -INFINITY;
+    }
+    return 1;
+}
+
+/* Leave the forced token alone, even if an earlier constraint forbids it. */
+static void force(int token, float normaliser, Logits *logits) {
+    const float log_prob = logits->values[token] - normaliser;
+    for (int i = 0; i < logits->count; i++) logits->values[i] = -INFINITY;
+    logits->values[token] = normaliser + (log_prob < FORCED_LOG_PROB ? FORCED_LOG_PROB : log_prob);
+}
+
+int constrain(Constrainer *constrainer, const Prefix *prefix, float normaliser, Logits *logits, float *model_logits) {
+    const Constraints *constraints = constrainer->constraints;
+    const int32_t *forbidden = constraints->first_forbidden + prefix->sentence;
+    const int ngram = constraints->no_repeat_ngram, forced = forced_token(constraints, prefix->sentence, prefix->length);
+    for (int t = 0; t < prefix->length; t++) model_logits[t] = logits->values[prefix->tokens[t]];
+    if (forced >= 0) model_logits[prefix->length] = logits->values[forced];
+    if (constraints->repetition_penalty != 1)
+        penalise_repetition(prefix, constraints->repetition_penalty, normaliser, logits, model_logits);
+    if (ngram && prefix->length >= ngram) forbid_repeated_ngrams(prefix, ngram, logits);
+    if (forbidden[1] > forbidden[0] && !forbid_texts(constrainer, prefix, logits)) return 0;
+    if (forced >= 0) force(forced, normaliser, logits);
+    update_all_maxima(logits);
+    return 1;
+}
+
+float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, const float *model_logits, int token,
+                          float logit) {
+    if (token == forced_token(constraints, prefix->sentence, prefix->length)) return model_logits[prefix->length];
+    for (int t = 0; t < prefix->length && constraints->repetition_penalty != 1; t++)
+        if (prefix->tokens[t] == token) return model_logits[t];
+    return logit;
+}

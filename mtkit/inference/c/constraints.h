@@ -1,0 +1,55 @@
+/* Constraints on the next token: changes of logits, in the order and with the rules of mtkit/search/constraints. */
+
+#ifndef CONSTRAINTS_H
+#define CONSTRAINTS_H
+
+#include "ranking.h"
+
+/* Constraints on the translations of B sentences. Lists of several sentences follow one another: those of sentence b are
+   the elements first[b] ... first[b + 1] - 1. A text is forbidden in whatever way it is split into tokens. */
+typedef struct {
+    const int32_t *prefixes, *first_prefix;           /* forced tokens, with which translations begin; [B + 1] */
+    const uint8_t *token_bytes;                       /* the bytes that each token stands for */
+    const int32_t *first_token_byte;                  /* [V + 1] */
+    const uint8_t *text_bytes;                        /* the distinct forbidden texts */
+    const int32_t *first_text_byte;                   /* [texts + 1] */
+    const int32_t *forbidden_texts, *first_forbidden; /* indices of texts; [B + 1] */
+    int32_t vocab_size, num_text_bytes;
+    int32_t no_repeat_ngram;  /* no n-gram of this many tokens twice; 0: off */
+    float repetition_penalty; /* factor of the log-probabilities of used tokens; 1: off */
+} Constraints;
+
+/* Tokens that complete a text after its first bytes; computed when they are needed. */
+typedef struct {
+    int32_t *tokens; /* NULL: not computed yet */
+    int32_t count;
+} Completions;
+
+/* Constraints with the memory of one thread. */
+typedef struct {
+    const Constraints *constraints;
+    Completions *completions; /* [num_text_bytes], by text and number of its bytes that are matched */
+} Constrainer;
+
+/* A hypothesis: its sentence and its tokens [length]. */
+typedef struct {
+    const int32_t *tokens;
+    int sentence, length;
+} Prefix;
+
+INTERNAL int begin_constraints(Constrainer *constrainer, const Constraints *constraints);
+INTERNAL void end_constraints(Constrainer *constrainer);
+
+/* The token that must follow, or -1. */
+INTERNAL int forced_token(const Constraints *constraints, int sentence, int length);
+
+/* Apply all constraints to the logits that follow a hypothesis. `model_logits` [length + 1] receives those of its tokens
+   and of the forced token before the change. Returns 0 if memory is exhausted. */
+INTERNAL int constrain(Constrainer *constrainer, const Prefix *prefix, float normaliser, Logits *logits,
+                       float *model_logits);
+
+/* The logit of a token before `constrain`, from its logit after it. */
+INTERNAL float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, const float *model_logits,
+                                   int token, float logit);
+
+#endif

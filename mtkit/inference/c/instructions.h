@@ -1,0 +1,72 @@
+/* Dot products of 8-bit integers and of bfloat16, added to 32-bit sums: instructions that C has no operator for.
+
+   Each function adds to every element of `sum` the dot product of the same element of `w`, 4 bytes or 2 bfloat16, and
+   of `a`. The bytes of `w` are unsigned, those of `a` signed: the order in which x86 and ARM have them. Processors
+   without such an instruction compute the same with several others. Integer sums are exact on all of them. */
+
+#ifndef INSTRUCTIONS_H
+#define INSTRUCTIONS_H
+
+#include "vectors.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__AVX512VNNI__)
+INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(a));
+}
+#elif defined(__AVXVNNI__) && LANES == 8
+INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
+    return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)w, _mm256_set1_epi32(a));
+}
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)
+INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
+    return (Ints)vusdotq_s32((int32x4_t)sum, (uint8x16_t)w, vreinterpretq_s8_s32(vdupq_n_s32(a)));
+}
+#elif defined(__AVX2__) && LANES == 8
+/* The even bytes and the odd ones as pairs of 16-bit integers; `_mm256_maddubs_epi16` would saturate. */
+INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
+    const __m256i bytes = _mm256_set1_epi32(a), odd = _mm256_srai_epi16(bytes, 8);
+    const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
+    const __m256i even_w = _mm256_and_si256((__m256i)w, _mm256_set1_epi16(255));
+    const __m256i odd_w = _mm256_srli_epi16((__m256i)w, 8);
+    return sum + (Ints)_mm256_madd_epi16(even_w, even) + (Ints)_mm256_madd_epi16(odd_w, odd);
+}
+#else
+INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
+    for (int i = 0; i < 32; i += 8) sum += (w >> i & 255) * (int8_t)(a >> i);
+    return sum;
+}
+#endif
+
+#if defined(__AVX512BF16__)
+INLINE Ints add_dot_bfloat16(Ints sum, Ints w, int32_t a) {
+    const __m512i pair = _mm512_set1_epi32(a);
+    __m512bh weights, pairs;
+    memcpy(&weights, &w, sizeof w);
+    memcpy(&pairs, &pair, sizeof pair);
+    return (Ints)_mm512_dpbf16_ps((__m512)sum, weights, pairs);
+}
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+INLINE Ints add_dot_bfloat16(Ints sum, Ints w, int32_t a) {
+    const int32x4_t pair = vdupq_n_s32(a);
+    bfloat16x8_t weights, pairs;
+    memcpy(&weights, &w, sizeof w);
+    memcpy(&pairs, &pair, sizeof pair);
+    return (Ints)vbfdotq_f32((float32x4_t)sum, weights, pairs);
+}
+#else
+INLINE Ints add_dot_bfloat16(Ints sum, Ints w, int32_t a) { /* a bfloat16 is the upper half of a float */
+    const uint32_t halves[2] = {(uint32_t)a << 16, (uint32_t)a & 0xffff0000u};
+    float x[2];
+    memcpy(x, halves, sizeof x);
+    const Floats first = (Floats)(w << 16), second = (Floats)(w & (Ints)(splat_int(-1) << 16));
+    return (Ints)((Floats)sum + first * x[0] + second * x[1]);
+}
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+/* The best next tokens of the hypotheses of a beam, from logits that never leave the cache of the processor. */
+
+#ifndef RANKING_H
+#define RANKING_H
+
+#include "products.h"
+
+enum { BLOCK = 8 * LANES }; /* logits whose maximum is compared first */
+
+/* A row of logits. The last ones, beyond the outputs of the projection, are -inf. */
+typedef struct {
+    float *values; /* [count] */
+    float *maxima; /* [count / BLOCK] maximum of each block */
+    int count;     /* a multiple of BLOCK */
+} Logits;
+
+/* Call `visit(context, row, logits)` for every row of hidden [rows, D]; it may change the logits. Returns 0 if memory is
+   exhausted, which `visit` reports in the same way. */
+typedef int (*LogitsVisitor)(void *context, int row, Logits *logits);
+INTERNAL int visit_logits(const Linear *output, const float *hidden, int rows, LogitsVisitor visit, void *context);
+
+/* Maximum of the block of a token, or of all blocks, after logits were changed. */
+INTERNAL void update_maximum(Logits *logits, int token);
+INTERNAL void update_all_maxima(Logits *logits);
+
+/* log sum exp of the logits; NaN if one is NaN. */
+INTERNAL float log_sum_exp(const Logits *logits);
+
+typedef struct {
+    float total;          /* by which candidates are ranked: logit plus offset, or log-probability */
+    float logit;          /* after constraints */
+    float model_log_prob; /* set by beam search */
+    int32_t row, token;
+} Candidate;
+
+/* The best candidates, best first; one that is equal to another comes after it. */
+typedef struct {
+    Candidate *best; /* [size] */
+    int size, count;
+} Ranking;
+
+/* Rank the logits of a row that are not -inf, each plus `offset`. */
+INTERNAL void rank_row(Ranking *ranking, const Logits *logits, float offset, int row);
+
+#endif
