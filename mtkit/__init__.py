@@ -4,7 +4,7 @@ The public Python API; everything else may change between versions. Names are im
 is fast and does not import torch.
 
 Translating:
-    load_model      load a model folder, a finished run, an exported model or an ensemble as a Translator
+    load_model      load a model folder, a finished run or an ensemble as a Translator
     Translator      its methods `translate` and `translate_lines` translate lines of text
     Translation     the translation of a line, with scores and alternatives if requested
 Training:

@@ -23,7 +23,7 @@ from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, Refer
 from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
-from mtkit.errors import UsageError
+from mtkit.errors import DataError, UsageError
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.transformer.config import TransformerConfig
@@ -115,7 +115,7 @@ def _reference(
     path = loaded.folder / LEXICON
     if not path.is_file():
         return None, None
-    lexicon = LexiconAligner(Lexicon.load(path), loaded.tokenizers.src.vocab.eos)
+    lexicon = LexiconAligner(_read_lexicon(path, loaded), loaded.tokenizers.src.vocab.eos)
 
     @cache
     def align(index: int) -> ReferenceAlignment:
@@ -126,6 +126,18 @@ def _reference(
         return ReferenceAlignment(links, links)
 
     return "IBM Model 1", align
+
+
+def _read_lexicon(path: Path, loaded: LoadedModel) -> Lexicon:
+    lexicon = Lexicon.load(path)
+    found = len(lexicon.targets), len(lexicon.frequent)
+    expected = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
+    if found != expected:
+        raise DataError(
+            f"{path}: the lexicon of another model ({found[0]} source and {found[1]} target tokens, the model has "
+            f"{expected[0]} and {expected[1]}); copy the model again, or give --alignments FILE"
+        )
+    return lexicon
 
 
 class _Aligner:

@@ -9,7 +9,7 @@ from mtkit.errors import DataError, UsageError
 from mtkit.inference.prepare import prepare_for_inference, resolve_compute_type
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.search.config import SearchConfig
-from mtkit.translate.engines.interface import FusedLanguageModel, TorchEngine
+from mtkit.translate.engines.interface import FusedLanguageModel, ModelEngine
 from mtkit.translate.reranking import LanguageModelReranking
 from mtkit.translate.translation import LanguageModelOptions
 
@@ -57,7 +57,7 @@ class LanguageModelRanking:
             return None
         return FusedLanguageModel(self.loaded.model, self.loaded.tokenizers.tgt.vocab, self.options.weight)
 
-    def reranking(self, search: SearchConfig, engine: TorchEngine, *, rewrite: bool) -> LanguageModelReranking | None:
+    def reranking(self, search: SearchConfig, engine: ModelEngine, *, rewrite: bool) -> LanguageModelReranking | None:
         """The reranking of complete hypotheses, with the engine's device and compute type; None in the other mode."""
         if self.options.mode != "rerank":
             return None

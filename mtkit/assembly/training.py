@@ -37,7 +37,7 @@ from mtkit.training.objectives.masked_lm import MaskedLM
 from mtkit.training.parameter_selection import freeze
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import Translator
 
 
@@ -250,7 +250,7 @@ def build_validator(
 
     def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
         # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
-        engine = TorchEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
+        engine = ModelEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
         try:
             return Translator(engine, tokenizers, search).with_source_prefix(prefix).translate_lines(lines)
         except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model

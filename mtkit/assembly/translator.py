@@ -1,4 +1,4 @@
-"""Building translators and scorers from model folders, exported models and ensembles."""
+"""Building translators and scorers from model folders and ensembles."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from pathlib import Path
 import torch
 
 from mtkit.assembly.language_model import LanguageModelRanking, check_sources, require_translation_model
-from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.errors import DataError, MissingInputError, UsageError
+from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.metrics import sentence_similarity
 from mtkit.hardware import parse_device
 from mtkit.inference.prepare import ComputeType
-from mtkit.model_folder.config_file import EXPORTED, LEXICON, verified
-from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
-from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
-from mtkit.translate.engines.interface import Engine, TorchEngine
-from mtkit.translate.engines.onnx import ENCODER, OnnxEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.reranking import MinimumBayesRisk, Rerank
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
-from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translator import TranslationOptions, Translator
-
-_EXPORTED_LIMITS = "an exported model works only on the CPU, without --ensemble, --lm, --shortlist and --no-rewrite"
 
 
 def load_translator(
@@ -39,9 +31,8 @@ def load_translator(
     device: str | None = None,
     threads: int | None = None,
     options: TranslationOptions | None = None,
-    shortlist: bool = False,
 ) -> Translator:
-    """Load a translator from a model folder, a finished run, an exported model, or several models as an ensemble.
+    """Load a translator from a model folder, a finished run, or several models as an ensemble.
 
     In Python it is also available as `mtkit.load_model`.
 
@@ -53,7 +44,6 @@ def load_translator(
         device: such as cuda:0; None: a GPU if there is one, else the CPU.
         threads: CPU threads; None: torch's default.
         options: batch size, n-best list and other settings; see TranslationOptions.
-        shortlist: restrict the output to target tokens that are likely by the lexicon of the first model.
 
     Returns:
         A translator; see `Translator.translate` and `Translator.translate_lines`.
@@ -68,27 +58,17 @@ def load_translator(
         >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
         >>> translator.translate_lines(["The dog runs .", "A cat sleeps ."])
     """
-    options, threads = options or TranslationOptions(), threads or torch.get_num_threads()
-    torch.set_num_threads(threads)
+    options = options or TranslationOptions()
+    if threads is not None:
+        torch.set_num_threads(threads)
     paths = [Path(models)] if isinstance(models, str | Path) else models
-    if exported := [path for path in paths if is_exported(path)]:
-        if len(paths) > 1 or shortlist or device not in (None, "cpu") or not options.runs_exported:
-            raise UsageError(f"{exported[0]}: {_EXPORTED_LIMITS}")
-        return load_exported(
-            exported[0],
-            search=search,
-            search_overrides=search_overrides,
-            compute_type=compute_type,
-            threads=Threads(intra_threads=threads),  # 1 in a worker process
-            options=options,
-        )
     device, loaded = str(parse_device(device)), _load_translation_models(paths)  # errors of the device come first
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
     config = ranking.limit(config) if ranking else config
     rerank = _rerank(config, first.metadata.tgt_lang)
-    engine = TorchEngine(
+    engine = ModelEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
         device=device,
@@ -104,7 +84,6 @@ def load_translator(
         max_source_length=min(one.metadata.max_source_length for one in loaded),
         options=options,
         rerank=_both(ranking.reranking(config, engine, rewrite=options.rewrite), rerank) if ranking else rerank,
-        shortlist=_shortlist(first, config) if shortlist else None,
         requires_tag=first.metadata.requires_tag,
     )
 
@@ -129,37 +108,6 @@ def override_keys(overrides: Sequence[str]) -> list[str]:
     return [text.partition("=")[0].removeprefix("search.").partition(".")[0] for text in overrides]
 
 
-def load_exported(
-    folder: Path,
-    *,
-    search: SearchConfig | None = None,
-    search_overrides: Sequence[str] = (),
-    compute_type: ComputeType = "auto",
-    threads: Threads | None = None,
-    options: TranslationOptions | None = None,
-) -> Translator:
-    """Load a translator from the folder of an exported model; arguments and errors as `load_translator`."""
-    threads = threads or Threads()
-    engine: Engine
-    with verified(folder, EXPORTED):
-        model = read_exported_model(folder)
-        if (folder / ENCODER).is_file():
-            engine = OnnxEngine(folder, compute_type=compute_type, threads=threads.intra_threads)
-        else:
-            engine = CTranslate2Engine(folder, model.tokenizers, compute_type=compute_type, threads=threads)
-    config = search_config(search or model.metadata.search, search_overrides)
-    config = config.limited_to(model.metadata.model.max_target_length())
-    return Translator(
-        engine,
-        model.tokenizers,
-        config,
-        max_source_length=model.metadata.max_source_length,
-        options=options,
-        rerank=_rerank(config, model.metadata.tgt_lang),
-        requires_tag=model.metadata.requires_tag,
-    )
-
-
 def _rerank(search: SearchConfig, tgt_lang: str) -> Rerank | None:
     return None if search.rerank is None else MinimumBayesRisk(sentence_similarity(search.rerank.metric, tgt_lang))
 
@@ -169,21 +117,6 @@ def _both(first: Rerank | None, second: Rerank | None) -> Rerank | None:
     if first is None or second is None:
         return first or second
     return lambda lists: second(first(lists))
-
-
-def _shortlist(loaded: LoadedModel, search: SearchConfig) -> Shortlist:
-    path = loaded.folder / LEXICON
-    if not path.is_file():
-        raise MissingInputError(f"{path}: no such file; the model has no lexicon, so translate without --shortlist")
-    src, vocab = loaded.tokenizers.src.vocab, loaded.tokenizers.tgt.vocab
-    lexicon = Lexicon.load(path)
-    sizes = len(lexicon.targets), len(lexicon.frequent)
-    if sizes != (src.size, vocab.size):
-        raise DataError(
-            f"{path}: the lexicon of another model ({sizes[0]} source and {sizes[1]} target tokens, the model has "
-            f"{src.size} and {vocab.size}); copy the model again, or translate without --shortlist"
-        )
-    return Shortlist(lexicon, [vocab.eos, *([vocab.unk] if search.allow_unknown else [])])
 
 
 def load_scorer(
@@ -208,7 +141,7 @@ def load_scorer(
     loaded = _load(models)
     for one in loaded:
         check_sources(one, with_source=with_source)
-    engine = TorchEngine(
+    engine = ModelEngine(
         [one.model for one in loaded],
         compute_type=compute_type,
         device=device,

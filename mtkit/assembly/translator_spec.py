@@ -12,8 +12,7 @@ from mtkit.assembly.translator import load_translator, override_keys
 from mtkit.errors import UsageError
 from mtkit.hardware import parse_device
 from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
-from mtkit.model_folder.config_file import EXPORTED
-from mtkit.model_folder.exported import is_exported, model_hash
+from mtkit.model_folder.config_file import model_hash
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.recipe.recipe import load_search
 from mtkit.translate.translator import TranslationOptions, Translator
@@ -32,38 +31,26 @@ class TranslatorSpec:
     device: str | None = None
     threads: int | None = None
     options: TranslationOptions = field(default_factory=TranslationOptions)
-    shortlist: bool = False
 
     def load(self) -> Translator:
         """Load the translator."""
         return load_translator(**vars(self))
 
-    def settings(self, num_workers: int = 1) -> dict[str, Any]:
-        """Everything that determines the translation of a line, as plain values; with a shortlist, also its batch."""
-        compute_type: str = self.compute_type
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines the translation of a line, as plain values."""
         language = self.options.language_model
-        if not any(is_exported(path) for path in self.models):
-            device = parse_device(self.device)
-            compute_type = NAMES[resolve_compute_type(self.compute_type, device)]
         return {
             "mtkit": __version__,
-            "models": [model_hash(path) for path in self.models],
+            "models": [model_hash(find_model(path)) for path in self.models],
             "search": list(self.search_overrides),
-            "compute_type": compute_type,
-            "shortlist": self.shortlist,
+            "compute_type": NAMES[resolve_compute_type(self.compute_type, parse_device(self.device))],
             "rewrite": self.options.rewrite,
             "source_prefix": asdict(self.options.source_prefix),
             "language_model": None
             if language is None
-            else [model_hash(language.model), language.weight, language.mode],
+            else [model_hash(find_model(language.model)), language.weight, language.mode],
             "with_scores": self.options.with_scores,
-            **(self._batches(num_workers) if self.shortlist else {}),
         }
-
-    def _batches(self, num_workers: int) -> dict[str, Any]:
-        """The settings that divide lines into batches."""
-        options = self.options
-        return {"batch_tokens": options.batch_tokens, "flush_every": options.flush_every, "workers": num_workers}
 
     def unwritten_n_best(self) -> str | None:
         """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.
@@ -93,4 +80,4 @@ class TranslatorSpec:
 
 
 def _metadata(model: Path) -> ModelMetadata:
-    return read_metadata(model, EXPORTED) if is_exported(model) else read_metadata(find_model(model))
+    return read_metadata(find_model(model))

@@ -28,7 +28,6 @@ class BenchSetting:
     beam_size: int = 5
     batch_tokens: int | None = None
     workers: int = 1
-    shortlist: bool = False
     threads: int = 0
     rewrite: bool = True
 
@@ -50,28 +49,24 @@ class BenchGrid:
     beam_sizes: Sequence[int] = (1, 5)
     batch_tokens: Sequence[int | None] = (None,)
     workers: Sequence[int] = (1,)
-    shortlist: Sequence[bool] = (False,)
     peer: EngineName | None = None
     threads: int = 0
     rewrite: bool = True
 
     def settings(self) -> Iterator[BenchSetting]:
-        """All combinations; the peer follows mtkit, except with a shortlist, which only mtkit supports."""
-        combinations = itertools.product(
-            self.beam_sizes, self.compute_types, self.batch_tokens, self.workers, sorted(self.shortlist)
-        )
-        for beam_size, compute_type, batch_tokens, workers, shortlist in combinations:
+        """All combinations; the peer follows mtkit."""
+        combinations = itertools.product(self.beam_sizes, self.compute_types, self.batch_tokens, self.workers)
+        for beam_size, compute_type, batch_tokens, workers in combinations:
             setting = BenchSetting(
                 compute_type=compute_type,
                 beam_size=beam_size,
                 batch_tokens=batch_tokens,
                 workers=workers,
-                shortlist=shortlist,
                 threads=self.threads,
                 rewrite=self.rewrite,
             )
             yield setting
-            if self.peer is not None and not shortlist:
+            if self.peer is not None:
                 yield replace(setting, engine=self.peer)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,20 +20,20 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from mtkit.assembly.translator import load_exported, load_translator
-from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
+from mtkit.assembly.translator import load_translator, search_config
+from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.corpus.binarise import check_line_counts
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
+from mtkit.export.ctranslate2 import export_ctranslate2
+from mtkit.export.ctranslate2_runner import BATCH_TOKENS, CTranslate2Runner, Threads
 from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.config_file import verified
-from mtkit.model_folder.exported import is_exported, read_exported_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
 from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.ctranslate2 import BATCH_TOKENS, Threads
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -43,7 +43,7 @@ NUM_WARMUP_LINES = 32  # lines translated before time is taken
 NUM_LATENCY_LINES = 50  # lines translated one by one to measure latency
 MEBIBYTE = 1 << 20
 
-Export = Callable[[Path, Path], object]  # (model folder, output folder)
+Translate = Callable[[Sequence[str]], Iterable[Translation]]
 
 
 def read_input(src: Path, ref: Path | None, max_lines: int) -> tuple[list[str], list[str] | None]:
@@ -66,7 +66,6 @@ def bench(
     lines: Sequence[str],
     grid: BenchGrid,
     *,
-    export: Export | None = None,
     ref: Sequence[str] | None = None,
     repeat: int = 1,
     prefix: SourcePrefix = NO_PREFIX,
@@ -77,7 +76,6 @@ def bench(
         model: a model folder or a finished run.
         lines: source text.
         grid: the settings.
-        export: writes the model for the grid's peer.
         ref: references for BLEU, one for each line.
         repeat: number of translations of the text; the fastest counts.
         prefix: what the model reads before each line.
@@ -91,13 +89,11 @@ def bench(
     prefix.check_tag(tokenizers, requires_tag=metadata.requires_tag)
     prefix.ids(tokenizers, max_source_length=metadata.max_source_length)
     with tempfile.TemporaryDirectory() as temporary:
-        folders: dict[EngineName, Path] = {"mtkit": model, "ctranslate2": Path(temporary) / "exported"}
+        exported = Path(temporary) / "exported"
         if grid.peer is not None:
-            if export is None:
-                raise ValueError(f"peer {grid.peer} needs an export function")
-            export(model, folders["ctranslate2"])
+            export_ctranslate2(model, exported)
         for setting in grid.settings():
-            work = partial(_measure, setting, folders[setting.engine], lines, repeat=repeat, prefix=prefix)
+            work = partial(_measure, setting, (model, exported), lines, repeat=repeat, prefix=prefix)
             result, hyps = _in_subprocess(work, setting)
             bleu = None
             if ref is not None and hyps:
@@ -106,10 +102,7 @@ def bench(
 
 
 def _description(model: Path) -> tuple[ModelMetadata, TokenizerPair]:
-    """Metadata and tokenizers of a model folder, a finished run or an exported model."""
-    if is_exported(model):
-        exported = read_exported_model(model)
-        return exported.metadata, exported.tokenizers
+    """Metadata and tokenizers of a model folder or a finished run."""
     folder = find_model(model)
     with verified(folder):
         metadata = read_metadata(folder)
@@ -140,11 +133,15 @@ def _result(pool: ProcessPoolExecutor, work: Callable[[], T]) -> T:
 
 
 def _measure(
-    setting: BenchSetting, folder: Path, lines: Sequence[str], *, repeat: int, prefix: SourcePrefix
+    setting: BenchSetting, folders: tuple[Path, Path], lines: Sequence[str], *, repeat: int, prefix: SourcePrefix
 ) -> tuple[BenchResult, list[str]]:
-    """Measure one setting in this process; returns the result and the translations."""
+    """Measure one setting in this process, of the folders of the model and of its export for the peer.
+
+    Returns:
+        The result and the translations.
+    """
     try:
-        with _make_translate(setting, folder, prefix) as (translate, compute_type):
+        with _make_translate(setting, folders, prefix) as (translate, compute_type):
             list(translate(lines[:NUM_WARMUP_LINES]))
             seconds, translations = float("inf"), []
             for _ in range(repeat):
@@ -170,7 +167,7 @@ def _measure(
     return result, [each.hyp for each in translations]
 
 
-def _latencies(translate: Callable[..., Iterator[Translation]], lines: Sequence[str]) -> list[float]:
+def _latencies(translate: Translate, lines: Sequence[str]) -> list[float]:
     """Seconds for each of the first lines, translated one at a time."""
     latencies = []
     for line in itertools.islice((line for line in lines if line.strip()), NUM_LATENCY_LINES):
@@ -182,11 +179,16 @@ def _latencies(translate: Callable[..., Iterator[Translation]], lines: Sequence[
 
 @contextmanager
 def _make_translate(
-    setting: BenchSetting, folder: Path, prefix: SourcePrefix
-) -> Iterator[tuple[Callable[..., Iterator[Translation]], str]]:
+    setting: BenchSetting, folders: tuple[Path, Path], prefix: SourcePrefix
+) -> Iterator[tuple[Translate, str]]:
     """Translation function of a setting, and its compute type."""
-    make = partial(_load, setting, folder, prefix)
-    if setting.engine == "ctranslate2" or setting.workers == 1:
+    model, exported = folders
+    if setting.engine == "ctranslate2":
+        peer = _Peer(setting, model, exported, prefix)
+        yield peer.translate, peer.runner.compute_type
+        return
+    make = partial(_load, setting, model, prefix)
+    if setting.workers == 1:
         translator = make()
         yield translator.translate, translator.compute_type
         return
@@ -195,26 +197,36 @@ def _make_translate(
 
 
 def _load(setting: BenchSetting, folder: Path, prefix: SourcePrefix) -> Translator:
-    overrides = [f"search.beam_size={setting.beam_size}"]
-    options = TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite, source_prefix=prefix)
-    if setting.engine == "mtkit":
-        return load_translator(
-            [folder],
-            search_overrides=overrides,
-            compute_type=setting.compute_type,
-            threads=setting.threads_per_worker,
-            options=options,
-            shortlist=setting.shortlist,
-        )
-    # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
-    tokens = BATCH_TOKENS
-    if setting.batch_tokens:
-        tokens = max(1, setting.batch_tokens // (1 + setting.beam_size))
-    threads = Threads(inter_threads=setting.workers, intra_threads=setting.threads_per_worker, batch_tokens=tokens)
-    one_batch = replace(options, batch_tokens=sys.maxsize)  # CTranslate2 sorts and splits by itself
-    return load_exported(
-        folder, search_overrides=overrides, compute_type=setting.compute_type, threads=threads, options=one_batch
+    return load_translator(
+        [folder],
+        search_overrides=[f"search.beam_size={setting.beam_size}"],
+        compute_type=setting.compute_type,
+        threads=setting.threads_per_worker,
+        options=TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite, source_prefix=prefix),
     )
+
+
+class _Peer:
+    """CTranslate2 on an exported model, from text to text. A line longer than any training source is cut."""
+
+    def __init__(self, setting: BenchSetting, model: Path, exported: Path, prefix: SourcePrefix) -> None:
+        metadata, self.tokenizers = _description(model)
+        search = search_config(metadata.search, [f"search.beam_size={setting.beam_size}"])
+        self.search = search.limited_to(metadata.model.max_target_length())
+        self.max_length = metadata.max_source_length
+        self.prefix = prefix.ids(self.tokenizers, max_source_length=self.max_length)
+        # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
+        tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else BATCH_TOKENS
+        threads = Threads(inter_threads=setting.workers, intra_threads=setting.threads_per_worker, batch_tokens=tokens)
+        self.runner = CTranslate2Runner(exported, self.tokenizers, compute_type=setting.compute_type, threads=threads)
+
+    def translate(self, lines: Sequence[str]) -> Iterator[Translation]:
+        """Translate all lines with one call of CTranslate2, which sorts them into batches."""
+        sources = self.tokenizers.src.encode(lines)
+        sources = [[*self.prefix, *ids][: self.max_length] if ids else [] for ids in sources]
+        targets = self.runner.translate(sources, self.search)
+        for number, (ids, hyp) in enumerate(zip(targets, self.tokenizers.tgt.decode(targets), strict=True), start=1):
+            yield Translation(line=number, hyp=hyp, tokens=tuple(self.tokenizers.tgt.ids_to_tokens(ids)))
 
 
 def _memory(setting: BenchSetting) -> int:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from mtkit.bench.grid import BenchResult
 
-_SETTING_COLUMNS = ("engine", "compute type", "beam", "batch", "workers", "shortlist")
+_SETTING_COLUMNS = ("engine", "compute type", "beam", "batch", "workers")
 _RESULT_COLUMNS = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
 
 
@@ -27,7 +27,6 @@ def bench_table(rows: Sequence[BenchResult]) -> Table:
             str(setting.beam_size),
             "default" if setting.batch_tokens is None else f"{setting.batch_tokens:,}",
             f"{setting.workers} × {setting.threads_per_worker}",
-            "yes" if setting.shortlist else "",
         )
         table.add_row(*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS)))
     return table

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 MAX_THREADS = 1024  # also of processes; more is a typing error and would exceed the limits of the system
 
 
-class EngineChoice(StrEnum):
-    """Engines of translation."""
-
-    torch = "torch"
-    ctranslate2 = "ctranslate2"
-    auto = "auto"
-
-
 class ComputeType(StrEnum):
     """Precisions of computation."""
 

@@ -19,6 +19,12 @@ _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)
 # about two texts, which `run` takes too
 _OPTIONS_OF_NEW = ("-o", "--src-lang", "--tgt-lang", "--docid", "--valid", "--test")
 
+# options of earlier versions, with what to do instead
+_REMOVED_OPTIONS = {
+    "--shortlist": "was removed, since it cost quality and hardly saved time; omit it",
+    "--engine": "was removed: mtkit runs its models itself; omit it (mtkit export writes a model for CTranslate2)",
+}
+
 COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -109,6 +115,8 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
+    if option in _REMOVED_OPTIONS:
+        return f"{option}: {_REMOVED_OPTIONS[option]}"
     problem = f"{option}: no such option"
     command = error.ctx.info_name if error.ctx is not None else None
     if command == "run" and option in _OPTIONS_OF_NEW:

@@ -1,7 +1,7 @@
 """IBM Model 1: lexical translation probabilities t(target token | source token), learned from the binary corpus.
 
 Brown et al. 1993, sec. 4.1, eq. (5) to (7), https://aclanthology.org/J93-2003/ . The end-of-sentence token of the
-source serves as their empty word e_0. The result is the lexicon from which vocabulary shortlists are built.
+source serves as their empty word e_0. The result is a lexicon, which guides attention in training and aligns words.
 """
 
 from __future__ import annotations

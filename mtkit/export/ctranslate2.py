@@ -1,25 +1,24 @@
-"""Export of a model folder for CTranslate2, which runs it with or without mtkit."""
+"""Export of a model folder for CTranslate2, which runs it without mtkit."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from mtkit.export.ctranslate2_runner import CTranslate2Runner, Threads
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
-from mtkit.model_folder.exported import write_exported_metadata
-from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.folder import read_model, write_metadata
 from mtkit.models.transformer.model import Transformer
-from mtkit.translate.engines.ctranslate2 import CTranslate2Engine, Threads
 
 MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
 
 
 def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
-    """Convert a model to CTranslate2's format and compare the translations of both engines.
+    """Convert a model to CTranslate2's format and compare the translations of both.
 
     Args:
         model: a model folder or a finished run.
@@ -51,6 +50,5 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             spec.save(str(temporary))
-        write_exported_metadata(temporary, metadata, tokenizers)
-        engine = CTranslate2Engine(temporary, tokenizers, compute_type="float32", threads=Threads())
-        return check_equivalence(loaded, engine, sample)
+        write_metadata(temporary / EXPORTED, metadata, tokenizers)
+        return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers, threads=Threads()), sample)

@@ -1,4 +1,4 @@
-"""Equivalence check of an exported model: both engines must give the same translations."""
+"""Equivalence check of an exported model: it must give the translations of the model as written."""
 
 from __future__ import annotations
 
@@ -6,24 +6,36 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
+import torch
+
+from mtkit.corpus.order.collate import collate_source
 from mtkit.corpus.store import MANIFEST, Store
-from mtkit.errors import DataError
+from mtkit.errors import DataError, NonFiniteError
 from mtkit.model_folder.folder import LoadedModel
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
-from mtkit.translate.engines.interface import Engine, TorchEngine
-from mtkit.translate.translator import Translator
+from mtkit.translate.translator import special_ids
 
 NUM_LINES = 100
 MIN_EQUAL_SHARE = 0.99  # of the translations; near-ties may be decided differently
 MAX_RANDOM_TOKENS = 20  # in a random line
 
 
+class ExportRunner(Protocol):
+    """Another program that runs an exported model."""
+
+    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
+        """The best translation of each source, all as ids without the end of sentence."""
+
+
 @dataclass(frozen=True)
 class SampleLines:
-    """Lines to translate with both engines, with a description of their origin."""
+    """Lines to translate with a model and with its export, and a description of their origin."""
 
     lines: Sequence[str]
     origin: str
@@ -60,33 +72,46 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
     return SampleLines(tokenizer.decode(random_lines), "random tokens; --check FILE uses real text")
 
 
-def check_equivalence(loaded: LoadedModel, engine: Engine, sample: SampleLines) -> str:
-    """Translate the sample with both engines by greedy search in float32.
+def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: SampleLines) -> str:
+    """Translate the sample with the model as written and with its export, by greedy search in float32.
 
     Returns:
         A sentence with the number of equal translations.
 
     Raises:
         DataError: less than MIN_EQUAL_SHARE of the translations are equal; the message shows the first difference.
+        NonFiniteError: the model computes NaN or infinity.
     """
-    expected = _translate(loaded, TorchEngine([loaded.model], compute_type="float32"), sample)
-    exported = _translate(loaded, engine, sample)
-    triples = list(zip(sample.lines, expected, exported, strict=True))
-    num_equal = sum(ours == theirs for _, ours, theirs in triples)
-    summary = f"{num_equal} of {len(triples)} translations are equal (greedy, float32; {sample.origin})"
-    if num_equal < MIN_EQUAL_SHARE * len(triples):
-        line, ours, theirs = next(triple for triple in triples if triple[1] != triple[2])
+    search = replace(loaded.metadata.search.with_plain_beam(1), length_penalty=1.0, coverage_penalty=0.0)
+    search = replace(search, repetition_penalty=1.0, no_repeat_ngram=0, min_length=LengthLimit())
+    search = search.limited_to(loaded.metadata.model.max_target_length())
+    sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.src.encode(sample.lines)]
+    numbers = [number for number, ids in enumerate(sources) if ids]
+    expected: list[list[int]] = [[] for _ in sources]
+    found: list[list[int]] = [[] for _ in sources]
+    for each, translate in ((expected, partial(_translate, loaded)), (found, exported.translate)):
+        for number, ids in zip(numbers, translate([sources[i] for i in numbers], search), strict=True):
+            each[number] = ids[: search.max_length.of(len(sources[number]))]  # CTranslate2 has one limit for all
+    num_equal = sum(ours == theirs for ours, theirs in zip(expected, found, strict=True))
+    summary = f"{num_equal} of {len(sources)} translations are equal (greedy, float32; {sample.origin})"
+    if num_equal < MIN_EQUAL_SHARE * len(sources):
+        index = next(i for i in numbers if expected[i] != found[i])
+        ours, theirs = loaded.tokenizers.tgt.decode([expected[index], found[index]])
         raise DataError(
             f"{loaded.folder}: the exported model translates differently: {summary}; nothing was written\n"
-            f"source: {line}\nmtkit: {ours}\nexported: {theirs}"
+            f"source: {sample.lines[index]}\nmtkit: {ours}\nexported: {theirs}"
         )
     return summary
 
 
-def _translate(loaded: LoadedModel, engine: Engine, sample: SampleLines) -> list[str]:
-    search = replace(loaded.metadata.search, beam_size=1, n_best=1, rerank=None, method=SearchConfig().method)
-    # penalties that the other engine may lack, and that do not affect whether the models are equal
-    plain = replace(search, length_penalty=1.0, coverage_penalty=0.0, repetition_penalty=1.0)
-    plain = plain.limited_to(loaded.metadata.model.max_target_length())
-    translator = Translator(engine, loaded.tokenizers, plain, max_source_length=loaded.metadata.max_source_length)
-    return translator.translate_lines(sample.lines)
+def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
+    """The translations of the model as written, as ids without the end of sentence."""
+    request = SearchRequest.of(
+        collate_source(sources, loaded.tokenizers.src.vocab),
+        torch.tensor([search.max_length.of(len(ids)) for ids in sources]),
+    )
+    run = search.build(special_ids(loaded.tokenizers.tgt, allow_unknown=search.allow_unknown), with_log_probs=False)
+    hypotheses = [best for best, *_ in run(loaded.model, request)]
+    if any(each.failed for each in hypotheses):
+        raise NonFiniteError(str(loaded.folder), 1 + [each.failed for each in hypotheses].index(True))
+    return [each.tokens for each in hypotheses]

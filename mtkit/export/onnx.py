@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import MissingExtraError
 from mtkit.export.equivalence import check_equivalence, sample_lines
+from mtkit.export.onnx_runner import DECODER, ENCODER, MEMORY, PAST, OnnxRunner
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
@@ -25,11 +26,9 @@ from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.learned import Learned
 from mtkit.layers.positions.rope import RoPE, rotate_halves
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
-from mtkit.model_folder.exported import write_exported_metadata
-from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.folder import read_model, write_metadata
 from mtkit.models.interface import State
 from mtkit.models.transformer.model import EncoderMemory, Transformer, TransformerCache
-from mtkit.translate.engines.onnx import DECODER, ENCODER, MEMORY, PAST, OnnxEngine
 
 # sizes for tracing, all dynamic in the graphs: sentences, source length, hypotheses per sentence, tokens so far
 EXAMPLE_SIZES = {"batch": 2, "source": 5, "width": 3, "past": 4}
@@ -76,7 +75,7 @@ class _DecoderStep(nn.Module):
             cache=TransformerCache(tuple(past), torch.full((sentences * width,), length, dtype=torch.int64)),
             num_sentences=sentences,
             num_rows=sentences * width,
-            output_projection=self.model.output_projection(None),
+            output_projection=self.model.output_projection(),
         )
         step = self.model.step(token.flatten(), state)
         layers: list[Any] = list(step.state.cache.layers)  # type: ignore[attr-defined]
@@ -122,7 +121,7 @@ class _RealRoPE(Position):
 
 
 def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
-    """Write encoder.onnx and decoder.onnx and compare the translations of both engines.
+    """Write encoder.onnx and decoder.onnx and compare the translations of both.
 
     Arguments and result as for `export_ctranslate2`.
 
@@ -143,8 +142,8 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             _trace(traced, temporary)
-        write_exported_metadata(temporary, loaded.metadata, loaded.tokenizers)
-        return check_equivalence(loaded, OnnxEngine(temporary, compute_type="float32"), sample)
+        write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
+        return check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
 
 
 def _replace_positions(model: Transformer) -> None:

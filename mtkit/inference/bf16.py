@@ -55,11 +55,6 @@ class Bf16Linear(nn.Module, OutputProjection):
         bias = None if layer.bias is None else layer.bias.detach().bfloat16()
         return cls(layer.weight.detach().bfloat16().contiguous(), bias)
 
-    def restricted(self, shortlist_ids: Tensor) -> Self:
-        """See OutputProjection."""
-        bias = None if self.bias_bf16 is None else self.bias_bf16[shortlist_ids]
-        return type(self)(self.weight_bf16.index_select(0, shortlist_ids), bias)
-
     def forward(self, x: Tensor) -> Tensor:
         """[..., D_in] -> [..., D_out], of the type of x."""
         return self.rounded(x).to(x.dtype)

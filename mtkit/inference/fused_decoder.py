@@ -44,9 +44,9 @@ class FusedTransformer(Transformer):
         self.final_norm = function_of(of.decoder_norm)
         self.eval()
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
-        state = super().start(source, shortlist_ids)
+        state = super().start(source)
         real = self._first_memory(state).real
         if real is not None and real.dtype == torch.bool:  # a sentence without tokens: the layers as they are written
             return state

@@ -47,11 +47,6 @@ class Int8Linear(nn.Module, OutputProjection):
         bias = None if layer.bias is None else layer.bias.detach().float()
         return cls(rounded.to(torch.int8).T.contiguous(), scale.squeeze(1), bias)
 
-    def restricted(self, shortlist_ids: Tensor) -> Int8Linear:
-        """See OutputProjection."""
-        bias = None if self.bias is None else self.bias[shortlist_ids]
-        return Int8Linear(self.weight_int8.index_select(1, shortlist_ids), self.scale[shortlist_ids], bias)
-
     def forward(self, x: Tensor) -> Tensor:
         """[..., D_in] -> [..., D_out], of the type of x."""
         flat = x.reshape(-1, x.size(-1)).float()  # [N, D_in]

@@ -10,7 +10,7 @@ from mtkit.hardware import CPUINFO, cpu_flags, cpu_vendor
 from mtkit.inference.bf16 import EXPECTED_ROWS
 from mtkit.layers.matmul import has_onednn
 from mtkit.layers.projections import Projection
-from mtkit.models.interface import LinearOutput, OutputProjection, TranslationModel
+from mtkit.models.interface import OutputProjection, TranslationModel
 
 MIN_WEIGHTS = 1 << 20  # a call of oneDNN's operator takes about 10 µs more than MKL's
 
@@ -33,10 +33,6 @@ class PackedOutput(nn.Module, OutputProjection):
             return F.linear(x, self.weight, self.bias)
         y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return y
-
-    def restricted(self, shortlist_ids: Tensor) -> OutputProjection:
-        """See OutputProjection."""
-        return LinearOutput(self.weight, self.bias).restricted(shortlist_ids)
 
 
 def pack_output(model: TranslationModel) -> None:

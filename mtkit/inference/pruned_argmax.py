@@ -97,16 +97,6 @@ class Int8PrunedArgmax(nn.Linear, OutputProjection):
             max_rounding_norm=rounded.max_rounding_norm,
         )
 
-    def restricted(self, shortlist_ids: Tensor) -> Self:
-        """See OutputProjection."""
-        return type(self)(
-            nn.Parameter(self.weight_rows.index_select(0, shortlist_ids), requires_grad=False),
-            self.weight_int8.index_select(1, shortlist_ids),
-            scale=self.scale,
-            max_weight_norm=self.max_weight_norm,
-            max_rounding_norm=self.max_rounding_norm,
-        )
-
     def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
         """See OutputProjection; the value is not finite in a row whose error bound is not.
 

@@ -23,7 +23,7 @@ H  query heads                   G  key/value heads; H/G query heads share one
 K  head width (head_dim)         V  vocabulary size
 N  rows that a docstring defines: hypotheses, flattened tokens or blocks
 M  entries selected from a longer axis, slots of a cache, or random features (m)
-C  tokens of a shortlist, or positions of a block
+C  positions of a block
 E  experts
 
 `rows` are hypotheses: B·W rows, those of sentence b at b·W ... b·W + W - 1. A mask named `visible` is True where a key

@@ -6,6 +6,5 @@ changed_copy       copies of a model with other weights or settings
 weights_file       weights: checked against the model, then memory-mapped
 quantised_weights  weights in 8 and 4 bits
 find_tokenizer     tokenizer of a model file, a model folder or a run folder
-exported           folders of models exported to other inference engines
 model_card         README.md of a model folder
 """

@@ -15,6 +15,7 @@ a search setting is one atomic write.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,11 +32,10 @@ from mtkit.text.tokenizer import model_names
 
 FORMAT = 3  # raised when models of older versions can no longer be read, or new ones not by older versions
 WEIGHTS, CONFIG, MODEL_CARD, LEXICON = "model.safetensors", "config.json", "README.md", "lexicon.safetensors"
-EXPORTED = "mtkit.json"  # replaces CONFIG in the folder of an exported model, see exported.py
+EXPORTED = "mtkit.json"  # in the folder of an exported model, whose config.json is that of another program
 
 TRAIN_AGAIN = "train it again"
 REMEDY = "mtkit train makes the model of a run again; copy or download any other model again"
-EXPORT_AGAIN = "export the model again"
 _EDITED = "search settings are changed in the recipe or with --set, not in this file"
 
 
@@ -56,14 +56,14 @@ def write_config(path: Path, fields: Mapping[str, Any], hashes: Mapping[str, str
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read config.json, or a file of another name that `write_config` wrote.
+    """Read config.json.
 
     Raises:
         MissingInputError: it does not exist.
         FormatError: another version of mtkit wrote it in a format that this one does not read.
         DamagedError: it does not match its checksum, or lists no hash of a file that every model has.
     """
-    remedy = f"{_EDITED}; {_remedy(path.name)}"
+    remedy = f"{_EDITED}; {REMEDY}"
     try:
         fields = read_record(path, remedy=remedy)
         version, writer = fields["format"], fields["mtkit"]
@@ -78,8 +78,7 @@ def read_config(path: Path) -> dict[str, Any]:
     files = fields.get("files")
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
         raise DamagedError(f"{path}: damaged: files is no table of names and hashes", remedy)
-    needed = _needed_files(fields.get("tokenizer")) if path.name == CONFIG else set()
-    if unlisted := sorted(needed - files.keys()):
+    if unlisted := sorted(_needed_files(fields.get("tokenizer")) - files.keys()):
         raise DamagedError(f"{path}: damaged: no hash of {', '.join(unlisted)}", remedy)
     return fields
 
@@ -134,13 +133,13 @@ def _listed_files(folder: Path, name: str) -> dict[str, Any] | None:
     return files if isinstance(files, dict) else None
 
 
-def damaged_files(folder: Path, name: str = CONFIG) -> list[str]:
+def damaged_files(folder: Path) -> list[str]:
     """Return the names of files that are missing from a model folder, or differ from the hashes in its config.json.
 
     Raises:
         MissingInputError, FormatError, DamagedError: as `read_config`.
     """
-    return changed_files(folder, read_config(folder / name)["files"])
+    return changed_files(folder, read_config(folder / CONFIG)["files"])
 
 
 def restore_lexicon(folder: Path, source: Path) -> bool:
@@ -159,8 +158,8 @@ def restore_lexicon(folder: Path, source: Path) -> bool:
     return True
 
 
-def verify_model(folder: Path, name: str = CONFIG) -> None:
-    """Compare the files of a model folder with the hashes in its config.json, or in a file of another name.
+def verify_model(folder: Path) -> None:
+    """Compare the files of a model folder with the hashes in its config.json.
 
     The lexicon may be missing, since a model translates without it.
 
@@ -168,25 +167,21 @@ def verify_model(folder: Path, name: str = CONFIG) -> None:
         MissingInputError, FormatError: as `read_config`.
         DamagedError: files are missing or changed; all are listed.
     """
-    damaged = [file for file in damaged_files(folder, name) if file != LEXICON or (folder / file).exists()]
+    damaged = [file for file in damaged_files(folder) if file != LEXICON or (folder / file).exists()]
     if damaged:
         listed = [f"{file} {'not as written' if (folder / file).is_file() else 'is missing'}" for file in damaged]
-        raise DamagedError(f"{folder}: damaged: {', '.join(listed)}", _remedy(name))
-
-
-def _remedy(name: str) -> str:
-    return EXPORT_AGAIN if name == EXPORTED else REMEDY
+        raise DamagedError(f"{folder}: damaged: {', '.join(listed)}", REMEDY)
 
 
 @contextmanager
-def verified(folder: Path, name: str = CONFIG) -> Iterator[None]:
+def verified(folder: Path) -> Iterator[None]:
     """Verify a model folder in a thread while the block reads it: hashing takes as long as building the model.
 
     Raises:
         MissingInputError, DataError: as `verify_model`, also instead of an error of the block, which damage may cause.
     """
     with ThreadPoolExecutor(1) as executor:
-        verification = executor.submit(verify_model, folder, name)
+        verification = executor.submit(verify_model, folder)
         try:
             yield
         except (MtkitError, RuntimeError, ValueError, MemoryError):  # damage explains those of other libraries too
@@ -221,3 +216,16 @@ def update_model_card(folder: Path, card: str) -> None:
     if not is_current:
         write_bytes(path, content)
     update_fields(folder, files={**files, MODEL_CARD: hashlib.sha256(content).hexdigest()})
+
+
+def model_hash(folder: Path) -> str:
+    """Return the hash of a model, from the hashes in its config.json.
+
+    The model card is left out, since it changes with new scores.
+
+    Raises:
+        MissingInputError, FormatError, DamagedError: as `read_config`.
+    """
+    fields = read_config(folder / CONFIG)
+    files = {name: digest for name, digest in fields["files"].items() if name != MODEL_CARD}
+    return hashlib.sha256(json.dumps({**fields, "files": files}, sort_keys=True).encode()).hexdigest()

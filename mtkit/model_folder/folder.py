@@ -5,7 +5,7 @@ model.safetensors    weights; tied weights are stored once, and equal weights gi
 config.json          format, version, hashes of the other files (see config_file.py), languages, tokenizer, model,
                      default search, and the length of the longest training source
 spm.model            or src.model and tgt.model
-lexicon.safetensors  likely target tokens of each source token, for the shortlist; optional
+lexicon.safetensors  likely target tokens of each source token (IBM Model 1), for mtkit attention; optional
 README.md            the model card
 ```
 """
@@ -29,7 +29,6 @@ from mtkit.hardware import require_thread_memory
 from mtkit.io.files import atomic_folder, require_utf8_name, translate_read_errors, write_bytes, write_text
 from mtkit.model_folder.config_file import (
     CONFIG,
-    EXPORT_AGAIN,
     EXPORTED,
     LEXICON,
     MODEL_CARD,
@@ -52,8 +51,6 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names
 from mtkit.training.checkpoints.tensor_file import check_finite, write_tensors
 from mtkit.training.weights import weights
-
-EXPORTED_WEIGHTS = ("model.bin", "encoder.onnx")  # of CTranslate2 and ONNX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +106,7 @@ def write_model(
         metadata: content of config.json.
         tokenizers: of both sides.
         card: content of README.md.
-        lexicon: file of the lexicon, which is copied; None: the model has no shortlist.
+        lexicon: file of the lexicon, which is copied; None: the model has none.
         training: hash of the keys of the recipe that determine the weights.
 
     Raises:
@@ -170,9 +167,7 @@ def find_model(path: Path) -> Path:
     """
     require_utf8_name(path)
     if (path / EXPORTED).is_file():
-        raise UsageError(f"{path}: an exported model, which only mtkit translate and mtkit bench can use")
-    if any((path / name).is_file() for name in EXPORTED_WEIGHTS):
-        raise DamagedError(f"{path / EXPORTED}: no such file, but an exported model has one", EXPORT_AGAIN)
+        raise UsageError(f"{path}: exported for another program; give the model folder that it was exported from")
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file():
             return folder
@@ -190,15 +185,15 @@ def find_model(path: Path) -> Path:
     raise MissingInputError(f"{path}: neither a model folder nor a run folder; it has no {CONFIG}")
 
 
-def read_metadata(folder: Path, name: str = CONFIG) -> ModelMetadata:
-    """Read config.json of a model folder, or a file of another name that `write_metadata` wrote.
+def read_metadata(folder: Path) -> ModelMetadata:
+    """Read config.json of a model folder.
 
     Raises:
         MissingInputError: it does not exist.
         FormatError: another version of mtkit wrote it in a format, or with keys, that this one does not read.
         DataError: it is damaged.
     """
-    path = folder / name
+    path = folder / CONFIG
     fields = read_config(path)
     writer = str(fields["mtkit"])
     for key in ("format", "mtkit", "files", "training"):

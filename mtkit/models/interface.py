@@ -71,11 +71,7 @@ class OutputProjection(ABC):
 
     @abstractmethod
     def __call__(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V], or [..., C] after `restricted`, of decoder states [..., D]."""
-
-    @abstractmethod
-    def restricted(self, shortlist_ids: Tensor) -> OutputProjection:
-        """The projection to the tokens of a shortlist [C]."""
+        """Logits [..., V] of decoder states [..., D]."""
 
     def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
         """Column and value [rows] of the largest logit of hidden [rows, D], columns `banned` excluded.
@@ -109,11 +105,6 @@ class LinearOutput(OutputProjection):
         """See OutputProjection."""
         return linear(hidden, self.weight, self.bias)
 
-    def restricted(self, shortlist_ids: Tensor) -> LinearOutput:
-        """See OutputProjection."""
-        bias = None if self.bias is None else self.bias.index_select(0, shortlist_ids)  # [C]
-        return LinearOutput(self.weight.index_select(0, shortlist_ids), bias)  # [C, D]
-
 
 class TranslationModel(nn.Module, ABC):
     """Base of all models.
@@ -131,23 +122,17 @@ class TranslationModel(nn.Module, ABC):
         """Decoder states [B, T, D] of the whole target side, each given the reference prefix (teacher forcing)."""
 
     @abstractmethod
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
-        """Encode B sentences; the state has one row per sentence and no decoded tokens.
-
-        Args:
-            source: the sentences.
-            shortlist_ids: [C], ids of the target tokens to which the logits are restricted; None: all V.
-        """
+    def start(self, source: Source) -> State:
+        """Encode B sentences; the state has one row per sentence and no decoded tokens."""
 
     @abstractmethod
     def step(self, token: Tensor, state: State) -> Step:
         """Decode one position: feed one token [rows] per hypothesis (first `bos`)."""
 
-    def output_projection(self, shortlist_ids: Tensor | None) -> OutputProjection:
-        """Projection to the logits of all target tokens, or of those in a shortlist [C]."""
+    def output_projection(self) -> OutputProjection:
+        """Projection to the logits of all target tokens."""
         output = self.output
-        projection = output if isinstance(output, OutputProjection) else LinearOutput(output.weight, output.bias)
-        return projection if shortlist_ids is None else projection.restricted(shortlist_ids)
+        return output if isinstance(output, OutputProjection) else LinearOutput(output.weight, output.bias)
 
     def checkpoint_layers(self) -> None:
         """Turn on activation checkpointing for every layer."""
@@ -180,7 +165,7 @@ class State:
         cache: state of the decoder's layers, one row per hypothesis.
         num_sentences: B.
         num_rows: B·W; the hypotheses of sentence b are the rows b·W ... b·W + W - 1.
-        output_projection: [rows, D] -> [rows, V], or [rows, C] with a shortlist.
+        output_projection: [rows, D] -> [rows, V].
     """
 
     memory: BatchedState
@@ -217,7 +202,7 @@ class Step(NamedTuple):
     attention: Tensor | None  # [rows, H, S], weights over the source
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
-        """Logits of the next token of n rows, [n, V], or [n, C] with a shortlist; computed by this call."""
+        """Logits of the next token of n rows, [n, V]; computed by this call."""
         return self.state.output_projection(self.hidden[rows])
 
     def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:

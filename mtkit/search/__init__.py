@@ -4,7 +4,7 @@ A model takes part through `start` and `step` alone (interface.py), so that ever
 
     interface       Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
     config          the recipe's `search:`, and the union of the methods
-    run             set-up that all methods share: limits, shortlist, constraints, batch compaction
+    run             set-up that all methods share: limits, constraints, batch compaction
     beam/           beam search: the loop, live and finished hypotheses, selection, diverse groups, coverage
     single_path     greedy search, and the loop for sampling
     sampling        the `sampling` method: temperature, top-k, nucleus and epsilon sampling
@@ -20,7 +20,7 @@ Shapes:
 
     B  sentences                    N  beams: B, or B times the number of diverse groups
     W  hypotheses of a beam         W' hypotheses that were chosen for the next step, at most the beam's width
-    V  target vocabulary            C  columns of the logits: V, or the number of ids of a shortlist
+    V  target vocabulary
     M  candidates of a beam         K  best columns of a row, or of the rows of a beam
     T  or t, target tokens so far   S  source tokens
     H  attention heads              rows: the hypotheses of a batch, N·W; those of beam n are n·W ... n·W + W - 1

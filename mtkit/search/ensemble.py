@@ -69,9 +69,9 @@ class Ensemble:
             raise ValueError("an ensemble of no models")
         self.members = tuple(members)
 
-    def start(self, source: Any, shortlist_ids: Tensor | None = None) -> EnsembleState:
+    def start(self, source: Any) -> EnsembleState:
         """See Stepper; every member encodes the same source."""
-        return EnsembleState(tuple(member.start(source, shortlist_ids) for member in self.members))
+        return EnsembleState(tuple(member.start(source) for member in self.members))
 
     def step(self, token: Tensor, state: EnsembleState) -> EnsembleStep:
         """See Stepper."""

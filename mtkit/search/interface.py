@@ -44,7 +44,7 @@ class DecoderStep(Protocol):
         """Attention weights over the source [rows, H, S]."""
 
     def logits(self, rows: slice = slice(None)) -> Tensor:
-        """Logits of n rows, [n, V], or [n, C] with a shortlist; any float type.
+        """Logits of n rows, [n, V]; any float type.
 
         They may be computed by this call. Search calls it once for each row and may write into the result.
         """
@@ -82,16 +82,8 @@ class DecoderStep(Protocol):
 class Stepper(Protocol):
     """Step function of a decoder: a model, an ensemble, or the scripted table of a test."""
 
-    def start(self, source: Any, shortlist_ids: Tensor | None = None) -> Any:
-        """Encode B sentences.
-
-        Args:
-            source: the sentences.
-            shortlist_ids: [C], ids to which the logits are restricted; None: the whole vocabulary.
-
-        Returns:
-            The DecoderState, with one row for each sentence.
-        """
+    def start(self, source: Any) -> Any:
+        """Encode B sentences; the result is a DecoderState with one row for each sentence."""
 
     def step(self, token: Tensor, state: Any) -> DecoderStep:
         """Extend each hypothesis by one token [rows] (`bos` first) and compute the distribution of the next."""
@@ -119,7 +111,6 @@ class SearchRequest:
         real: [B, S] bool, True for source tokens, False for padding; needed by the coverage penalty only.
         constraints: constraints of these sentences (prefix, phrases), applied after those of the search.
         selector: replaces the beam search's own selector; it must have one group.
-        shortlist_ids: [C], ids to which the output is restricted, `eos` among them; None: the whole vocabulary.
     """
 
     source: Any
@@ -128,60 +119,22 @@ class SearchRequest:
     sentence_ids: Tensor
     real: Tensor | None = None
     constraints: tuple[Constraint, ...] = ()
-    shortlist_ids: Tensor | None = None
     selector: ExtensionSelector | None = None
 
     @classmethod
-    def of(cls, source: Any, max_length: Tensor, *, shortlist_ids: Tensor | None = None) -> SearchRequest:
+    def of(cls, source: Any, max_length: Tensor) -> SearchRequest:
         """A request without a minimum length, with sentences numbered from 0."""
         return cls(
             source=source,
             max_length=max_length,
             min_length=torch.zeros_like(max_length),
             sentence_ids=torch.arange(max_length.numel(), device=max_length.device),
-            shortlist_ids=shortlist_ids,
         )
 
     @property
     def num_sentences(self) -> int:
         """B."""
         return self.max_length.numel()
-
-
-class ShortlistMap:
-    """Mapping between the columns of logits and ids of the vocabulary; the identity without a shortlist.
-
-    Attributes:
-        ids: [C] the id of each column; None: column c is id c.
-        eos: column of the end of sentence.
-        banned: columns that are never generated.
-    """
-
-    def __init__(self, special_ids: SpecialIds, shortlist_ids: Tensor | None, device: torch.device) -> None:
-        """Raises ValueError if the shortlist lacks `eos`; `device` is that of the logits."""
-        self.ids = shortlist_ids
-        if shortlist_ids is None:
-            self.eos = special_ids.eos
-            banned = list(special_ids.banned)
-        else:
-            ids = shortlist_ids.tolist()
-            if special_ids.eos not in ids:
-                raise ValueError(f"the end of sentence ({special_ids.eos}) is not among the {len(ids)} shortlist ids")
-            self.eos = ids.index(special_ids.eos)
-            banned = [column for column, token in enumerate(ids) if token in set(special_ids.banned)]
-        self.banned = torch.tensor(banned, dtype=torch.int64, device=device)
-
-    def to_full_vocab(self, log_prob: Tensor, vocab_size: int) -> Tensor:
-        """Log-probabilities [rows, C] as [rows, V], -inf for ids that are not in the shortlist."""
-        if self.ids is None:
-            return log_prob
-        full = log_prob.new_full((log_prob.size(0), vocab_size), float("-inf"))  # [rows, V]
-        full[:, self.ids] = log_prob
-        return full
-
-    def to_ids(self, column: Tensor) -> Tensor:
-        """Ids of columns, any shape."""
-        return column if self.ids is None else self.ids[column]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ tokens and the end of sentence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -16,10 +16,6 @@ from torch import Tensor
 
 class LengthPenalty(Protocol):
     """Ranks finished hypotheses: score = log_prob / divisor(n) + summand(n)."""
-
-    @property
-    def ctranslate2_length_penalty(self) -> float | None:
-        """Value of CTranslate2's `length_penalty` with the same scores; None if there is none."""
 
     def divisor(self, length: Tensor) -> Tensor:
         """See the class; at least 1, and the larger the longer the hypothesis."""
@@ -61,11 +57,6 @@ class Average(_LengthPenalty):
     kind: Literal["average"] = "average"
     alpha: Annotated[float, Field(ge=0, le=9)] = 1.0  # 0: none; 1: mean log-probability of a token
 
-    @property
-    def ctranslate2_length_penalty(self) -> float | None:
-        """See LengthPenalty."""
-        return self.alpha
-
     def divisor(self, length: Tensor) -> Tensor:
         """n^alpha."""
         return length.float() ** self.alpha
@@ -78,8 +69,6 @@ class GNMT(_LengthPenalty):
     kind: Literal["gnmt"] = "gnmt"
     alpha: Annotated[float, Field(ge=0, le=9)] = 0.6  # the Transformer paper's value
 
-    ctranslate2_length_penalty: ClassVar[None] = None
-
     def divisor(self, length: Tensor) -> Tensor:
         """((5 + n) / 6)^alpha."""
         return ((5 + length.float()) / 6) ** self.alpha
@@ -91,8 +80,6 @@ class WordReward(_LengthPenalty):
 
     kind: Literal["word_reward"] = "word_reward"
     reward: float = 0.5  # nats a token
-
-    ctranslate2_length_penalty: ClassVar[None] = None
 
     def summand(self, length: Tensor) -> Tensor:
         """reward · n."""

@@ -1,17 +1,17 @@
-"""Set-up that all search methods share: length limits, shortlist, constraints, batch compaction."""
+"""Set-up that all search methods share: length limits, constraints, batch compaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from mtkit.search.beam.coverage import Coverage
 from mtkit.search.constraints.constraint import Constraint, Prefixes
-from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, ShortlistMap, SpecialIds, Stepper
+from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, SpecialIds, Stepper
 from mtkit.search.length_penalty import LengthPenalty
 
 COMPACT_FRACTION = 32  # a batch is compacted when 1 in 32 sentences is finished: removing them costs time in each layer
@@ -61,10 +61,6 @@ class SearchMethod(Protocol):
     def ignored_keys(self) -> frozenset[str]:
         """Keys below `search` that have no effect on this method."""
 
-    @property
-    def ctranslate2_unsupported_key(self) -> str | None:
-        """The key below `search` for whose value CTranslate2 has no option; None if CTranslate2 can run the method."""
-
     def num_hypotheses(self, beam_size: int) -> int:
         """Hypotheses of a sentence that are in the batch at once."""
 
@@ -73,9 +69,6 @@ class SearchMethod(Protocol):
 
     def build(self, parts: SearchParts) -> Search:
         """The search."""
-
-    def ctranslate2_options(self) -> dict[str, Any]:
-        """Options of `ctranslate2.Translator.translate_batch` that differ from those of beam search."""
 
 
 class SearchRun:
@@ -87,8 +80,8 @@ class SearchRun:
         constraints: those of the search and of the request.
         max_length: [items] maximum number of tokens, the end of sentence not counted.
         min_length: [items] minimum number of tokens.
-        logits_columns: columns of the model's logits.
-        columns: columns of the logits after `constrain`: the whole vocabulary, since constraints work on ids.
+        eos: id of the end of sentence.
+        banned: [N] ids that are never generated.
         unconstrained_lengths: lengths at which no length limit applies to any sentence, so that no step checks them.
     """
 
@@ -101,8 +94,8 @@ class SearchRun:
         self.max_length = request.max_length.repeat_interleave(per_sentence)  # [items]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(per_sentence)
         self.device = self.max_length.device
-        self.logits_columns = ShortlistMap(parts.special_ids, request.shortlist_ids, self.device)
-        self.columns = ShortlistMap(parts.special_ids, None, self.device) if self.constraints else self.logits_columns
+        self.eos = parts.special_ids.eos
+        self.banned = torch.tensor(parts.special_ids.banned, dtype=torch.int64, device=self.device)
         self.unconstrained_lengths = range(int(self.min_length.max()), int(self.max_length.min()))
 
     @property
@@ -112,7 +105,7 @@ class SearchRun:
 
     def start(self) -> DecoderState:
         """Encode the sentences; the state has one row for each item."""
-        state: DecoderState = self.stepper.start(self.request.source, self.request.shortlist_ids)
+        state: DecoderState = self.stepper.start(self.request.source)
         if self.per_sentence > 1:
             rows = torch.arange(state.num_rows, device=self.device).repeat_interleave(self.per_sentence)
             state = state.select_rows(rows)
@@ -125,19 +118,17 @@ class SearchRun:
         ).flatten()
 
     def constrain(self, logits: Tensor, normaliser: Tensor, prefixes: Prefixes) -> tuple[Tensor, Tensor]:
-        """Log-probabilities over the whole vocabulary, without and with constraints.
+        """Log-probabilities without and with constraints.
 
         Args:
-            logits: [rows, V or C].
+            logits: [rows, V].
             normaliser: [rows], log sum exp of the logits.
             prefixes: the hypotheses that the logits extend.
 
         Returns:
             The model's log-probabilities and the constrained ones, both [rows, V]; possibly the same tensor.
         """
-        log_prob = self.logits_columns.to_full_vocab(
-            logits.float() - normaliser.unsqueeze(1), self.parts.special_ids.vocab_size
-        )
+        log_prob = logits.float() - normaliser.unsqueeze(1)
         constrained = log_prob
         for constraint in self.constraints:
             constrained = constraint(prefixes, constrained)

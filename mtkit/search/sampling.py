@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -13,12 +13,6 @@ from mtkit.search.run import Search, SearchParts
 from mtkit.search.single_path import SampleKey, SinglePathSearch
 
 _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # splitmix64's constants as signed integers
-_CTRANSLATE2_OPTIONS = {
-    "temperature": "sampling_temperature",
-    "top_k": "sampling_topk",
-    "top_p": "sampling_topp",
-    "num_samples": "num_hypotheses",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +34,6 @@ class Sampling:
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
     ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})
 
-    @property
-    def ctranslate2_unsupported_key(self) -> str | None:
-        """See SearchMethod; a key without a counterpart among CTranslate2's options must have its default value."""
-        others = (field for field in fields(self) if field.name not in {"kind", "seed", *_CTRANSLATE2_OPTIONS})
-        return next((f"method.{each.name}" for each in others if vars(self)[each.name] != each.default), None)
-
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""
         return self.num_samples
@@ -57,14 +45,10 @@ class Sampling:
         """See SearchMethod."""
         return SinglePathSearch(parts, self, self.num_samples)
 
-    def ctranslate2_options(self) -> dict[str, Any]:
-        """See SearchMethod; CTranslate2 has its own generator, so that a line's samples depend on its batch."""
-        return {"beam_size": 1, **{option: vars(self)[key] for key, option in _CTRANSLATE2_OPTIONS.items()}}
-
     def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
         """See TokenChooser; inverse transform sampling."""
         prob, column = self.distribution(logits)
-        cumulative = prob.cumsum(1)  # [rows, C]
+        cumulative = prob.cumsum(1)  # [rows, V]
         threshold = uniform(self.seed, key).unsqueeze(1) * cumulative[:, -1:]  # [rows, 1]
         index = torch.searchsorted(cumulative, threshold, right=True).clamp(max=prob.size(1) - 1)
         last = (prob > 0).sum(1, keepdim=True) - 1  # rounding can lead past the last token that is allowed
@@ -72,9 +56,9 @@ class Sampling:
         return chosen.squeeze(1), logits.gather(1, chosen).squeeze(1)
 
     def distribution(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Probabilities [rows, C] after truncation, not renormalised, most probable first, and their columns."""
+        """Probabilities [rows, V] after truncation, not renormalised, most probable first, and their columns."""
         scaled, column = (logits.double() / self.temperature).sort(dim=1, descending=True, stable=True)
-        prob = scaled.softmax(1)  # [rows, C]
+        prob = scaled.softmax(1)  # [rows, V]
         mass_before = prob.cumsum(1) - prob  # mass of all tokens that are more probable
         keep = mass_before < self.top_p
         keep &= prob >= self.epsilon

@@ -87,7 +87,7 @@ class FusionStep(NamedTuple):
         """See DecoderStep; the largest sums are not found without all logits."""
 
     def language_model_log_probs(self, rows: slice) -> Tensor:
-        """See DecoderStep; normalised over the whole vocabulary, also with a shortlist."""
+        """See DecoderStep."""
         return self.language.logits(rows).float().log_softmax(-1)
 
 
@@ -105,9 +105,9 @@ class ShallowFusion:
     language: Stepper
     empty_sources: Callable[[int], Any]
 
-    def start(self, source: Any, shortlist_ids: Tensor | None = None) -> FusionState:
+    def start(self, source: Any) -> FusionState:
         """See Stepper."""
-        state: DecoderState = self.translation.start(source, shortlist_ids)
+        state: DecoderState = self.translation.start(source)
         return FusionState(state, self.language.start(self.empty_sources(state.num_sentences)))
 
     def step(self, token: Tensor, state: FusionState) -> FusionStep:

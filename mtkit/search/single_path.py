@@ -30,7 +30,7 @@ class SampleKey(NamedTuple):
 class NextToken(NamedTuple):
     """The token that each hypothesis is extended with."""
 
-    column: Tensor  # [rows]
+    token: Tensor  # [rows] its id
     value: Tensor  # [rows] the model's log-probability, nats, or its logit if log-probabilities are not computed
     forced: Tensor  # [rows] bool, the end of sentence was the only choice
 
@@ -39,7 +39,7 @@ class TokenChooser(Protocol):
     """Chooses the next token of each hypothesis."""
 
     def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
-        """Columns of `logits` [rows, C] and their values, both [rows]; forbidden columns are -inf."""
+        """Tokens and their `logits` [rows, V], both [rows]; forbidden tokens have -inf."""
 
 
 def argmax(logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
@@ -185,13 +185,13 @@ class _PathRun(SearchRun):
             step = self.stepper.step(token, state)
             state = step.state
             chosen = self._next_token(step, path, tokens, at_limit)
-            token = self.columns.to_ids(chosen.column)
+            token = chosen.token
             attention = step.attention if self.parts.with_attention else None
             self.history.add(path, token, chosen.value, attention)
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
             length += 1
-            ended = (chosen.column == self.columns.eos) & ~finished
+            ended = (chosen.token == self.eos) & ~finished
             if not bool(ended.any()):
                 continue
             self.history.end(path[ended], length - 1, chosen.forced[ended])
@@ -209,11 +209,11 @@ class _PathRun(SearchRun):
     def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next token of each row."""
         if self.may_use_argmax and len(self.history.steps) >= self.unconstrained_lengths.start:
-            best = step.fast_argmax(self.columns.banned)
+            best = step.fast_argmax(self.banned)
             if best is not None:
-                column, value = best
+                token, value = best
                 value = value.where(value.isfinite(), torch.nan)  # -inf would be a token that constraints have forced
-                return NextToken(column.masked_fill(at_limit, self.columns.eos), value, at_limit)
+                return NextToken(token.masked_fill(at_limit, self.eos), value, at_limit)
         # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
         chunks = [
             self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])
@@ -224,31 +224,31 @@ class _PathRun(SearchRun):
         return NextToken(*(torch.cat(each) for each in zip(*chunks, strict=True)))
 
     def _choose(self, step: DecoderStep, rows: slice, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
-        """The next tokens according to the logits of these rows [n, V or C], which are overwritten."""
+        """The next tokens according to the logits of these rows [n, V], which are overwritten."""
         logits = step.logits(rows)
-        eos, sentence = self.columns.eos, path // self.per_sentence
+        eos, sentence = self.eos, path // self.per_sentence
         own = logits
         normaliser = log_normaliser(logits) if self.computes_log_probs else None  # [n]
         if self.constraints and normaliser is not None:
             prefixes = Prefixes(tokens, sentence, step.language_model_log_probs(rows))
             own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
-        # Below, only banned columns and the end of sentence are overwritten, perhaps in `own` too. A banned token is
+        # Below, only banned tokens and the end of sentence are overwritten, perhaps in `own` too. A banned token is
         # never chosen, and the end is saved here: its log-probability is needed also where it is not allowed.
         end = own[:, eos].clone()  # [n]
-        logits.index_fill_(1, self.columns.banned, float("-inf"))
+        logits.index_fill_(1, self.banned, float("-inf"))
         length = len(self.history.steps)
         is_limited = bool(self.constraints) or length not in self.unconstrained_lengths
         if is_limited:
             too_short = length < self.min_length[path]
             logits[:, eos] = logits[:, eos].masked_fill(too_short, float("-inf"))
         key = SampleKey(self.request.sentence_ids[sentence], path % self.per_sentence, length)
-        (column, value), forced = self.choose(logits, key), at_limit
+        (token, value), forced = self.choose(logits, key), at_limit
         if is_limited:
             # The end is forced at the maximum length, and where the constraints allow nothing at all.
             forced = at_limit | (value == float("-inf"))
-            column = torch.where(forced, eos, column)
+            token = torch.where(forced, eos, token)
         if normaliser is None:
-            return NextToken(column, value, forced)
-        value = torch.where(column == eos, end, own.gather(1, column.unsqueeze(1)).squeeze(1))
-        return NextToken(column, value.float() - normaliser, forced)
+            return NextToken(token, value, forced)
+        value = torch.where(token == eos, end, own.gather(1, token.unsqueeze(1)).squeeze(1))
+        return NextToken(token, value.float() - normaliser, forced)

@@ -1,14 +1,13 @@
 """Translation of text with trained models.
 
 translator          Translator: lines to translations, in order
-engines/            what translates a batch: PyTorch, CTranslate2 or onnxruntime
+engines/            what translates a batch
 segment             lines and their parts: splitting, and merging of the translations
 long_lines          where a line is split that is longer than any training source
 constraints         prefix, included and excluded texts of a line
 translation         the result for a line
 alignment           word alignment from attention
 repetition          detection of loops
-shortlist           vocabulary shortlist of a batch
 reranking           minimum Bayes risk, and the scores of a language model
 score               forced decoding: log-probabilities of given translations
 workers             worker processes

@@ -138,7 +138,7 @@ def apply_constraints(
 ) -> SearchRequest:
     """The request with the constraints on each of its sentences.
 
-    The maximum lengths grow to what the constraints need, and a shortlist receives the required tokens.
+    The maximum lengths grow to what the constraints need.
     """
     each = [one or TokenConstraints() for one in constraints]
     min_length = torch.tensor([one.min_length for one in each], device=request.max_length.device)
@@ -150,15 +150,9 @@ def apply_constraints(
         ForcedPrefix([one.prefix for one in each]),
         required,
     ]
-    shortlist_ids = request.shortlist_ids
-    if shortlist_ids is not None:
-        ids = sorted({token for one in each for phrase in (one.prefix, *one.include) for token in phrase})
-        new = torch.tensor(ids, dtype=shortlist_ids.dtype, device=shortlist_ids.device)
-        shortlist_ids = torch.unique(torch.cat([shortlist_ids, new]))
     return replace(
         request,
         max_length=max_length,
-        shortlist_ids=shortlist_ids,
         constraints=(*request.constraints, *added),
         selector=required if any(one.include for one in each) else None,
     )

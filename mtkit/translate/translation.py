@@ -35,7 +35,7 @@ class LanguageModelOptions:
 class TranslationOptions:
     """Settings of speed and memory, the prefix of all sources, and a language model.
 
-    The translations depend on the last two alone, except with a shortlist, which is that of a batch.
+    The translations depend on the last two alone.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
@@ -48,11 +48,6 @@ class TranslationOptions:
     source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
     language_model: LanguageModelOptions | None = None  # ranks hypotheses too
     rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
-
-    @property
-    def runs_exported(self) -> bool:
-        """True if an engine for exported models has all that the options ask for."""
-        return self.rewrite and self.language_model is None
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):
@@ -80,8 +75,7 @@ class Translation:
         line: line number, from 1.
         hyp: the translation, without line breaks.
         score: ranking value.
-        log_prob: nats, the ends of sentences included; NaN unless requested. With a shortlist, the log-probability
-            within the shortlist.
+        log_prob: nats, the ends of sentences included; NaN unless requested.
         tokens: the subwords of the translation; between the parts of a line that was split, the end of sentence.
         token_log_probs: log-probability of each token and, last, of the end of sentence.
         alignment: pairs (source word, target word) of indices from 0; words are separated by white space.

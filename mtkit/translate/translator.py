@@ -23,7 +23,6 @@ from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
 from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
-from mtkit.translate.shortlist import Shortlist
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special_ids"]
@@ -56,7 +55,6 @@ class Translator:
         max_source_length: int | None = None,
         options: TranslationOptions | None = None,
         rerank: Rerank | None = None,
-        shortlist: Shortlist | None = None,
         requires_tag: bool = False,
     ) -> None:
         """Take the parts.
@@ -69,7 +67,6 @@ class Translator:
                 says so. None: unknown, no line is split.
             options: settings of speed and memory.
             rerank: ranks all hypotheses of each line again, as minimum Bayes risk does.
-            shortlist: selects the target ids of each batch; None: the whole vocabulary.
             requires_tag: whether sources need a tag, since the model has read none without.
 
         Raises:
@@ -81,7 +78,6 @@ class Translator:
         self.search = search
         self.max_source_length = max_source_length
         self.rerank = rerank
-        self.shortlist = shortlist
         self.requires_tag = requires_tag
         self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
         # a sentence takes the tokens of its source, and as many for each hypothesis
@@ -112,7 +108,6 @@ class Translator:
             max_source_length=self.max_source_length,
             options=replace(self.options, source_prefix=prefix),
             rerank=self.rerank,
-            shortlist=self.shortlist,
             requires_tag=self.requires_tag,
         )
 
@@ -222,14 +217,12 @@ class Translator:
         device, vocab = self.engine.device, self.tokenizers.src.vocab
         ids = [[*self.prefix_ids, *s.ids] for s in batch]
         source = collate_source(ids, vocab).to(device)
-        shortlist_ids = None if self.shortlist is None else self.shortlist.token_ids(ids, vocab.eos).to(device)
         request = SearchRequest(
             source=source,
             max_length=torch.tensor([config.max_length.of(len(s.ids)) for s in batch], device=device),
             min_length=torch.tensor([config.min_length.of(len(s.ids)) for s in batch], device=device),
             sentence_ids=torch.tensor([s.number for s in batch], device=device),
             real=source.real,
-            shortlist_ids=shortlist_ids,
         )
         if any(s.constraints for s in batch):
             request = apply_constraints(request, [s.constraints for s in batch], self.special_ids, self.token_bytes)

@@ -2,12 +2,11 @@
 
     python tests/benchmarks/decoding_speed.py MODEL INPUT [--rounds 3] [--beam-sizes 1 5] [--compute-types float32 int8]
 
-MODEL is a model folder or a finished run; it is exported for CTranslate2 first, which is measured alone and as the
-engine of mtkit (`mtkit translate --engine ctranslate2`). Each engine translates INPUT once a round, with the search of
-the model and the beam asked for; the least of the rounds counts, so that the ratios also hold on a machine that does
-other things. Lines that run into a loop are not translated again, which CTranslate2 does not do either: a model after a
-short training has many of them. Our side turns text into pieces and back in that time; CTranslate2 is handed pieces,
-and runs at the best of some batch sizes.
+MODEL is a model folder or a finished run; it is exported for CTranslate2 first. Each engine translates INPUT once a
+round, with the search of the model and the beam asked for; the least of the rounds counts, so that the ratios also hold
+on a machine that does other things. Lines that run into a loop are not translated again, which CTranslate2 does not do
+either: a model after a short training has many of them. Our side turns text into pieces and back in that time;
+CTranslate2 is handed pieces, and runs at the best of some batch sizes.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ def main() -> None:
                 choice = (lines, beam_size, compute_type, options.batch_tokens)
                 ways = our_ways(commands, "mtkit", options.model, *choice)
                 if compute_type in ctranslate2.get_supported_compute_types("cpu"):  # bf16 on few processors
-                    ways |= our_ways(commands, "mtkit by CTranslate2", exported, *choice)
                     ways |= peer_ways(options.model, exported, lines, beam_size, compute_type)
                 report(beam_size, compute_type, least(ways, options.rounds), len(lines))
 

@@ -1,4 +1,4 @@
-"""One line at a time: mtkit, mtkit with CTranslate2 as its engine, and CTranslate2 alone, with the same weights.
+"""One line at a time: mtkit beside CTranslate2, with the same weights.
 
     python tests/benchmarks/single_lines.py MODEL INPUT [--lines 300] [--rounds 3] [--beam-sizes 1 5]
 
@@ -44,7 +44,6 @@ def main() -> None:
         for beam_size in options.beam_sizes:
             ways = {
                 "mtkit": own_way(options.model, beam_size),
-                "mtkit by CTranslate2": own_way(exported, beam_size),
                 "CTranslate2": peer_way(options.model, exported, beam_size),
             }
             report(beam_size, medians(ways, lines, options.rounds))

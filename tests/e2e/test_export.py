@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.assembly import translator as build_translator
+from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
-from mtkit.export import equivalence
+from mtkit.errors import UsageError
+from mtkit.export.ctranslate2_runner import CTranslate2Runner, search_options
 from mtkit.layers.attention.linformer import LinformerConfig
 from mtkit.layers.attention.performer import PerformerConfig
 from mtkit.layers.feed_forward.dense import DenseConfig
@@ -34,6 +33,12 @@ from mtkit.layers.positions.transformer_xl import TransformerXLConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.search.beam.diverse import DiverseBeam
+from mtkit.search.config import SearchConfig
+from mtkit.search.length_penalty import GNMT
+from mtkit.search.sampling import Sampling
+from mtkit.text.lines import read_lines
+from mtkit.translate.translator import TranslationOptions
 
 pytest.importorskip("ctranslate2")
 Make = Callable[[Any], Path]
@@ -94,15 +99,37 @@ def test_supported_models_translate_equally(keys: dict[str, Any], toy_model: Mak
     out, err = run_mtkit(capsys, "export", model, "--to", "ctranslate2", "-o", folder, "--check", str(text))
     assert out == [folder]
     assert f"12 of 12 translations are equal (greedy, float32; {text})" in err
-    options = [str(text), "--compute-type", "float32", "--jsonl", "--beam-size", "1", "--threads", "1"]
-    ours, theirs = (
-        [json.loads(line) for line in run_mtkit(capsys, "translate", path, *options)[0]] for path in (model, folder)
+    assert_equal_scores(Path(model), Path(folder), list(read_lines(text)))
+
+
+def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
+    """CTranslate2, without any of our code, gives our translations our log-probabilities."""
+    import ctranslate2
+
+    translator = load_translator(
+        model, compute_type="float32", search_overrides=["beam_size=1"], options=TranslationOptions(with_scores=True)
     )
-    for own, other in zip(ours, theirs, strict=True):
-        assert own["hyp"] == other["hyp"]
-        assert own["log_prob"] == pytest.approx(other["log_prob"], abs=2e-4 * max(1, abs(own["log_prob"])))
-        assert own["tokens"] == other["tokens"]
-        assert own["flags"] == other["flags"]
+    ours = [each for each in translator.translate(lines) if each.tokens]
+    peer = ctranslate2.Translator(str(exported), compute_type="float32", intra_threads=1)
+    tokenizer = translator.tokenizers.src
+    sources = [tokenizer.ids_to_tokens(ids) for ids in tokenizer.encode([lines[each.line - 1] for each in ours])]
+    for own, other in zip(ours, peer.score_batch(sources, [list(each.tokens) for each in ours]), strict=True):
+        assert sum(other.log_probs) == pytest.approx(own.log_prob, abs=2e-4 * max(1, abs(own.log_prob)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"length_penalty": GNMT()}, "length_penalty.kind"),
+        ({"coverage_penalty": 0.2}, "coverage_penalty"),
+        ({"repetition_penalty": 1.5}, "repetition_penalty"),
+        ({"method": DiverseBeam(groups=5)}, "method.kind"),
+        ({"method": Sampling()}, "method.kind"),
+    ],
+)
+def test_ctranslate2_has_no_option_for(changes: dict[str, Any], key: str) -> None:
+    with pytest.raises(UsageError, match=f"search.{key}: CTranslate2 has no option"):
+        search_options(SearchConfig(**changes))
 
 
 @pytest.mark.parametrize(
@@ -138,66 +165,6 @@ def exported(toy_model: Make, tmp_path: Path, capsys) -> str:
     return folder
 
 
-def test_options_of_translate_with_an_exported_model(exported: str, text: Path, capsys) -> None:
-    hyps, _ = run_mtkit(capsys, "translate", exported, str(text), "--beam-size", "3")
-    assert [not hyp.strip() for hyp in hyps][-2:] == [True, True]
-    out, _ = run_mtkit(
-        capsys, "translate", exported, str(text), "--beam-size", "3", "--set", "search.n_best=2", "--jsonl"
-    )
-    records = [json.loads(line) for line in out]
-    assert [each["hyp"] for each in records] == hyps
-    assert all(len(each["nbest"]) == 2 and each["log_prob"] < 0 for each in records[:10])
-    shorter, _ = run_mtkit(
-        capsys, "translate", exported, str(text), "--set", "search.max_length={factor: 0, offset: 3}", "--jsonl"
-    )
-    assert all(len(json.loads(line)["tokens"]) <= 3 for line in shorter)
-    sampling = "search.method={kind: sampling, num_samples: 3, top_k: 5}"
-    assert len(run_mtkit(capsys, "translate", exported, str(text), "--set", sampling)[0]) == 12
-    assert run_mtkit(capsys, "translate", exported, str(text), "--workers", "2", "--beam-size", "3")[0] == hyps
-
-
-def test_each_sentence_has_its_own_limit(toy_model: Make, exported: str, text: Path, capsys) -> None:
-    limit, options = "search.max_length={factor: 0.5, offset: 1}", ["--beam-size", "1", "--compute-type", "float32"]
-    words = [str(text), "--set", limit, *options, "--jsonl"]
-    peer, ours = (
-        [json.loads(line) for line in run_mtkit(capsys, "translate", model, *words)[0]]
-        for model in (exported, str(toy_model(transformer())))
-    )
-    assert len({len(each["tokens"]) for each in ours}) > 3  # limits cut in at different lengths
-    assert [each["tokens"] for each in peer] == [each["tokens"] for each in ours]
-    assert [each["log_prob"] for each in peer] == pytest.approx([each["log_prob"] for each in ours], abs=1e-3)
-
-
-def test_sentences_longer_than_the_exported_positions_are_a_data_error(exported: str, text: Path, capsys) -> None:
-    limits = [
-        *("--set", "search.max_length={factor: 0, offset: 1500}"),
-        *("--set", "search.min_length={factor: 0, offset: 1400}"),
-    ]
-    words = ["translate", exported, str(text), "--beam-size", "1", *limits]
-    _, err = run_mtkit(capsys, *words, code=65)
-    assert "a sentence is longer than the exported position table" in err
-    assert "lower search.max_length" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "key"),
-    [
-        (["--set", "search.length_penalty={kind: gnmt, alpha: 0.6}"], "search.length_penalty.kind"),
-        (["--set", "search.coverage_penalty=0.2"], "search.coverage_penalty"),
-        (["--set", "search.method={kind: diverse, groups: 2}", "--set", "search.beam_size=4"], "search.method.kind"),
-        (["--shortlist"], "an exported model works only on the CPU"),
-        (["--device", "cuda"], "an exported model works only on the CPU"),
-        (["--compute-type", "bf16"], "CTranslate2 does not support compute type bfloat16 on this machine"),
-    ],
-)
-def test_unsupported_options_are_named(exported: str, text: Path, words: list[str], key: str, capsys) -> None:
-    if "bf16" in words and "bfloat16" in pytest.importorskip("ctranslate2").get_supported_compute_types("cpu"):
-        pytest.skip("this processor has it")
-    _, err = run_mtkit(capsys, "translate", exported, str(text), *words, code=2)
-    assert f"mtkit: error: {key}" in err.replace(f"{exported}: ", "")
-    assert err.count("\n") == 1
-
-
 def test_errors(toy_model: Make, exported: str, tmp_path: Path, text: Path, capsys, monkeypatch) -> None:
     model = str(toy_model(transformer()))
     command = ["export", model, "--to", "ctranslate2", "-o"]
@@ -205,39 +172,13 @@ def test_errors(toy_model: Make, exported: str, tmp_path: Path, text: Path, caps
     (tmp_path / "empty").touch()
     words = [*command, str(tmp_path / "new"), "--check", str(tmp_path / "empty")]
     assert "empty: has no lines to translate" in run_mtkit(capsys, *words, code=65)[1]
-    assert (
-        "an exported model, which only mtkit translate"
-        in run_mtkit(capsys, "score", exported, "--src", str(text), "--ref", str(text), code=2)[1]
-    )
-    (tmp_path / "exported" / "model.bin").write_bytes(b"nonsense")
-    _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
-    assert "exported: damaged: model.bin not as written; export the model again" in err
-    translations = iter([["a"] * 12, ["a"] * 11 + ["b"]])
-    monkeypatch.setattr(equivalence, "_translate", lambda *_: next(translations))
+    for words in (["score", exported, "--src", str(text), "--ref", str(text)], ["translate", exported, str(text)]):
+        message = "exported: exported for another program; give the model folder that it was exported from"
+        assert message in run_mtkit(capsys, *words, code=2)[1]
+    monkeypatch.setattr(CTranslate2Runner, "translate", lambda self, sources, search: [[4]] * len(sources))
     _, err = run_mtkit(capsys, *command, str(tmp_path / "new"), "--check", str(text), code=65)
-    assert "the exported model translates differently: 11 of 12 translations are equal" in err
+    assert "the exported model translates differently: 1 of 12 translations are equal" in err  # the empty one
     assert not (tmp_path / "new").exists()
-
-
-def test_every_file_of_an_exported_model_is_checked(exported: str, text: Path, capsys) -> None:
-    rng = random.Random(1)
-    for path in sorted(Path(exported).iterdir()):
-        whole = path.read_bytes()
-        # the last flip makes invalid UTF-8 of most bytes of JSON, which CTranslate2 reports as a UnicodeDecodeError
-        for bit in [*(rng.randrange(8 * len(whole)) for _ in range(3)), 8 * (len(whole) // 2) + 7]:
-            changed = bytearray(whole)
-            changed[bit // 8] ^= 1 << bit % 8
-            path.write_bytes(changed)
-            _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
-            assert path.name in err
-            assert "damaged" in err
-            assert err.endswith("export the model again\n")
-        path.unlink()
-        _, err = run_mtkit(capsys, "translate", exported, str(text), code=65)
-        assert path.name in err
-        assert err.endswith("export the model again\n")
-        path.write_bytes(whole)
-    run_mtkit(capsys, "translate", exported, str(text))
 
 
 def test_a_run_is_compared_on_its_validation_text(
@@ -252,13 +193,3 @@ def test_a_run_is_compared_on_its_validation_text(
     _, err = run_mtkit(capsys, "export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "exported"))
     assert "12 of 12 translations are equal (greedy, float32; the run's valid text)" in err
     assert torch.is_grad_enabled()
-
-
-def test_an_exported_model_uses_as_many_threads_as_torch(exported: str, monkeypatch) -> None:
-    threads = []
-    monkeypatch.setattr(
-        build_translator, "load_exported", lambda *_, **keys: threads.append(keys["threads"].intra_threads)
-    )
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # as in a worker
-    build_translator.load_translator(Path(exported))
-    assert threads == [1]

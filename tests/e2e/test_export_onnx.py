@@ -1,15 +1,16 @@
-"""`mtkit export --to onnx`: encoder and decoder step in onnxruntime, called by mtkit's own search."""
+"""`mtkit export --to onnx`: encoder and decoder step in onnxruntime compute what the layers compute."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mtkit.cli import entry
+from mtkit.corpus.order.batch import Source
 from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
 from mtkit.layers.feed_forward.gated import GatedConfig
 from mtkit.layers.norms.deepnorm import DeepNormConfig
@@ -23,6 +24,7 @@ from mtkit.layers.positions.rope import LinearScaling, RoPEConfig
 from mtkit.layers.positions.shaw import ShawConfig
 from mtkit.layers.positions.t5 import T5BiasConfig
 from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.model_folder.folder import read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
@@ -65,26 +67,35 @@ def test_supported_models_translate_equally(keys: dict[str, Any], toy_model: Mak
     out, err = run_mtkit(capsys, "export", model, "--to", "onnx", "-o", folder, "--check", str(text))
     assert out == [folder]
     assert err == f"12 of 12 translations are equal (greedy, float32; {text})\n"
-    for beam_size in ("1", "3"):
-        options = [str(text), "--compute-type", "float32", "--jsonl", "--beam-size", beam_size]
-        ours, theirs = (
-            [json.loads(line) for line in run_mtkit(capsys, "translate", path, *options)[0]] for path in (model, folder)
-        )
-        for own, other in zip(ours, theirs, strict=True):
-            assert own["hyp"] == other["hyp"]
-            assert own["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4 * max(1, abs(own["log_prob"])))
-            assert own["alignment"] == other["alignment"]
-    if "encoder_positions" in keys and keys["encoder_positions"].kind == "learned":
-        (text.parent / "long").write_text("a " * 100)
-        words = ["translate", folder, str(text.parent / "long"), "--set", "split_long_lines=false"]
-        err = run_mtkit(capsys, *words, code=65)[1]
-        assert err.startswith("mtkit: error: a sentence is longer than the exported position table")
-    assert (
-        "computes with float32"
-        in run_mtkit(capsys, "translate", folder, str(text), "--compute-type", "bf16", code=2)[1]
-    )
-    (Path(folder) / "decoder.onnx").write_bytes(b"nonsense")
-    assert "onnxruntime cannot read it" in run_mtkit(capsys, "translate", folder, str(text), code=65)[1]
+    assert_equal_attention(Path(model), Path(folder))
+
+
+def assert_equal_attention(folder: Path, exported: Path) -> None:
+    """Both graphs, with two hypotheses of each sentence: logits and attention of the layers as written."""
+    import onnxruntime
+
+    model = read_model(folder).model
+    ids = torch.tensor([[5, 9, 7, 3], [11, 3, 0, 0]])
+    real = torch.tensor([[True] * 4, [True, True, False, False]])
+    encoder, decoder = (onnxruntime.InferenceSession(exported / f"{name}.onnx") for name in ("encoder", "decoder"))
+    keys, values = run_session(encoder, ids=ids, real=real)
+    layers, _, groups, _, head_dim = keys.shape
+    past = [torch.zeros(layers, 2, 2, groups, 0, head_dim)] * 2
+    with torch.inference_mode():
+        state = model.start(Source(ids, real, torch.arange(4).expand(2, 4)))
+        state = state.select_rows(torch.tensor([0, 0, 1, 1]))
+        for token in torch.tensor([[2, 2, 2, 2], [5, 6, 7, 8], [9, 9, 9, 10]]):
+            step = model.step(token, state)
+            memory = {"memory_keys": keys, "memory_values": values, "past_keys": past[0], "past_values": past[1]}
+            logits, attention, *past = run_session(decoder, token=token.view(2, 2), real=real, **memory)
+            torch.testing.assert_close(logits, step.logits(), rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(attention, step.attention, rtol=1e-4, atol=1e-4)
+            state = step.state
+
+
+def run_session(session: Any, **inputs: torch.Tensor) -> list[torch.Tensor]:
+    names = {each.name for each in session.get_inputs()}
+    return [torch.from_numpy(each) for each in session.run(None, {n: inputs[n].contiguous().numpy() for n in names})]
 
 
 @pytest.mark.parametrize(

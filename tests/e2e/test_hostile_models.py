@@ -77,7 +77,7 @@ def edit_lexicon(name: str, change: Callable[[Any], Any]) -> Edit:
 
 
 def test_the_copy_works(translate: Callable[..., tuple[int, str]]) -> None:
-    code, message = translate(lambda folder: None, "--shortlist")
+    code, message = translate(lambda folder: None)
     assert code == 0
     assert "error" not in message
 
@@ -121,10 +121,13 @@ def test_weights_and_tokens_of_another_model(
         (edit_lexicon("offsets", lambda offsets: np.append(offsets, offsets[-1:])), "the lexicon of another model ("),
     ],
 )
-def test_a_lexicon_of_another_model(translate: Callable[..., tuple[int, str]], edit: Edit, expected: str) -> None:
-    code, message = translate(edit, "--shortlist")
-    assert code == 65
-    assert expected in message
+def test_a_lexicon_of_another_model(
+    model: Path, tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str], edit: Edit, expected: str
+) -> None:
+    folder = str(copy_model(model, tmp_path / "edited", edit))
+    assert entry.execute(["attention", folder, "--src", str(text), "--ref", str(text)]) == 65
+    assert expected in capsys.readouterr().err
+    assert entry.execute(["translate", folder, str(text)]) == 0  # which does not use it
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, LEXICON, SPM, "config.json"])
@@ -137,7 +140,7 @@ def test_a_pipe_or_device_in_a_model_folder(
         os.mkfifo(model / name)
     else:
         (model / name).symlink_to("/dev/zero")
-    assert entry.execute(["translate", str(model), str(model / "README.md"), "--shortlist"]) in (65, 66)
+    assert entry.execute(["translate", str(model), str(model / "README.md")]) in (65, 66)
     assert name in capsys.readouterr().err
 
 

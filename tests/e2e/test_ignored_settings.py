@@ -64,11 +64,6 @@ def test_the_n_best_of_the_models_own_recipe_is_said(model, text, capsys) -> Non
     assert rest == expected.err
 
 
-def test_no_rewrite_of_an_exported_model(model, text, tmp_path, capsys) -> None:
-    pytest.importorskip("ctranslate2")
-    assert entry.execute(["export", str(model), "--to", "ctranslate2", "-o", str(tmp_path / "exported")]) == 0
-    assert entry.execute(["translate", str(tmp_path / "exported"), str(text), "--no-rewrite"]) == 2
-    assert "without --ensemble, --lm, --shortlist and --no-rewrite" in capsys.readouterr().err
 
 
 def test_bench_says_which_beam_sizes_have_no_effect(model, text, capsys) -> None:

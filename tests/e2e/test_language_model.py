@@ -110,7 +110,6 @@ def test_only_reranking_takes_a_model_of_another_vocabulary(folder: Path) -> Non
         (["translate", "run", "test.en", "--lm", "run"], "run/model: a translation model; --lm needs a language model"),
         (["translate", "run", "test.en", "--lm-weight", "1"], "--lm-weight is for a language model; add --lm MODEL"),
         (["translate", "run", "test.en", "--lm", "lm", "--lm-mode", "rerank", "--beam-size", "1"], "one hypothesis"),
-        (["translate", "run", "test.en", "--lm", "lm", "--engine", "ctranslate2"], "--lm needs the engine torch"),
         (["score", "lm", "--src", "test.en", "--ref", "test.de"], "reads no source; omit --src"),
         (["score", "run", "--ref", "test.de"], "a translation model, which needs the sources; give --src FILE"),
     ],

@@ -16,7 +16,7 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import TranslationOptions
 from tests.toy.runs import run, write_all
 
@@ -80,14 +80,14 @@ def test_a_changed_cross_attention_shows_in_training_and_validation(tmp_path: Pa
     write_all(tmp_path)
     engines = []
 
-    class RecordedEngine(TorchEngine):
+    class RecordedEngine(ModelEngine):
         """An engine that is remembered."""
 
         def __init__(self, *args, **keys) -> None:
             super().__init__(*args, **keys)
             engines.append(self)
 
-    monkeypatch.setattr("mtkit.assembly.training.TorchEngine", RecordedEngine)
+    monkeypatch.setattr("mtkit.assembly.training.ModelEngine", RecordedEngine)
     overrides = ["training.validation.beam_size=1", "training.validation.sentences=4"]
     run(tmp_path, *overrides)
     log = (tmp_path / "run" / "log.jsonl").read_text()

@@ -44,7 +44,7 @@ class ToyModel(TranslationModel):
         mean = (self.embed(source.ids) * real).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
         return self.dropout(self.mix(self.embed(target.ids) + mean).tanh())
 
-    def start(self, source, shortlist_ids=None):
+    def start(self, source):
         raise NotImplementedError
 
     def step(self, token, state):

@@ -48,7 +48,7 @@ class NativeTransformer(Transformer):
         self.lanes: int = self.functions.mtkit_lanes()
         self.eval()
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         states, lengths = self.encoder_states(source)
         decoder = self.native_decoder
@@ -80,7 +80,7 @@ class NativeTransformer(Transformer):
             cache=NativeCache.empty(widths, sentences),
             num_sentences=sentences,
             num_rows=sentences,
-            output_projection=self.output_projection(shortlist_ids),
+            output_projection=self.output_projection(),
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -34,11 +34,6 @@ class NativeOutput(NativeLinear, OutputProjection):
         self.weight, self.bias, self.dtype = weight.detach().float().contiguous(), bias, dtype
         self.pruned = PrunedArgmax(self.weight) if bias is None and native().supports(torch.int8) else None
 
-    def restricted(self, shortlist_ids: Tensor) -> NativeOutput:
-        """See OutputProjection."""
-        bias = None if self.bias is None else self.bias[shortlist_ids]
-        return NativeOutput(self.weight[shortlist_ids], bias, self.dtype)
-
     def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
         """See OutputProjection; exact for every type of the packed weights."""
         return None if self.pruned is None else self.pruned(hidden.contiguous(), banned.int())

@@ -23,7 +23,7 @@ from mtkit.layers.positions.sinusoidal import Sinusoidal
 from mtkit.models.transformer.model import Embedding
 from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.selection import TopExtensions
-from mtkit.search.interface import Hypothesis, SearchFn, SearchRequest, ShortlistMap, Stepper
+from mtkit.search.interface import Hypothesis, SearchFn, SearchRequest, Stepper
 from mtkit.search.length_penalty import GNMT, Average, WordReward
 from mtkit.search.run import Search
 from mtkit.search.single_path import SinglePathSearch, argmax
@@ -85,8 +85,6 @@ class NativeSearch:
     def serves(self, request: SearchRequest) -> bool:
         """Return whether the library has the embeddings of the model and all that the request asks for."""
         position = self.model.tgt_embedding.position
-        if request.shortlist_ids is not None:
-            return False
         if not request.num_sentences or not self.is_sum or request.constraints or request.selector is not None:
             return False
         return not isinstance(position, Learned) or int(request.max_length.max()) < position.num_positions
@@ -97,7 +95,7 @@ class NativeSearch:
         states, lengths = self.model.encoder_states(request.source)
         results = _Results.empty(request, min(self.parts.n_best, self.width))
         tensors = self._tensors(request, states, lengths)
-        output = self.model.output_projection(request.shortlist_ids)
+        output = self.model.output_projection()
         if not isinstance(output, NativeOutput):
             raise ValueError(f"output projection of another model: {type(output).__name__}")
         pruned = output.pruned if self.is_greedy else None
@@ -125,8 +123,7 @@ class NativeSearch:
 
     def _tensors(self, request: SearchRequest, states: Tensor, lengths: Tensor) -> dict[str, Tensor]:
         """The inputs of a task by name, see c/search.h."""
-        model, penalty = self.model, self.parts.length_penalty
-        columns = ShortlistMap(self.parts.special_ids, request.shortlist_ids, states.device)
+        model, penalty, special_ids = self.model, self.parts.length_penalty, self.parts.special_ids
         longest = int(request.max_length.max())
         counts = torch.arange(longest + 2)
         if self._tables.count <= longest:
@@ -135,7 +132,7 @@ class NativeSearch:
             "embeddings": model.tgt_embedding.table.weight,
             "positions": self._tables.vectors,
             "rotations": self._tables.rotations,
-            "excluded": torch.cat([columns.banned, columns.banned.new_tensor([columns.eos])]).int(),
+            "excluded": torch.tensor([*special_ids.banned, special_ids.eos], dtype=torch.int32),
             "divisors": penalty.divisor(counts),
             "summands": penalty.summand(counts),
             "states": states,

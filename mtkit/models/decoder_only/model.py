@@ -94,7 +94,7 @@ class DecoderOnly(TranslationModel):
         hidden = apply_norm(self.final_norm, states.hidden, source.real)
         return hidden, apply_norm(self.final_norm, x, target.real)
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         states = self._encode_prefix(source, self.layers.order)
         rows = source.ids.size(0)
@@ -103,7 +103,7 @@ class DecoderOnly(TranslationModel):
             cache=DecoderOnlyCache(layers=(None,) * len(self.layers.order), next_pos=states.length),
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(shortlist_ids),
+            output_projection=self.output_projection(),
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -84,8 +84,8 @@ class AttentionalRNN(TranslationModel):
         memory = self.source_attention().project_memory(values, source.real)
         return memory, tuple(bridge(end) for bridge in self.bridges)
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         memory, states = self.encode(source)
-        rows, logits = source.ids.size(0), self.output_projection(shortlist_ids)
+        rows, logits = source.ids.size(0), self.output_projection()
         return State(memory, self.init_cache(states), num_sentences=rows, num_rows=rows, output_projection=logits)

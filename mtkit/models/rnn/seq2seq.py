@@ -64,7 +64,7 @@ class Seq2SeqRNN(TranslationModel):
         x, _ = self.decoder(self.tgt_embedding(target.ids), target.real, self.encode(source))
         return self._readout(x)
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         rows = source.ids.size(0)
         cache = RNNCache(self.encode(source))
@@ -73,7 +73,7 @@ class Seq2SeqRNN(TranslationModel):
             cache,
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(shortlist_ids),
+            output_projection=self.output_projection(),
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -114,7 +114,7 @@ class Transformer(TranslationModel):
                 attention = weights
         return apply_norm(self.decoder_norm, x, target.real), attention
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         rows, device = source.ids.size(0), source.ids.device
         is_whole = torch.is_grad_enabled() or source.ids.is_cuda
@@ -133,7 +133,7 @@ class Transformer(TranslationModel):
             cache=cache,
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(shortlist_ids),
+            output_projection=self.output_projection(),
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,7 +27,6 @@ class BeamConfig:
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
     ignored_keys: ClassVar[frozenset[str]] = frozenset()
-    ctranslate2_unsupported_key: ClassVar[None] = None
 
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""
@@ -39,10 +38,6 @@ class BeamConfig:
     def build(self, parts: SearchParts) -> Search:
         """See SearchMethod."""
         return build_beam_search(parts, TopExtensions())
-
-    def ctranslate2_options(self) -> dict[str, Any]:
-        """See SearchMethod."""
-        return {}
 
 
 def build_beam_search(parts: SearchParts, selector: ExtensionSelector) -> Search:
@@ -84,7 +79,7 @@ class _BeamRun(SearchRun):
         super().__init__(search.parts, stepper, request, per_sentence=self.selector.groups)
         self.width = search.parts.beam_size // self.selector.groups  # hypotheses of one beam
         # hypotheses go on with any token except these; the end of sentence is handled apart
-        self.no_extension = torch.cat([self.columns.banned, self.columns.banned.new_tensor([self.columns.eos])])
+        self.no_extension = torch.cat([self.banned, self.banned.new_tensor([self.eos])])
         self.pool = FinishedPool(self.num_items, min(search.parts.n_best, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
@@ -145,14 +140,14 @@ class _BeamRun(SearchRun):
         log_prob = live.log_prob.flatten()[rows]  # [n]
         count, rows_per_beam = self.selector.num_candidates(self.width), live.width if self.selector.per_beam else 1
         if not self.constraints and required_ids is None:
-            request = {"end": self.columns.eos, "count": count, "rows_per_beam": rows_per_beam}
+            request = {"end": self.eos, "count": count, "rows_per_beam": rows_per_beam}
             ranking = step.fast_ranking(rows, log_prob, excluded=self.no_extension, **request)
             if ranking is not None:
                 value, row, column, normaliser, end_logit = ranking
                 end_own = end_logit - normaliser
                 top, ends = TopK(value, row, column), (end_own, end_own)
                 return self._extensions(top, log_prob, normaliser=normaliser, ends=ends, width=live.width)
-        logits = step.logits(rows)  # [n, V or C], overwritten below
+        logits = step.logits(rows)  # [n, V], overwritten below
         normaliser = log_normaliser(logits)  # [n]
         own = logits
         if self.constraints:
@@ -161,8 +156,8 @@ class _BeamRun(SearchRun):
             own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
         # The end of sentence is read here and then masked: it is always a candidate, outside the ranking.
-        end_own = own[:, self.columns.eos].float() - normaliser  # [n]
-        end = logits[:, self.columns.eos].float() - normaliser if self.constraints else end_own
+        end_own = own[:, self.eos].float() - normaliser  # [n]
+        end = logits[:, self.eos].float() - normaliser if self.constraints else end_own
         logits.index_fill_(1, self.no_extension, float("-inf"))
         # The logits are ranked as they are: only the K best become log-probabilities, by an offset for each hypothesis.
         top = top_k(logits, count, log_prob - normaliser, rows_per_beam)
@@ -197,7 +192,7 @@ class _BeamRun(SearchRun):
         end, end_own = ends
         return Extensions(
             log_prob=log_prob[top.row] + (top.value - row_normaliser),
-            token=self.columns.to_ids(top.column),
+            token=top.column,
             token_log_prob=(top.value if value_own is None else value_own) - row_normaliser,
             parent=top.row % width,
             end_log_prob=log_prob + end,

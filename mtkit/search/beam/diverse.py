@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -32,7 +32,6 @@ class DiverseBeam:
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
     ignored_keys: ClassVar[frozenset[str]] = frozenset()
-    ctranslate2_unsupported_key: ClassVar[str] = "method.kind"
 
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""
@@ -46,10 +45,6 @@ class DiverseBeam:
     def build(self, parts: SearchParts) -> Search:
         """See SearchMethod."""
         return build_beam_search(parts, self)
-
-    def ctranslate2_options(self) -> dict[str, Any]:
-        """See SearchMethod."""
-        return {}
 
     def num_candidates(self, width: int) -> int:
         """The other groups penalise at most (groups - 1) · width tokens: the best `width` are among these."""

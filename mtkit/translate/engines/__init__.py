@@ -1,7 +1,5 @@
 """Engines that translate batches.
 
-interface     the protocol, and TorchEngine: mtkit's models and search
+interface     the protocol, and ModelEngine: a model or ensemble and its search
 batch_budget  batches within a budget of tokens, in halves where memory runs out
-ctranslate2   exported models, run by CTranslate2
-onnx          exported models, run by onnxruntime under mtkit's search
 """

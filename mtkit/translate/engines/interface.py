@@ -1,4 +1,4 @@
-"""Engines: what translates a batch. An Engine is mtkit's search over mtkit's models, or another program."""
+"""Engines: what translates a batch, a search over a model or an ensemble."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FusedLanguageModel:
     weight: float
 
 
-class TorchEngine:
+class ModelEngine:
     """One mtkit model, or an ensemble over the same vocabularies. The models that are passed in are not changed.
 
     Attributes:

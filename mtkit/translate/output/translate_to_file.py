@@ -3,8 +3,6 @@
 With `-o FILE` the lines go to `FILE.part`, which is renamed to `FILE` once it is complete. After an error, an
 interruption or a kill, `FILE.part` keeps the finished lines, and a later call can resume after them. It continues at
 the beginning of a window of lines, so that its batches are those of an uninterrupted translation, and so is its output.
-With a shortlist, the words that a line may use depend on its batch: the command then refuses to resume with another
-batch size, number of workers or `flush_every`, and batches that were halved for lack of memory may change a line.
 """
 
 from __future__ import annotations

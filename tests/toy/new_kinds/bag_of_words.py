@@ -44,7 +44,7 @@ class BagOfWords(TranslationModel):
         """See TranslationModel."""
         return self.decode(target.ids, self.encode(source).unsqueeze(1))
 
-    def start(self, source: Source, shortlist_ids: Tensor | None = None) -> State:
+    def start(self, source: Source) -> State:
         """See TranslationModel."""
         rows = source.ids.size(0)
         return State(
@@ -52,7 +52,7 @@ class BagOfWords(TranslationModel):
             EmptyState(),
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(shortlist_ids),
+            output_projection=self.output_projection(),
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from mtkit.search.run import Search, SearchParts
 from mtkit.search.single_path import SinglePathSearch
@@ -18,7 +18,6 @@ class PlainGreedy:
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
     ignored_keys: ClassVar[frozenset[str]] = frozenset()
-    ctranslate2_unsupported_key: ClassVar[str] = "method.kind"
 
     def check(self, beam_size: int) -> None:
         """See SearchMethod."""
@@ -30,7 +29,3 @@ class PlainGreedy:
     def build(self, parts: SearchParts) -> Search:
         """See SearchMethod."""
         return SinglePathSearch(parts)
-
-    def ctranslate2_options(self) -> dict[str, Any]:
-        """See SearchMethod."""
-        return {}

@@ -42,14 +42,6 @@ def test_is_the_product_of_rounded_numbers(bias, rows) -> None:
     torch.testing.assert_close(Bf16Output.of(layer)(x).float(), found)
 
 
-@pytest.mark.usefixtures("_library")
-def test_restricted_to_a_shortlist() -> None:
-    layer, x, columns = nn.Linear(24, 40), torch.randn(5, 24), torch.tensor([7, 0, 39])
-    whole = Bf16Output.of(layer)
-    torch.testing.assert_close(whole.restricted(columns)(x), whole(x)[:, columns])
-    assert type(whole.restricted(columns)) is Bf16Output
-
-
 @pytest.mark.parametrize("config", [TransformerConfig(**SMALL), AttentionRNNConfig(d_model=32, d_embed=24)])
 def test_only_large_projections_are_replaced_and_logits_are_near(config, monkeypatch) -> None:
     torch.manual_seed(1)

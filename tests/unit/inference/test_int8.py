@@ -72,13 +72,6 @@ def test_rows_of_zeros_and_no_rows() -> None:
     assert product(torch.zeros(0, 24)).shape == (0, 40)
 
 
-def test_restricted_returns_the_columns_of_a_shortlist() -> None:
-    product = Int8Linear.of(layer())
-    shortlist_ids = torch.tensor([7, 0, 39])
-    x = torch.randn(4, 24)
-    assert torch.equal(product.restricted(shortlist_ids)(x), product(x)[:, shortlist_ids])
-
-
 def test_the_result_has_the_type_of_the_input() -> None:
     assert Int8Linear.of(layer())(torch.randn(2, 24).bfloat16()).dtype == torch.bfloat16
 

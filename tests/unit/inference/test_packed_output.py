@@ -30,11 +30,6 @@ def test_is_the_projection(bias, rows) -> None:
         assert ((PackedOutput(layer)(x) - nn.functional.linear(x, layer.weight, layer.bias)).abs() <= bound).all()
 
 
-def test_restricted_to_a_shortlist() -> None:
-    layer, x, columns = Projection(24, 40), torch.randn(5, 24), torch.tensor([7, 0, 39])
-    torch.testing.assert_close(PackedOutput(layer).restricted(columns)(x), layer(x)[:, columns])
-
-
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
 def test_models_compute_the_same_with_it(config, monkeypatch) -> None:
     torch.manual_seed(1)
@@ -45,9 +40,8 @@ def test_models_compute_the_same_with_it(config, monkeypatch) -> None:
     packed = prepare_for_inference(model, torch.float32, CPU)
     assert type(packed.output) is PackedOutput
     with torch.inference_mode():
-        for shortlist_ids in (None, torch.tensor([3, 50, 7])):
-            found, expected = (m.step(token, m.start(source(), shortlist_ids)).logits() for m in (packed, plain))
-            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        found, expected = (m.step(token, m.start(source())).logits() for m in (packed, plain))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -96,15 +96,6 @@ def test_row_chunks_change_nothing(monkeypatch):
     assert torch.equal(Int8PrunedArgmax.of(layer).argmax(x, NONE)[0], layer(x).argmax(1))
 
 
-def test_restricted_to_a_shortlist():
-    layer = layer_of(torch.randn(500, 8, generator=torch.Generator().manual_seed(1)))
-    x = torch.randn(40, 8, generator=torch.Generator().manual_seed(2))
-    columns = torch.arange(499, 0, -3)
-    restricted = Int8PrunedArgmax.of(layer).restricted(columns)
-    torch.testing.assert_close(restricted(x), layer(x)[:, columns])
-    assert torch.equal(restricted.argmax(x, NONE)[0], layer(x)[:, columns].argmax(1))
-
-
 def test_logits_are_those_of_the_layer():
     layer = layer_of(torch.randn(30, 8))
     pruned = Int8PrunedArgmax.of(layer)

@@ -24,7 +24,6 @@ EOS, BOS, PAD = 0, 1, 2  # the ordinary tokens follow
 class ScriptedState:
     sentences: Tensor  # [B] memory
     histories: Tensor  # [rows, t] cache, bos first
-    shortlist_ids: Tensor | None
 
     @property
     def num_sentences(self) -> int:
@@ -73,8 +72,8 @@ class ScriptedModel:
         self.rows_stepped = 0
         self._table: dict = {}
 
-    def start(self, source: Tensor, shortlist_ids=None) -> ScriptedState:
-        return ScriptedState(source, torch.empty(source.numel(), 0, dtype=torch.int64), shortlist_ids)
+    def start(self, source: Tensor) -> ScriptedState:
+        return ScriptedState(source, torch.empty(source.numel(), 0, dtype=torch.int64))
 
     def step(self, token: Tensor, state: ScriptedState) -> ScriptedStep:
         self.rows_stepped += token.numel()
@@ -82,8 +81,6 @@ class ScriptedModel:
         width = histories.size(0) // state.num_sentences
         both = [self.lookup(int(state.sentences[i // width]), tuple(h)) for i, h in enumerate(histories.tolist())]
         logits = torch.stack([logits for logits, _ in both])
-        if state.shortlist_ids is not None:
-            logits = logits[:, state.shortlist_ids]
         attention = torch.stack([a for _, a in both])
         return ScriptedStep(logits, replace(state, histories=histories), attention)
 

@@ -95,14 +95,6 @@ def test_one_member_of_an_ensemble_is_enough(name) -> None:
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_with_a_shortlist(name) -> None:
-    model = BrokenModel(math.nan, length=0)
-    asked = replace(request(list(range(6)), 7, real=torch.ones(6, 3, dtype=torch.bool)), shortlist_ids=torch.arange(99))
-    found = SEARCHES[name](model)(model, asked)
-    assert [i for i, hypotheses in enumerate(found) if any(h.failed for h in hypotheses)] == [3]
-
-
-@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize(("length", "expected"), [(1, [3]), (4, [])])
 def test_what_the_model_computes_for_a_sentence_that_is_done_does_not_matter(name, length, expected) -> None:
     model = BrokenModel(math.nan, length=length)

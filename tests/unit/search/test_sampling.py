@@ -69,8 +69,3 @@ def test_samples_depend_on_the_sentence_id_alone():
         assert [h.tokens for h in alone] == [h.tokens for h in together[sentence]]
     other = search(model, request(list(range(20)), 6, sentence_ids=ids + 1000))
     assert [h[0].tokens for h in other] != [h[0].tokens for h in together]
-
-
-def test_ctranslate2_is_refused_for_a_key_that_it_has_no_option_for():
-    assert Sampling(temperature=0.5, top_k=3, top_p=0.9, num_samples=2, seed=7).ctranslate2_unsupported_key is None
-    assert Sampling(top_k=3, epsilon=0.1).ctranslate2_unsupported_key == "method.epsilon"

@@ -66,14 +66,6 @@ def test_weight_0_changes_nothing_and_a_narrow_beam_keeps_both_states_together()
             assert h.score == pytest.approx(total(sentence, tuple(h.tokens)) / (len(h.tokens) + 1), abs=1e-5)
 
 
-def test_the_language_model_is_normalised_over_the_whole_vocabulary_with_a_shortlist() -> None:
-    ids = torch.tensor([EOS, 4, 5])
-    search = beam(TRANSLATION, n_best=1, length_penalty=Average(alpha=0.0))
-    for sentence, (h,) in enumerate(search(FUSION, fused([0, 1], 3, shortlist_ids=ids))):
-        assert set(h.tokens) <= {4, 5}
-        assert h.score - h.log_prob == pytest.approx(WEIGHT * language(tuple(h.tokens)), abs=1e-5), sentence
-
-
 def test_the_term_without_a_language_model_is_refused() -> None:
     with pytest.raises(ValueError, match="needs the steps of ShallowFusion"):
         beam(TRANSLATION)(TRANSLATION, fused([0], 3))

@@ -17,7 +17,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.source_lines import with_constraints
 from mtkit.translate.translator import TranslationOptions, Translator
 
@@ -39,13 +39,13 @@ def tokenizers(tmp_path_factory) -> TokenizerPair:
 
 
 @pytest.fixture(scope="module")
-def engine(tokenizers) -> TorchEngine:
+def engine(tokenizers) -> ModelEngine:
     torch.manual_seed(0)
     size = tokenizers.src.vocab.size
     model = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=1).build(size, size)
     with torch.no_grad():
         model.output.weight.mul_(3)
-    return TorchEngine([model.eval()], compute_type="float32")
+    return ModelEngine([model.eval()], compute_type="float32")
 
 
 def random_constraints(count: int) -> list[ConstrainedLine]:
@@ -205,7 +205,7 @@ def test_translations_are_limited_to_the_learned_positions(tokenizers):
     size = tokenizers.src.vocab.size
     short = LearnedConfig(max_length=6)
     config = TransformerConfig(d_model=8, num_heads=2, encoder_layers=1, decoder_layers=1, decoder_positions=short)
-    engine = TorchEngine([config.build(size, size).eval()], compute_type="float32")
+    engine = ModelEngine([config.build(size, size).eval()], compute_type="float32")
     line = "the big red dog sees a cat and a man"
     with pytest.raises(DataError, match="is longer than the 6 learned positions"):
         Translator(engine, tokenizers, SearchConfig(min_length=LengthLimit(offset=9))).translate_lines([line])

@@ -12,14 +12,14 @@ from mtkit.hardware import CPUINFO, cpu_has_bf16
 GROWTH = """
 import torch
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 
 def used():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
 torch.set_num_threads(1)
 model = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=1).build(20, 20)
-engine = TorchEngine([model], compute_type="bf16")
+engine = ModelEngine([model], compute_type="bf16")
 weight = torch.ones(256, 256, dtype=torch.bfloat16)
 before = used()
 for rows in range(1, 900):

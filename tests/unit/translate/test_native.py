@@ -13,7 +13,7 @@ from mtkit.inference.native.model import NativeTransformer
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate import workers
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -32,7 +32,7 @@ def compute_type(request) -> str:
 
 def native_translator(tokenizers: TokenizerPair, compute_type: str, beam_size: int, **options) -> Translator:
     search = SearchConfig(beam_size=beam_size, n_best=beam_size, max_length=MaxLength(factor=1.0, offset=5))
-    engine = TorchEngine([transformer(tokenizers)], compute_type=compute_type, beam_size=beam_size)
+    engine = ModelEngine([transformer(tokenizers)], compute_type=compute_type, beam_size=beam_size)
     assert type(engine.models[0]) is NativeTransformer
     return Translator(engine, tokenizers, search, options=TranslationOptions(with_scores=True, **options))
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from mtkit.errors import ComputeError
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import BLANK, sentences, transformer, translator
 
@@ -44,7 +44,7 @@ class SmallMachine:
 
 def translate(tokenizers, lines, capacity, error=None, *, batch_tokens=600, **search):
     """Translations, the engine, and the sizes that were reported."""
-    engine = SmallMachine(TorchEngine([transformer(tokenizers)], compute_type="float32"), capacity, error)
+    engine = SmallMachine(ModelEngine([transformer(tokenizers)], compute_type="float32"), capacity, error)
     reported = []
     options = TranslationOptions(batch_tokens=batch_tokens, with_scores=True, window=40, report_oom=reported.append)
     config = translator(tokenizers, **search).search
@@ -87,7 +87,7 @@ def test_sampling_is_the_same(tokenizers):
 def test_a_single_line_that_does_not_fit_is_named_after_the_lines_before(tokenizers):
     lines = ["the dog", "a cat", "the " * 60, "a cat", "the " * 70]
     expected, *_ = translate(tokenizers, lines[:2], 10**9)
-    engine = SmallMachine(TorchEngine([transformer(tokenizers)], compute_type="float32"), 30, RuntimeError(MESSAGES[0]))
+    engine = SmallMachine(ModelEngine([transformer(tokenizers)], compute_type="float32"), 30, RuntimeError(MESSAGES[0]))
     options = TranslationOptions(batch_tokens=600, with_scores=True)
     translations = Translator(engine, tokenizers, translator(tokenizers).search, options=options).translate(lines)
     assert [t.hyp for t in itertools.islice(translations, 2)] == [t.hyp for t in expected]

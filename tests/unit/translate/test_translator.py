@@ -13,7 +13,7 @@ from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.sampling import Sampling
 from mtkit.translate.alignment import words_of
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 
@@ -136,7 +136,7 @@ def test_reranking_reorders_the_n_best(tokenizers):
 
 def test_model_of_the_caller_is_not_changed(tokenizers):
     model = transformer(tokenizers).train()
-    engine = TorchEngine([model], compute_type="bf16")
+    engine = ModelEngine([model], compute_type="bf16")
     assert model.training
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert engine.models[0] is not model
@@ -153,7 +153,7 @@ def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
     config = SearchConfig(
         beam_size=4, n_best=2, rerank=MinimumBayesRiskConfig(), max_length=MaxLength(factor=1.0, offset=5)
     )
-    engine = TorchEngine([transformer(tokenizers)], compute_type="float32")
+    engine = ModelEngine([transformer(tokenizers)], compute_type="float32")
     lines = sentences(6)
     ranked = list(Translator(engine, tokenizers, config, rerank=backwards).translate(lines))
     plain = list(Translator(engine, tokenizers, replace(config, rerank=None, n_best=4)).translate(lines))
@@ -165,7 +165,7 @@ def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
 
 
 def test_int8_does_not_depend_on_the_batch(tokenizers):
-    engine = TorchEngine([transformer(tokenizers, seed=1)], compute_type="int8")  # with seed 0 there is a near-tie
+    engine = ModelEngine([transformer(tokenizers, seed=1)], compute_type="int8")  # with seed 0 there is a near-tie
     assert engine.compute_type == "int8"
     lines = sentences(30)
     alone, together = (

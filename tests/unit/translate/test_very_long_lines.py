@@ -13,7 +13,7 @@ from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.translate import long_lines
 from mtkit.translate import translator as module
 from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
 from mtkit.translate.translator import TranslationOptions, Translator, read_windows
 from tests.unit.translate.toy_translator import build_model, translator
@@ -137,7 +137,7 @@ def test_a_line_beyond_the_positions_of_the_model_is_named_after_those_before(to
     config = TransformerConfig(
         d_model=8, d_ff=8, num_heads=2, decoder_layers=1, encoder_positions=positions, decoder_positions=positions
     )
-    engine = TorchEngine([build_model(config, tokenizers)], compute_type="float32")
+    engine = ModelEngine([build_model(config, tokenizers)], compute_type="float32")
     search = SearchConfig(beam_size=2, max_length=MaxLength(factor=1.0, offset=5), split_long_lines=False)
     long = ConstrainedLine(**{"text": "the dog", field: "the cat " * 30})
     lines = ["a dog", "the cat", long, "a", long]

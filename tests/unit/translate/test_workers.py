@@ -21,7 +21,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate import workers
 from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
 from mtkit.translate.workers import BYTES_PER_WORKER, WorkerPool, auto_num_workers
@@ -35,7 +35,7 @@ def load(folder: Path) -> Translator:
     config = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)
     model = config.build(tokenizers.src.vocab.size, tokenizers.tgt.vocab.size).eval()
     search = SearchConfig(beam_size=2, max_length=MaxLength(factor=1.0, offset=2))
-    return Translator(TorchEngine([model], compute_type="float32"), tokenizers, search)
+    return Translator(ModelEngine([model], compute_type="float32"), tokenizers, search)
 
 
 def fail(folder: Path) -> Translator:

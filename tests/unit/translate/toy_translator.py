@@ -10,7 +10,7 @@ from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.interface import TorchEngine
+from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 
 NOUNS = ["dog", "cat", "man", "woman", "house"]
@@ -44,5 +44,5 @@ def build_model(config, tokenizers: TokenizerPair, seed: int = 0):
 def translator(tokenizers, model=None, *, beam_size=3, max_source_length=None, options=None, **search) -> Translator:
     config = SearchConfig(beam_size=beam_size, max_length=MaxLength(factor=1.0, offset=5), **search)
     options = options or TranslationOptions(with_scores=True)
-    engine = TorchEngine([model or transformer(tokenizers)], compute_type="float32")
+    engine = ModelEngine([model or transformer(tokenizers)], compute_type="float32")
     return Translator(engine, tokenizers, config, max_source_length=max_source_length, options=options)

@@ -1,4 +1,4 @@
-"""`mtkit export`: convert a model for another inference engine."""
+"""`mtkit export`: convert a model for another program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mtkit.cli.options import Model
 
 
 class ExportTarget(StrEnum):
-    """Inference engines."""
+    """Programs and formats."""
 
     ctranslate2 = "ctranslate2"
     onnx = "onnx"
@@ -20,16 +20,17 @@ class ExportTarget(StrEnum):
 
 def export(
     model: Model,
-    to: Annotated[ExportTarget, typer.Option("--to", help="Engine to export to.")],
+    to: Annotated[ExportTarget, typer.Option("--to", help="Program or format.")],
     output: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder to write.")],
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Source text for comparing the translations of both engines."),
+        typer.Option("--check", metavar="FILE", help="Source text for comparing the translations of both."),
     ] = None,
 ) -> None:
     """Export a model to CTranslate2 or ONNX.
 
-    100 lines are translated with both engines and must be equal. `mtkit translate DIR` runs the exported model.
+    100 lines are translated by the model and by its export, and at least 99 must be equal. CTranslate2 or onnxruntime
+    runs what is exported; mtkit does not.
     """
     import sys
 

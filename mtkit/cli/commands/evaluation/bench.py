@@ -48,7 +48,6 @@ def bench(
         int,
         typer.Option("--threads", min=0, max=MAX_THREADS, help="CPU threads of all workers together; 0: one per core."),
     ] = 0,
-    shortlist: Annotated[bool, typer.Option("--shortlist", help="Measure both with and without a shortlist.")] = False,
     no_rewrite: NoRewrite = False,
     peer: Annotated[Peer | None, typer.Option("--peer", help="Also measure this engine with the same model.")] = None,
     lines: Annotated[int, typer.Option("--lines", min=1, help="Translate at most this many lines.")] = 1000,
@@ -81,7 +80,6 @@ def bench(
     from mtkit.bench.table import bench_table, unsupported_settings
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.errors import UsageError
-    from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.io.files import write_json
     from mtkit.pipeline.dry_run import training_rates
     from mtkit.recipe.recipe import load_recipe
@@ -94,7 +92,6 @@ def bench(
         "--batch-tokens": batch_tokens,
         "--workers": workers,
         "--threads": threads,
-        "--shortlist": shortlist,
         "--peer": peer,
     }
     if suite and (names := [name for name, value in given.items() if value]):
@@ -104,7 +101,6 @@ def bench(
         beam_sizes=beam_sizes or [1, 5],
         batch_tokens=batch_tokens or [None],
         workers=workers or [1],
-        shortlist=[False, True] if shortlist else [False],
         peer=None if peer is None else "ctranslate2",
         threads=threads,
         rewrite=not no_rewrite,
@@ -115,7 +111,7 @@ def bench(
     results = []
     before = parse_prefix(tag, prefix)
     for each in grids:
-        for result in measure(model, src, each, export=export_ctranslate2, ref=refs, repeat=repeat, prefix=before):
+        for result in measure(model, src, each, ref=refs, repeat=repeat, prefix=before):
             results.append(result)
             sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
     if suite:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from mtkit.cli.commands.translation.options.language_model import (
     LanguageModel,
@@ -46,7 +43,6 @@ from mtkit.cli.options import (
     ComputeType,
     ComputeTypeOption,
     Device,
-    EngineChoice,
     Ensemble,
     Model,
     NoRewrite,
@@ -87,18 +83,7 @@ def translate(
     lm: LanguageModel = None,
     lm_weight: LanguageModelWeight = None,
     lm_mode: LanguageModelModeOption = None,
-    shortlist: Annotated[
-        bool, typer.Option("--shortlist", help="Restrict the output vocabulary to likely tokens (faster).")
-    ] = False,
     batch_tokens: BatchTokens = None,
-    engine: Annotated[
-        EngineChoice,
-        typer.Option(
-            "--engine",
-            help="CTranslate2 is faster only where mtkit's native library cannot be built (see doctor); the model is "
-            "exported once, beside itself. auto: CTranslate2 where it can serve the request.",
-        ),
-    ] = EngineChoice.torch,
     compute_type: ComputeTypeOption = ComputeType.auto,
     no_rewrite: NoRewrite = False,
     device: Device = None,
@@ -116,8 +101,6 @@ def translate(
     from mtkit.assembly.translator_spec import TranslatorSpec
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
-    from mtkit.export.engine import TranslationRequest, serving_models
-    from mtkit.model_folder.exported import is_exported
     from mtkit.translate.output.flag_summary import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
     from mtkit.translate.translator import TranslationOptions
@@ -146,30 +129,15 @@ def translate(
     )
     writing.check(source.files)
     forbid_repeated("translate", [model, *(ensemble or [])])
-    are_forked = engine is EngineChoice.torch and device in (None, "cpu") and not is_exported(model)
-    if threads is not None and workers is not None and min(threads, workers) > 1 and are_forked:
+    if threads is not None and workers is not None and min(threads, workers) > 1 and device in (None, "cpu"):
         raise UsageError(
             f"translate: --workers {workers} are processes of one thread each; omit --threads {threads}, or --workers "
             "for one process"
         )
     flush_every = 1 if is_interactive(file) else flush_every
-    own_features = {
-        "--lm": lm is not None,
-        "--shortlist": shortlist,
-        "--no-rewrite": no_rewrite,
-        "--jsonl-input": jsonl_input and engine is EngineChoice.auto,  # a line may have constraints
-        **source.own_features,
-    }
-    request = TranslationRequest(
+    translator = TranslatorSpec(
         models=[model, *(ensemble or [])],
         search_overrides=search.overrides(),
-        device=device,
-        own_features=[name for name, is_used in own_features.items() if is_used],
-    )
-    models, engine_note = serving_models(engine.value, request)
-    translator = TranslatorSpec(
-        models=models,
-        search_overrides=request.search_overrides,
         compute_type=compute_type.value,
         device=device,
         threads=threads,
@@ -183,12 +151,11 @@ def translate(
             language_model=language_model_options(lm, lm_weight, lm_mode),
             rewrite=not no_rewrite,
         ),
-        shortlist=shortlist,
     )
     if alignments is not None:
         translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
-    print_notes(() if quiet else filter(None, (engine_note, n_best_note)))
+    print_notes([] if quiet or n_best_note is None else [n_best_note])
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     with writing.reports(file) as reports:
@@ -198,7 +165,7 @@ def translate(
             Output(
                 destinations=list(writing.destinations()),
                 resume=resume,
-                header={**translator.settings(num_workers), "form": writing.form} if writing.files else {},
+                header={**translator.settings(), "form": writing.form} if writing.files else {},
                 reports=[summary.add, *reports],
             ),
             num_workers=num_workers,

@@ -126,14 +126,6 @@ def test_a_source_of_more_tokens_than_go_through_the_layers_together(config) -> 
         torch.testing.assert_close(found.attention, expected.attention, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("shortlist_ids", [torch.tensor([0, 3, 50, 7, 9]), torch.arange(V - 1, 1, -1)])
-def test_a_shortlist_restricts_the_logits(shortlist_ids) -> None:
-    model, token = native_model(), torch.tensor([2, 20])
-    with torch.inference_mode():
-        whole, restricted = (model.step(token, model.start(right_padded([3, 4]), ids)) for ids in (None, shortlist_ids))
-        assert torch.equal(restricted.logits(), whole.logits()[:, shortlist_ids])
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
 def test_decoder_states_of_given_translations_are_those_of_the_steps(dtype) -> None:
     model, source = native_model(SMALL, dtype), right_padded([3, 5, 4])

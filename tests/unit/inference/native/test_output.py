@@ -46,14 +46,6 @@ def test_logits_are_those_of_the_layer(rows, vocab, width, with_bias, dtype) -> 
     assert ((found - exact).abs() <= bound).all()
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("with_bias", [True, False])
-def test_a_shortlist_gives_the_same_logits(with_bias, dtype) -> None:
-    output, columns = output_of(random(300, 24), random(300) if with_bias else None, dtype), torch.arange(299, 3, -7)
-    x = random(5, 24, seed=2)
-    assert torch.equal(output.restricted(columns)(x), output(x)[:, columns])
-
-
 def assert_ranks(output: NativeOutput, x: Tensor, log_prob: Tensor, request: RankingRequest) -> Ranking:
     """The ranking is that of all logits, where equal totals may be in any order."""
     ranking, logits = output.ranking(x, log_prob, request), output(x)
@@ -83,13 +75,6 @@ def test_the_best_tokens_of_beams(vocab, width, count, dtype) -> None:
     x, log_prob = random(3 * width, 24, seed=2), 3 * random(3 * width, seed=3)
     for excluded in (EXCLUDED, NONE):
         assert_ranks(output, x, log_prob, RankingRequest(excluded, 2, count, width))
-
-
-def test_a_shortlist_is_ranked_by_its_own_columns() -> None:
-    output, columns = output_of(random(300, 24)), torch.tensor([5, 299, 2, 0, 17, 4])
-    restricted = output.restricted(columns)
-    ranking = assert_ranks(restricted, random(8, 24, seed=2), random(8), RankingRequest(torch.tensor([3, 2]), 2, 8, 4))
-    assert not torch.isin(ranking.column, torch.tensor([2, 3])).any()
 
 
 @pytest.mark.parametrize("bias", [-1e4, -100.0, 0.0, 80.0, 1e4])

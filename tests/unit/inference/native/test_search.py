@@ -24,7 +24,6 @@ from tests.unit.inference.native.toy_models import right_padded
 from tests.unit.inference.native.toy_searches import (
     LENGTHS,
     LIMITS,
-    SHORTLIST,
     assert_equal,
     beam,
     few,
@@ -42,8 +41,8 @@ class CountingStepper:
     def __init__(self, model: NativeTransformer, *, is_fast: bool) -> None:
         self.model, self.is_fast, self.rankings, self.argmaxima = model, is_fast, 0, 0
 
-    def start(self, source: Any, shortlist_ids: Tensor | None = None) -> Any:
-        return self.model.start(source, shortlist_ids)
+    def start(self, source: Any) -> Any:
+        return self.model.start(source)
 
     def step(self, token: Tensor, state: Any) -> Step:
         stepper = self
@@ -77,8 +76,6 @@ SEARCHES = {
     "patience": (beam(patience=math.inf), {}),
     "attention": (beam(with_attention=True, coverage=Coverage(0.3)), {}),
     "length limits": (beam(), LIMITS),
-    "shortlist": (beam(), {"shortlist_ids": SHORTLIST}),
-    "shortlist with limits": (beam(), {"shortlist_ids": SHORTLIST, **LIMITS}),
     "diverse groups": (beam(DiverseBeam(groups=2), beam_size=6), {}),
     "many diverse groups": (beam(DiverseBeam(groups=4, diversity_strength=2.0), n_best=1), LIMITS),
 }
@@ -94,7 +91,7 @@ def test_a_beam_is_ranked_like_its_logits_by_two_threads(model) -> None:
     assert both(model, beam(), request()).rankings > 0
 
 
-@pytest.mark.parametrize("changes", [{}, LIMITS, {"shortlist_ids": SHORTLIST}], ids=["plain", "limits", "shortlist"])
+@pytest.mark.parametrize("changes", [{}, LIMITS], ids=["plain", "limits"])
 def test_greedy_search_takes_the_largest_logit(changes, model) -> None:
     greedy, asked = SinglePathSearch(parts(with_log_probs=False)), request(**changes)
     # The largest logit is that of float32 weights, whatever the type of the packed ones.

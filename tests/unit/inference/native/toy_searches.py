@@ -20,7 +20,6 @@ from tests.unit.inference.native.toy_models import V, build, right_padded
 
 BOS, EOS = 2, 3
 LENGTHS = [5, 1, 9, 3, 12, 4, 7, 2, 6, 10]
-SHORTLIST = torch.tensor([*range(40, 5, -1), EOS, 0, BOS])
 LIMITS = {"max_length": torch.arange(10) % 7, "min_length": torch.arange(10) % 4}
 
 

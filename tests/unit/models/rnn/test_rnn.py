@@ -1,4 +1,4 @@
-"""Properties of all recurrent models: steps, padding, batches, shortlists, gradients, configuration."""
+"""Properties of all recurrent models: steps, padding, batches, gradients, configuration."""
 
 import pytest
 import torch
@@ -162,16 +162,6 @@ def test_compaction_does_not_change_remaining_sentences(config):
         logits, after = step.logits(), step.state
     assert (after.num_sentences, after.num_rows) == (2, 4)
     assert_close(logits, expected[remaining].repeat_interleave(2, 0))
-
-
-@every_config
-def test_shortlist_restricts_the_logits(config):
-    model, shortlist_ids = make(config), torch.tensor([3, 7, 4])
-    token = torch.full((len(SENTENCES),), BOS)
-    with torch.inference_mode():
-        full = model.step(token, model.start(source(SENTENCES))).logits()
-        restricted = model.step(token, model.start(source(SENTENCES), shortlist_ids)).logits()
-    assert_close(restricted, full[:, shortlist_ids])
 
 
 @every_config

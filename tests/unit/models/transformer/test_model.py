@@ -78,14 +78,6 @@ def test_padding_and_other_sentences_change_nothing():
     assert torch.allclose(model.decode_states(left, one), truth)
 
 
-def test_a_shortlist_restricts_the_logits():
-    model = small()
-    shortlist_ids = torch.tensor([3, 1, 20])
-    logits = model.step(target().ids[:, 0], model.start(source())).logits()
-    restricted = model.step(target().ids[:, 0], model.start(source(), shortlist_ids)).logits()
-    assert torch.allclose(restricted, logits[:, shortlist_ids])
-
-
 def test_states_before_compaction_can_be_continued_in_several_ways():
     model = small()
     with torch.inference_mode():

@@ -104,26 +104,6 @@ def test_beam_of_one_is_greedy():
         assert tuple(hypotheses[0].tokens) == tokens
 
 
-def test_shortlist_columns_are_mapped_to_ids():
-    model = ScriptedModel(vocab=8, seed=6)
-    ids = torch.tensor([5, 0, 7, 2, 3])
-    results = beam(model, n_best=3)(model, request([0, 1, 2], MAX, shortlist_ids=ids))
-    for sentence, hypotheses in enumerate(results):
-        for h in hypotheses:
-            assert set(h.tokens) <= {3, 5, 7}
-            logits = [
-                model.lookup(sentence, (1, *h.tokens[:t]))[0][ids].log_softmax(0) for t in range(len(h.tokens) + 1)
-            ]
-            truth = [float(x[ids.tolist().index(y)]) for x, y in zip(logits, [*h.tokens, 0], strict=True)]
-            assert h.token_log_probs == pytest.approx(truth, abs=1e-5)
-
-
-def test_shortlist_without_the_end_of_sentence_is_refused():
-    model = ScriptedModel()
-    with pytest.raises(ValueError, match="end of sentence"):
-        beam(model)(model, request([0], MAX, shortlist_ids=torch.tensor([3, 4])))
-
-
 def test_coverage_is_that_of_its_equation():
     model = ScriptedModel(seed=7)
     real = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])

@@ -92,20 +92,6 @@ def test_small_beams_and_greedy_search_keep_constraints(constraint, allowed, bea
                 assert h.token_log_probs == pytest.approx(model.log_probs(b, tuple(h.tokens)), abs=1e-5)
 
 
-def test_constraints_under_a_shortlist():
-    model = ScriptedModel(vocab=8, seed=15)
-    ids = torch.tensor([0, 3, 5, 7])
-    results = beam(model, n_best=1)(model, asked(constraints=(NoRepeatNgram(1),), shortlist_ids=ids))
-
-    def score(b, s) -> float:
-        steps = [model.lookup(b, (1, *s[:t]))[0][ids].log_softmax(0) for t in range(len(s) + 1)]
-        return sum(float(x[ids.tolist().index(y)]) for x, y in zip(steps, (*s, 0), strict=True)) / (len(s) + 1)
-
-    allowed = [s for s in model.all_sentences(3) if set(s) <= {3, 5, 7} and not repeats(s, 1)]
-    for b, (h,) in enumerate(results):
-        assert tuple(h.tokens) == max(allowed, key=lambda s, b=b: score(b, s))
-
-
 def test_end_that_is_forced_by_constraints_is_not_finished():
     model = ScriptedModel(seed=14)
     no_token_twice = NoRepeatNgram(1)

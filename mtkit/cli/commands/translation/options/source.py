@@ -45,11 +45,6 @@ class SourceOptions:
     quiet: bool = False
 
     @property
-    def own_features(self) -> dict[str, bool]:
-        """Options that other engines do not support, with whether they are used."""
-        return {"--constraints": self.constraints is not None, "--target-prefix": bool(self.target_prefix)}
-
-    @property
     def files(self) -> list[Path]:
         """The files that are read."""
         return [self.file, *([] if self.constraints is None else [self.constraints])]
