@@ -99,7 +99,7 @@ def tracked() -> list[str]:
 
 def test_top_folders_are_the_known_ones() -> None:
     tops = {Path(file).parts[0] for file in tracked() if len(Path(file).parts) > 1}
-    assert tops <= {"mtkit", "tests", "recipes", "data", "docs", ".ci"}
+    assert tops <= {"mtkit", "tests", "recipes", "data", "docs", "tools", ".ci", ".github"}
 
 
 def test_changelog_has_a_place_for_what_is_new() -> None:
