@@ -9,7 +9,6 @@ score             BLEU, chrF and TER by sacreBLEU
 comparison        several systems with intervals, paired tests, by length and by document
 resampling        bootstrap intervals and paired tests on segment statistics
 moses             Moses tokenization
-significance      paired bootstrap test
 word_statistics   repetition rate, and F1 of words that are rare in training
 table             scores as a table
 """

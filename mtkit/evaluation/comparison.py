@@ -15,6 +15,7 @@ from mtkit.evaluation.config import MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs
 from mtkit.evaluation.resampling import (
+    EXACT_LINES,
     NUM_SAMPLES,
     NUM_TRIALS,
     SEED,
@@ -22,7 +23,7 @@ from mtkit.evaluation.resampling import (
     bootstrap_scores,
     interval,
     paired_bootstrap_p_value,
-    randomisation_p_values,
+    randomisation_p_value,
 )
 from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
@@ -145,7 +146,8 @@ def compare(
     p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
-        f"randomisation: paired approximate randomisation, {NUM_TRIALS:,} trials, seed {SEED}",
+        f"randomisation: paired, all exchanges of at most {EXACT_LINES} differing lines or {NUM_TRIALS:,} random ones, "
+        f"seed {SEED}",
     )
     scored_groups = {name: _score_group(name, lines, statistics) for name, lines in (groups or {}).items()}
     return Comparison(scores, p_values, tests if p_values else (), scored_groups)
@@ -180,16 +182,12 @@ def _p_values(
 ) -> dict[str, dict[str, dict[str, float]]]:
     baseline, *others = next(iter(statistics.values())) if statistics else ("",)
     by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}
-    for system in others:
-        randomised = randomisation_p_values(
-            [each[baseline] for each in statistics.values()], [each[system] for each in statistics.values()]
+    for (name, each), system in itertools.product(statistics.items(), others):
+        key, first, other = _JSON_NAMES.get(name, name), each[baseline], each[system]
+        by_test["randomisation"].setdefault(key, {})[system] = randomisation_p_value(first, other)
+        by_test["bootstrap"].setdefault(key, {})[system] = paired_bootstrap_p_value(
+            samples[name, baseline], samples[name, system], first.score().score - other.score().score
         )
-        for (name, each), p_value in zip(statistics.items(), randomised, strict=True):
-            key = _JSON_NAMES.get(name, name)
-            by_test["randomisation"].setdefault(key, {})[system] = p_value
-            by_test["bootstrap"].setdefault(key, {})[system] = paired_bootstrap_p_value(
-                samples[name, baseline], samples[name, system], each[baseline].score().score, each[system].score().score
-            )
     return by_test
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from mtkit.evaluation.significance import Significance, paired_bootstrap
-from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
 from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
@@ -105,12 +104,14 @@ def compare_runs(study: Study, runs: Sequence[StudyRun]) -> StudyResults:
         _row(study, variant, [result for result in results if result.run.variant == variant], tests)
         for variant in study.recipes
     ]
-    signature = next((test.signature for test in tests.values() if test.signature), "")
+    signature = next((_signature(test) for test in tests.values() if test), "")
     repetition = repetition_rate(_reference(study)) if study.config.exposure_bias else None
     return StudyResults(study, rows, signature, _lines_by_length(study), repetition)
 
 
-def _row(study: Study, variant: str, results: Sequence[RunResult], tests: Mapping[int, Significance]) -> VariantRow:
+def _row(
+    study: Study, variant: str, results: Sequence[RunResult], tests: Mapping[int, Comparison | None]
+) -> VariantRow:
     names = metric_names(study.config)
     values = {name: [result.metrics[name] for result in results if name in result.metrics] for name in names}
     return VariantRow(
@@ -118,7 +119,7 @@ def _row(study: Study, variant: str, results: Sequence[RunResult], tests: Mappin
         next((result.parameters for result in results if result.parameters is not None), None),
         results,
         {name: MeanStd(of_runs) for name, of_runs in values.items() if of_runs},
-        {seed: test.p_values[variant] for seed, test in tests.items() if variant in test.p_values},
+        {seed: p for seed, test in tests.items() if test and (p := test.p_values["bootstrap"]["bleu"].get(variant))},
     )
 
 
@@ -133,16 +134,21 @@ def _reference(study: Study) -> list[str]:
     return list(read_lines(study.recipes[study.baseline].corpus.test[study.test].tgt))
 
 
-def _test_significance(study: Study, results: Sequence[RunResult]) -> Significance:
-    """Test the finished runs of one seed against the baseline's run."""
+def _test_significance(study: Study, results: Sequence[RunResult]) -> Comparison | None:
+    """Compare the finished runs of one seed with the baseline's run; None if either is missing."""
     hyps = {result.run.variant: result.hyps for result in results if result.state == RunState.finished}
-    baseline = hyps.pop(study.baseline, None)
-    if baseline is None or not hyps:
-        return Significance({}, "")
+    if study.baseline not in hyps or len(hyps) == 1:
+        return None
     recipe, ref = study.recipes[study.baseline], _reference(study)
     lang = recipe.corpus.language_of_target(recipe.corpus.test[study.test])
-    tokenizer = choose_tokenizer(ref, lang, recipe.evaluation.tokenize)
-    return paired_bootstrap(baseline, hyps, [ref], tokenize=tokenizer.name)
+    hyps = {study.baseline: hyps[study.baseline], **hyps}
+    return compare(hyps, [ref], ["bleu"], tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
+
+
+def _signature(test: Comparison) -> str:
+    """The settings of the test of BLEU by bootstrap."""
+    bleu = next(iter(test.scores.values())).by_name()["bleu"]
+    return f"{test.tests[0].removeprefix('bootstrap: paired, ')}; {bleu.signature}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.evaluation.significance import paired_bootstrap
+from mtkit.evaluation.comparison import compare
 from mtkit.plot.by_length import BleuByLength, LengthGroup
 from mtkit.plot.curves import LearningCurves
 from mtkit.study import report
@@ -63,10 +63,11 @@ def test_mean_and_standard_deviation_are_over_the_seeds(results: StudyResults) -
 
 
 def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: StudyResults) -> None:
-    expected = paired_bootstrap(PRE[1], {"post": POST[1]}, [REF], tokenize="13a")
-    assert results.rows[1].p_values == {1: expected.p_values["post"]}
+    expected = compare({"pre": PRE[1], "post": POST[1]}, [REF], ["bleu"], tokenize="13a")
+    assert results.rows[1].p_values == {1: expected.p_values["bootstrap"]["bleu"]["post"]}
     assert results.rows[0].p_values == {}
-    assert results.signature == expected.signature
+    bleu = expected.scores["pre"].by_name()["bleu"]
+    assert results.signature == f"1,000 samples, seed 12345; {bleu.signature}"
 
 
 def test_bleu_of_short_and_long_sentences(results: StudyResults) -> None:

@@ -79,7 +79,7 @@ def evaluate(
     """Score translations with BLEU, chrF and TER.
 
     Give either HYP... --ref REF, or --run RUN_FOLDER. SacreBLEU signatures are printed below the scores. With several
-    systems, each is compared with the first by paired bootstrap and paired approximate randomisation. With --run, the
+    systems, each is compared with the first by paired bootstrap and paired randomisation. With --run, the
     run's report.json has the scores of its recipe; other options change only what is printed, and FILE of --json.
     """
     from mtkit.cli.input import read_input_lines
