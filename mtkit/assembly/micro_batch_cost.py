@@ -18,9 +18,9 @@ from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.robustness.batch_size_search import forward_backward
 
 SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
-PROBE_TOKENS = 512  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
+PROBE_TOKENS = 8192  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
 FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
-MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on PROBE_TOKENS
+MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on as many as take this long
 REPEATS = 3  # timings of a fast model, of which the minimum counts
 ENOUGH_SECONDS = 3.0  # of timings: the choices for a short budget must not take longer than the budget
 
@@ -61,10 +61,10 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
     timing = _time(lambda: forward_backward(learner, few))
     sentences = len(few.sample_ids)
     if min(timing) < MIN_SECONDS:  # waiting for a core does not count
-        many = _dummy_batch(max_sentences, vocab)
+        sentences = max(sentences, min(max_sentences, int(sentences * MIN_SECONDS / max(min(timing), 1e-6))))
+        many = _dummy_batch(sentences, vocab)
         timings = [_time(lambda: forward_backward(learner, many)) for _ in range(REPEATS)]
         timing = _Timing(*map(min, zip(*timings, strict=True)))
-        sentences = max_sentences
     scale = batch_tokens / SENTENCE_TOKENS
     return MicroBatchCost(
         seconds=timing.wall / sentences * scale,

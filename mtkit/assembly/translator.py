@@ -16,6 +16,7 @@ from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.recipe.recipe import load_search
 from mtkit.search.config import SearchConfig
+from mtkit.text.lines import list_of_texts, require_list
 from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.reranking import MinimumBayesRisk, Rerank
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
@@ -23,7 +24,7 @@ from mtkit.translate.translator import TranslationOptions, Translator
 
 
 def load_translator(
-    models: Sequence[Path] | Path | str,
+    models: Sequence[Path | str] | Path | str,
     *,
     search: SearchConfig | None = None,
     search_overrides: Sequence[str] = (),
@@ -53,6 +54,7 @@ def load_translator(
         DataError: a model is damaged or has another format (FormatError), or the vocabularies of an ensemble differ.
         RecipeError: an override is invalid.
         UsageError: no model, an override has no effect, or this machine does not support the compute type or device.
+        TypeError: `search_overrides` is one text instead of a list.
 
     Example:
         >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
@@ -61,7 +63,10 @@ def load_translator(
     options = options or TranslationOptions()
     if threads is not None:
         torch.set_num_threads(threads)
-    paths = [Path(models)] if isinstance(models, str | Path) else models
+    list_of_texts("search_overrides", search_overrides)
+    if not isinstance(models, str | Path):
+        require_list("models", models)
+    paths = [Path(each) for each in ([models] if isinstance(models, str | Path) else models)]
     device, loaded = str(parse_device(device)), _load_translation_models(paths)  # errors of the device come first
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mtkit.errors import DataError
 from mtkit.evaluation import moses
@@ -17,7 +17,7 @@ from mtkit.evaluation.metrics import MetricChoice, choose_metrics, tokenizer_sen
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.io.counts import count_of
-from mtkit.text.lines import read_lines
+from mtkit.text.lines import list_of_texts, read_lines, require_list
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,16 @@ def score(
     Raises:
         DataError: no lines, or unequal numbers of lines.
         MissingExtraError: `metrics` has moses and sacremoses is not installed, or the tokenizer is not.
+        TypeError, ValueError: a text instead of a list of texts; no such metric.
 
     Example:
         >>> score(["the cat sat"], [["the cat sat down"]], ["bleu"]).bleu.value
     """
+    require_list("refs", refs)
+    hyps, refs = list_of_texts("hyps", hyps), [list_of_texts(f"refs[{n}]", ref) for n, ref in enumerate(refs)]
+    src = None if src is None else list_of_texts("src", src)
+    if unknown := [name for name in list_of_texts("metrics", metrics) if name not in get_args(MetricName)]:
+        raise ValueError(f"metrics: {unknown[0]!r} is no metric; the metrics are {', '.join(get_args(MetricName))}")
     check_counts(len(hyps), [len(ref) for ref in refs])
     return _compute(choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize), hyps, refs, src)
 

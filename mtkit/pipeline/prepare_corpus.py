@@ -53,15 +53,16 @@ def check_inputs(recipe: Recipe) -> None:
         DataError: the two sides of a corpus have different numbers of lines, or none, or a validation or test file is
             not UTF-8; all such corpora are listed.
     """
-    corpus = recipe.corpus
-    pairs: list[CorpusFiles] = [*corpus.train, *corpus.test.values(), *corpus.valid_sets]
-    paths = dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt))
+    pairs, paths = _inputs(recipe)
     missing = {path: message for path in paths if (message := _missing_file_error(path))}
     if missing:
         listed = list(missing.values())[:MAX_LISTED]
         more = [f"... and {len(missing) - MAX_LISTED} more"] if len(missing) > MAX_LISTED else []
         is_known = any("multi30k" in str(path) for path in missing)
         remedy = ["mtkit fetch multi30k downloads this corpus; then add corpus.root=data/multi30k"] if is_known else []
+        here, root = Path.cwd(), recipe.corpus.root
+        if any(path.is_relative_to(here) and not (root and path.is_relative_to(root)) for path in missing):
+            remedy.append(f"relative paths of the command line are relative to the current directory, {here}")
         raise MissingInputError("\n".join([*listed, *more, *remedy]))
     held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainParallelFiles | TrainMonolingualFile)]
     held_out = {path for pair in held_out_pairs for path in (pair.src, pair.tgt)}
@@ -75,6 +76,19 @@ def check_inputs(recipe: Recipe) -> None:
             errors.append(str(error))
     if errors:
         raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
+
+
+def check_existing_inputs(recipe: Recipe) -> None:
+    """Check the text files of a dry run as `check_inputs`, unless none exists: a dry run needs no corpus."""
+    if any(path.exists() for path in _inputs(recipe)[1]):
+        check_inputs(recipe)
+
+
+def _inputs(recipe: Recipe) -> tuple[list[CorpusFiles], list[Path]]:
+    """The corpora of a recipe and their files, each once."""
+    corpus = recipe.corpus
+    pairs: list[CorpusFiles] = [*corpus.train, *corpus.test.values(), *corpus.valid_sets]
+    return pairs, list(dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt)))
 
 
 def _missing_file_error(path: Path) -> str:

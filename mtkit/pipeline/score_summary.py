@@ -30,25 +30,30 @@ class ScoreSummary:
             yield score
 
     @property
-    def nll(self) -> float:
-        """Nats per token, the end of sentence included."""
-        return -self.log_prob / max(1, self.calibration.num_tokens)
+    def nll(self) -> float | None:
+        """Nats per token, the end of sentence included; None without tokens."""
+        return -self.log_prob / self.calibration.num_tokens if self.calibration.num_tokens else None
 
     @property
-    def perplexity(self) -> float:
-        """exp of the nats per token, finite for JSON."""
-        return math.exp(min(self.nll, MAX_NATS))
+    def perplexity(self) -> float | None:
+        """exp of the nats per token, finite for JSON; None without tokens."""
+        return None if self.nll is None else math.exp(min(self.nll, MAX_NATS))
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the JSON file."""
         counts = {"lines": self.lines, "tokens": self.calibration.num_tokens}
-        return {**counts, "nll": self.nll, "perplexity": self.perplexity, **self.calibration.as_dict()}
+        calibration = self.calibration.as_dict()
+        if not self.calibration.num_tokens:
+            calibration = dict.fromkeys(calibration)
+        return {**counts, "nll": self.nll, "perplexity": self.perplexity, **calibration}
 
     def line(self) -> str:
         """One line for the user."""
-        calibration = self.calibration
+        calibration, counts = self.calibration, f"{count_of(self.lines, 'line')}, "
+        if self.perplexity is None:
+            return f"{counts}no tokens: all are blank, and there is nothing to score"
         return (
-            f"{count_of(self.lines, 'line')}, {count_of(calibration.num_tokens, 'token')}: "
+            f"{counts}{count_of(calibration.num_tokens, 'token')}: "
             f"perplexity {self.perplexity:,.2f}, token accuracy {100 * calibration.accuracy:.1f} %, "
             f"expected calibration error {100 * calibration.expected_calibration_error:.1f} % ({NUM_BINS} bins)"
         )

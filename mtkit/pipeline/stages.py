@@ -33,6 +33,7 @@ from mtkit.pipeline.train_stage import (
     train_model,
 )
 from mtkit.recipe.recipe import Recipe, validate_recipe
+from mtkit.text.lines import require_path
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed.process_group import ProcessGroup, init_process_group, num_processes
 from mtkit.training.monitoring.log import Display
@@ -207,6 +208,7 @@ def evaluate_run(run_dir: Path | str, *, display: Display | None = None) -> Repo
     Example:
         >>> evaluate_run(Path("runs/quickstart")).content["test"]
     """
+    require_path("run_dir", run_dir)
     folder, recipe = _finished_run(run_dir)
     with open_run(recipe, folder.path, display=display) as run:
         return _report(run, summary_lines(run, score_test_sets(run)))

@@ -23,6 +23,37 @@ def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
     return LocatedValue(merged, top.origin)
 
 
+_NAMED = {("chosen",), ("corpus", "test")}  # mappings whose keys are names, which may have dots
+
+
+def nested(path: str, value: LocatedValue) -> LocatedValue:
+    """Partial recipe with a value at a path."""
+    for key in reversed(path.split(".")):
+        value = LocatedValue({key: value}, value.origin)
+    return value
+
+
+def nest_dotted_keys(tree: LocatedValue, errors: list[str], path: tuple[str, ...] = ()) -> LocatedValue:
+    """A recipe, or a part of one, with `model.dropout: x` as `model: {dropout: x}`; `errors` collects duplicates."""
+    if not isinstance(tree.value, dict) or path in _NAMED:
+        return tree
+    result = LocatedValue({}, tree.origin)
+    for key, value in tree.value.items():
+        parts = key.split(".") if all(key.split(".")) else [key]
+        inner = nest_dotted_keys(value, errors, (*path, *parts))
+        _add(result.value, nested(key, inner).value if len(parts) > 1 else {key: inner}, errors)
+    return result
+
+
+def _add(items: dict[str, LocatedValue], new: dict[str, LocatedValue], errors: list[str]) -> None:
+    for key, value in new.items():
+        old = items.setdefault(key, value)
+        if old is not value and isinstance(old.value, dict) and isinstance(value.value, dict):
+            _add(old.value, value.value, errors)
+        elif old is not value:
+            errors.append(f"{value.origin.location}: {key}: duplicate key; first defined in {old.origin.location}")
+
+
 def _changes_kind(base: dict[str, LocatedValue], top: dict[str, LocatedValue]) -> bool:
     return "kind" in top and "kind" in base and top["kind"].value != base["kind"].value
 

@@ -24,12 +24,13 @@ from mtkit.recipe.builtin import resolve_recipe_path
 from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_at, with_implied, with_values
 from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
 from mtkit.recipe.defaults.statistics import corpus_statistics
-from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.overrides import apply_overrides, merge, nest_dotted_keys
 from mtkit.recipe.paths import base_path, escape_path, expand_path
 from mtkit.recipe.rules import broken_rules, ignored_tokenizer_keys
 from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
+from mtkit.text.lines import list_of_texts, require_path
 from mtkit.training.config import TrainingConfig
 
 NAME_OF_RUN = "a name of at most 200 characters without / that begins with neither . nor a space"
@@ -86,10 +87,13 @@ def load_recipe(
         RecipeError: the recipe is invalid; the message lists all errors with their lines.
         DataError: the training text cannot be read.
         DamagedError: it is the saved recipe of a run folder, and it was changed.
+        TypeError: `overrides` is one text instead of a list.
 
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
+    require_path("name_or_path", name_or_path)
+    list_of_texts("overrides", overrides)
     errors: list[str] = []
     path = resolve_recipe_path("recipe", name_or_path)
     if backup_path(path).is_file() and is_text_record(backup_path(path)) and not is_text_record(path):
@@ -150,7 +154,10 @@ def validate_recipe(recipe: Recipe) -> Recipe:
 
     Raises:
         RecipeError: a value is invalid; all errors are listed.
+        TypeError: it is no recipe.
     """
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"recipe: a Recipe is expected, not {type(recipe).__name__}; mtkit.load_recipe reads one")
     return build_recipe(with_location(to_plain(recipe), f"recipe {recipe.name!r}", Path.cwd()), [])
 
 
@@ -182,7 +189,7 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         RecipeError: a file is not YAML or not a mapping, or a recipe is its own base.
         MissingInputError: a base does not exist.
     """
-    tree = read_yaml_file(path, errors)
+    tree = nest_dotted_keys(read_yaml_file(path, errors), errors)
     seen = [path.resolve()]
     while True:
         if not isinstance(tree.value, dict):
@@ -201,7 +208,7 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
             cycle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
             raise RecipeError(f"{base.origin.location}: base: circular: {cycle}")
         top = LocatedValue({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
-        below = read_yaml_file(path, errors)
+        below = nest_dotted_keys(read_yaml_file(path, errors), errors)
         tree = merge(below, top) if isinstance(below.value, dict) else below
 
 

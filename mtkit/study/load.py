@@ -11,7 +11,7 @@ from pathlib import Path
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
-from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.overrides import apply_overrides, merge, nest_dotted_keys, nested
 from mtkit.recipe.paths import base_path
 from mtkit.recipe.recipe import Recipe, build_recipe, read_tree
 from mtkit.recipe.schema import build, summarise_errors
@@ -97,12 +97,14 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
     shared_errors: list[str] = []
     base = read_tree(_base_path(tree.value["base"]), shared_errors)
     grid = [nested(path, values[0]) for path, values in config.grid.items()]
-    sections = {"common": config.common, **config.variants, **dict(zip(config.grid, grid, strict=True))}
+    partial = {name: nest_dotted_keys(variant, shared_errors) for name, variant in config.variants.items()}
+    shared = nest_dotted_keys(config.common, shared_errors)
+    sections = {"common": shared, **partial, **dict(zip(config.grid, grid, strict=True))}
     shared_errors += [error for name, section in sections.items() for error in _section_errors(section, name)]
-    common = merge(base, config.common)
+    common = merge(base, shared)
     recipes: dict[str, Recipe] = {}
     variants_of_error: dict[str, list[str]] = {}
-    variants = variant_grid(config.variants, config.grid)
+    variants = variant_grid(partial, config.grid)
     for name, overrides in variants.items():
         try:
             recipes[name] = build_recipe(_with_teacher(merge(common, overrides), name, config), shared_errors)
@@ -247,13 +249,6 @@ def _cells(grid: Grid) -> Iterator[tuple[list[str], LocatedValue]]:
         for path, _, value in coordinates:
             cell = merge(cell, nested(path, value))
         yield [_label(path, number, value) for path, number, value in coordinates], cell
-
-
-def nested(path: str, value: LocatedValue) -> LocatedValue:
-    """Partial recipe with a value at a path."""
-    for key in reversed(path.split(".")):
-        value = LocatedValue({key: value}, value.origin)
-    return value
 
 
 def _label(path: str, number: int, value: LocatedValue) -> str:

@@ -7,16 +7,18 @@ from dataclasses import replace
 
 from rich.table import Table
 
-from mtkit.pipeline.dry_run import TrainingEstimate, estimate_training, format_duration
+from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_training, format_duration
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
+from mtkit.training.monitoring.busy_machine import read_cpu_times
 from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
 
 
 def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:
     """Table with a row for each variant, and the expected time of the whole study.
 
-    The time of an update is measured as in `mtkit train --dry-run`, once for each variant, on all threads.
+    The time of an update is measured as in `mtkit train --dry-run`, once for all variants with the same model, on all
+    threads; if other processes use the machine, it is the time on free cores.
 
     Args:
         study: the study.
@@ -29,10 +31,10 @@ def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Tab
     table = Table(title=study.config.name)
     for heading in ("variant", "parameters", "updates", "time of a run", "seeds"):
         table.add_column(heading, justify="left" if heading in ("variant", "seeds") else "right", no_wrap=True)
-    remaining = 0.0
+    remaining, measured, before = 0.0, dict[str, float](), read_cpu_times()
     for variant in study.recipes:
         of_variant = [run for run in runs if run.variant == variant]
-        estimate = _estimate(study, variant)
+        estimate = _estimate(study, variant, measured)
         remaining += estimate.seconds * sum(not run.is_finished() for run in of_variant)
         table.add_row(
             variant,
@@ -47,17 +49,19 @@ def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Tab
     lines = [
         f"{len(runs)} runs,{parallel} about {format_duration(remaining)} of training remaining, not counting "
         "validation, translation and start-up",
+        *busy_lines(before, read_cpu_times(), remaining),
         f"folder: {runs[0].folder.path.parent.parent}",
     ]
     return table, lines
 
 
-def _estimate(study: Study, variant: str) -> TrainingEstimate:
+def _estimate(study: Study, variant: str, measured: dict[str, float]) -> TrainingEstimate:
     """Estimate for a variant; a teacher, not trained yet, computes a forward pass: a third of its own training."""
     recipe, teacher = study.recipes[variant], study.config.teacher_variant.get(variant)
     if teacher is None:
-        return estimate_training(recipe)
+        return estimate_training(recipe, measured)
     alone = replace(recipe, training=replace(recipe.training, objective=CrossEntropyConfig()))
-    student, taught_by = estimate_training(alone), estimate_training(study.recipes[teacher])
+    student = estimate_training(alone, measured)
+    taught_by = estimate_training(study.recipes[teacher], measured)
     forward = taught_by.seconds / taught_by.updates / 3
     return replace(student, seconds=student.seconds + forward * student.updates)

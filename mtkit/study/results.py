@@ -19,6 +19,7 @@ from mtkit.study.load import Study
 from mtkit.study.runs import RunResult, RunState, StudyRun, run_result
 from mtkit.text.lines import read_lines
 
+MIN_BLEU = 1.0  # below it a system does not translate, and a difference of two such systems means nothing
 LEFT_ALIGNED = ("variant", "runs", "p")  # columns of text; the others hold numbers
 
 
@@ -199,8 +200,17 @@ def _cells(row: VariantRow, results: StudyResults) -> list[str]:
     metrics = [format_of(name).format(row.metrics.get(name)) for name in metric_names(results.study.config)]
     parameters = "" if row.parameters is None else f"{row.parameters:,}"
     is_baseline = row.variant == results.study.baseline
-    p_values = "baseline" if is_baseline else " ".join(f"{p:.3f}" for p in row.p_values.values())
+    translating = _translating_seeds(row) | _translating_seeds(
+        next(each for each in results.rows if each.variant == results.study.baseline)
+    )
+    shown = [f"{p:.3f}" if seed in translating else "-" for seed, p in row.p_values.items()]
+    p_values = "baseline" if is_baseline else " ".join(shown)
     return [row.variant, parameters, *metrics, p_values, _run_counts(row)]
+
+
+def _translating_seeds(row: VariantRow) -> set[int]:
+    """Seeds whose run translates at all."""
+    return {result.run.seed for result in row.results if result.metrics.get("bleu", 0) >= MIN_BLEU}
 
 
 def _run_counts(row: VariantRow) -> str:
@@ -238,6 +248,8 @@ def notes(results: StudyResults) -> list[str]:
         )
     if results.signature:
         lines.append(f"p: paired bootstrap against {study.baseline}, seed by seed; {results.signature}.")
+    if any(value < MIN_BLEU for row in results.rows for value in row.metrics.get("bleu", MeanStd([])).values):
+        lines.append(f"p of two systems below {MIN_BLEU:g} BLEU is not shown: neither translates.")
     return [*lines, *(f"failed: {failure}" for failure in results.failures())]
 
 

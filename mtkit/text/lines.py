@@ -11,9 +11,10 @@ import bz2
 import gzip
 import importlib
 import lzma
+import os
 import re
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -82,6 +83,36 @@ def read_lines(text: Text) -> Iterator[str]:
         return
     with _content(text) as stream:
         yield from decode_lines(stream, str(text))
+
+
+def require_list(name: str, values: object) -> None:
+    """Check that an argument of a public function is no text, which is a list too: of its characters.
+
+    Args:
+        name: of the argument.
+        values: its value.
+
+    Raises:
+        TypeError: it is a text, or nothing that has items in an order.
+    """
+    if isinstance(values, str | bytes | bytearray | Mapping | Set) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: a list is expected, not {type(values).__name__}; put one text into a list: [text]")
+
+
+def list_of_texts(name: str, values: object) -> list[str]:
+    """Return an argument of a public function as a list of texts. Arguments and errors as `require_list`."""
+    require_list(name, values)
+    texts = list(cast(Iterable[str], values))
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}[{index}]: a str is expected, not {type(text).__name__}")
+    return texts
+
+
+def require_path(name: str, value: object) -> None:
+    """Check that an argument of a public function is a path; TypeError otherwise."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name}: a path is expected, not {type(value).__name__}")
 
 
 def count_lines(text: Text) -> int:

@@ -21,9 +21,11 @@ from mtkit.text.tokenizer import Tokenizer
 class ConstrainedLine:
     """A line with constraints on its translation. It is not split if texts are included or excluded.
 
+    White space at the ends of the prefix and of included texts is ignored: translations have none there.
+
     Attributes:
         text: the line.
-        prefix: the beginning of the translation.
+        prefix: the beginning of the translation; empty: none.
         include: texts that the translation must contain, as whole tokens.
         exclude: texts that the translation must not contain, not within words either.
         json_text: the JSON object that the line was read from, for the output; empty if it was text.
@@ -89,8 +91,11 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
     Raises:
         DataError: the constraints on a line contradict each other, are too long, or contain characters that the
             vocabulary lacks.
+        TypeError: a line is no text.
     """
     for number, line in enumerate(lines, start=first):
+        if not isinstance(line, str | ConstrainedLine):
+            raise TypeError(f"line {number}: a str is expected, not {type(line).__name__}")
         if isinstance(line, str) or not (line.prefix or line.include or line.exclude):
             yield LineRequest(text_of(line))
         else:
@@ -98,7 +103,9 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
 
 
 def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> TokenConstraints:
-    required = (line.prefix, *line.include)
+    if any(not text.strip() for text in (*line.include, *line.exclude, *([line.prefix] if line.prefix else []))):
+        raise DataError(f"line {number}: a blank text in prefix, include or exclude; omit it")
+    required = (line.prefix.strip(), *(text.strip() for text in line.include))
     excluded = [tokenizer.text_bytes(text) for text in line.exclude]
     for text, text_bytes in zip(line.exclude, excluded, strict=True):
         for other in required:

@@ -95,7 +95,8 @@ def score_lines(
 
     Several models are an ensemble, as in search: the mean of their probabilities. The models are used as they are. A
     blank pair has log-probability 0, as in translation. Text is scored in the tokenizer's segmentation; tokens are
-    scored as they are, since search may have chosen another segmentation of the same text. An end of sentence among the
+    scored as they are, since search may have chosen another segmentation of the same text. White space at the ends of
+    text, and of the source of text, is no part of it. An end of sentence among the
     tokens shows that the line was split in translation. It is split again, as are sources of more than
     `max_source_length` tokens, and the log-probabilities of its parts are summed. Every source is read after
     `prefix_ids`, see SourcePrefix. Where memory runs out, batches are halved, and `report_oom` is called once.
@@ -107,7 +108,7 @@ def score_lines(
         NonFiniteError: the models, which the message calls `name`, compute NaN or infinity; raised after the scores of
             all lines before.
     """
-    stream = enumerate(pairs, start=1)
+    stream = enumerate(map(_without_outer_space, pairs), start=1)
     budget = BatchBudget(batch_tokens or BATCH_TOKENS, report_oom)
     if max_source_length is not None:
         max_source_length -= len(prefix_ids)
@@ -143,6 +144,12 @@ def score_lines(
                 confidences=confidences,
                 is_correct=is_correct,
             )
+
+
+def _without_outer_space(pair: tuple[str, GivenTranslation]) -> tuple[str, GivenTranslation]:
+    """A pair of texts without white space at their ends; one of tokens as it is."""
+    src, given = pair
+    return (src.strip(), given.strip()) if isinstance(given, str) else pair
 
 
 def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[float]:

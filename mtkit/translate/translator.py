@@ -14,6 +14,7 @@ from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints.forbidden import TokenBytes
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
@@ -131,7 +132,12 @@ class Translator:
                 raised after the translations of all lines before.
             ComputeError: memory runs out for a single line; raised after the translations of all lines before.
             UsageError: the model needs a tag.
+            TypeError: `lines` is one text instead of several, or has an item that is no text.
         """
+        require_list("lines", lines)
+        return self._translate(lines, first)
+
+    def _translate(self, lines: Iterable[Line], first: int) -> Iterator[Translation]:
         self.options.source_prefix.check_tag(self.tokenizers, requires_tag=self.requires_tag)
         for window, error in read_windows(tokenize_constraints(lines, first, self.tokenizers.tgt), self.options):
             yield from self._translate_window(window, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.errors import MissingInputError
 from mtkit.models.config import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.pipeline.prepare_corpus import check_existing_inputs
+from mtkit.recipe.recipe import load_recipe
 from mtkit.text import lines
 from tests.toy.runs import MODELS, write_all
 
@@ -114,6 +118,40 @@ def test_a_line_without_end(
     code, err = run("translate", str(toy_model(SMALL)), "endless")
     assert code == 65
     assert "endless:1: a line of more than 1 MiB" in err
+
+
+@pytest.mark.parametrize("command", ["run", "train"])
+def test_a_dry_run_without_a_part_of_the_corpus(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "train.de").rename(folder / "away")
+    assert entry.execute([command, "toy.yaml", "--dry-run"]) == 66
+    captured = capsys.readouterr()
+    assert "parameters" in captured.out
+    assert captured.err == f"mtkit: error: {folder}/train.de: no such file\n"
+    (folder / "away").rename(folder / "train.de")
+    (folder / "elsewhere").mkdir()
+    for text in folder.glob("*.??"):
+        text.rename(folder / "elsewhere" / text.name)
+    assert entry.execute([command, "toy.yaml", "--dry-run"]) == 0  # no corpus at all: not fetched yet
+    moved = ["corpus.root=elsewhere", "corpus.valid={src: valid.en, tgt: elsewhere/valid.de}"]
+    assert entry.execute([command, "toy.yaml", *moved, "--dry-run"]) == 66
+    remedy = f"relative paths of the command line are relative to the current directory, {folder}"
+    assert f"{folder}/valid.en: no such file\n{remedy}\n" in capsys.readouterr().err
+
+
+def test_every_missing_file_of_a_dry_run_is_named(folder: Path) -> None:
+    """Any set of files that are missing, but not all of them."""
+    recipe, texts = load_recipe("toy.yaml"), sorted(folder.glob("*.??"))
+    (folder / "away").mkdir()
+    for missing in itertools.chain.from_iterable(itertools.combinations(texts, n) for n in range(1, len(texts))):
+        for text in missing:
+            text.rename(folder / "away" / text.name)
+        with pytest.raises(MissingInputError) as caught:
+            check_existing_inputs(recipe)
+        assert sorted(str(caught.value).split("\n")) == [f"{text}: no such file" for text in missing]
+        for text in missing:
+            (folder / "away" / text.name).rename(text)
 
 
 def test_a_dry_run_of_a_model_that_exceeds_the_memory(run: Run, folder: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from mtkit.assembly.micro_batch_cost import MicroBatchCost
 from mtkit.cli import entry
 from mtkit.pipeline import dry_run
+from mtkit.training.monitoring.busy_machine import CpuTimes
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +96,22 @@ def test_a_dry_run_needs_no_corpus(folder: Path, capsys: pytest.CaptureFixture[s
     assert "parameters" in out
     assert "4 runs, about " in out
     assert not (folder / "runs").exists()
+
+
+def test_a_dry_run_measures_equal_models_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = iter([MicroBatchCost(seconds=150.0, free_seconds=15.0, activations=0)] * 2)
+    monkeypatch.setattr(dry_run, "measure_cost", lambda *_: next(costs))
+    times = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(dry_run, "read_cpu_times", lambda: CpuTimes(next(times), 2 * next(times), 0.0))
+    variants = "variants={a: {}, b: {model.dropout: 0.3}, c: {model: {d_ff: 16}}}"
+    assert entry.execute(["study", "study.yaml", variants, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("60 seconds") == 3  # 4 updates on free cores
+    assert "6 runs, about 6 minutes of training" in out
+    with pytest.raises(StopIteration):
+        next(costs)
 
 
 def test_a_dry_run_counts_the_teacher(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,12 @@ def test_the_time_on_free_cores_is_the_cpu_time_of_a_thread(start, threads, free
     assert clock.batches == [4, 4, 10, 10, 10]  # fast, although it waited for a core
 
 
+def test_a_fast_model_is_measured_on_as_many_sentences_as_take_half_a_second(start):
+    clock = start(wall=0.05, cpu=0.05)
+    assert measure_cost(learner(), VOCAB, 1000 * SENTENCE_TOKENS).seconds == pytest.approx(50)
+    assert clock.batches[1:] == [4, 10, 10, 10]
+
+
 def test_a_slow_model_is_measured_on_few_sentences(start):
     clock = start(wall=0.9, cpu=0.8)
     cost = measure_cost(learner(), VOCAB, 100 * SENTENCE_TOKENS)

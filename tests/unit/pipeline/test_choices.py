@@ -187,7 +187,7 @@ def test_a_short_budget_has_smaller_batches(
 
 def test_the_estimated_time_is_within_the_budget(path: Path) -> None:
     path.write_text(path.read_text() + TINY)
-    seconds = estimate_training(load_recipe(str(path), ["training.budget_hours=1e-6"])).seconds
+    seconds = estimate_training(load_recipe(str(path), ["training.budget_hours=1e-6"]), {}).seconds
     assert seconds == pytest.approx(3600e-6)
 
 

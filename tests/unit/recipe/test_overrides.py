@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtkit.recipe.overrides import apply_overrides, merge
+from mtkit.recipe.overrides import apply_overrides, merge, nest_dotted_keys
 from mtkit.recipe.yaml_reader import LocatedValue, read_yaml
 
 HERE = Path("/here")
@@ -78,3 +79,41 @@ def slow_merge(base: Any, top: Any) -> Any:
 @given(base=values, top=values)
 def test_merging_matches_a_simple_version(base: Any, top: Any) -> None:
     assert merge(located(base), located(top)).to_plain() == slow_merge(base, top)
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+partial_recipes = st.recursive(st.integers(0, 9), lambda inner: st.dictionaries(names, inner, min_size=1, max_size=3))
+
+
+def dotted(value: Any, draw: Any) -> Any:
+    """The same partial recipe, some of whose mappings are written with dotted keys."""
+    if not isinstance(value, dict):
+        return value
+    result = {}
+    for key, item in value.items():
+        inner = dotted(item, draw)
+        if isinstance(inner, dict) and draw(st.booleans()):
+            result |= {f"{key}.{rest}": each for rest, each in inner.items()}
+        else:
+            result[key] = inner
+    return result
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(names, partial_recipes, min_size=1), st.data())
+def test_dotted_keys_are_nested(value: dict[str, Any], data: st.DataObject) -> None:
+    errors: list[str] = []
+    text = json.dumps(dotted(value, data.draw))
+    assert nest_dotted_keys(tree(text), errors).to_plain() == value
+    assert errors == []
+
+
+def test_a_dotted_key_that_occurs_twice() -> None:
+    errors: list[str] = []
+    text = "a: {b: 1, c: 2}\na.d: 4\na.c: 3\n.x: 1\ncorpus: {test: {v1.2: {src: x}}}\nchosen: {a.b: because}"
+    found = nest_dotted_keys(tree(text), errors).to_plain()
+    assert found["a"] == {"b": 1, "c": 2, "d": 4}
+    assert errors == ["x.yaml:3: c: duplicate key; first defined in x.yaml:1"]
+    assert found.keys() == {"a", ".x", "corpus", "chosen"}
+    assert found["corpus"] == {"test": {"v1.2": {"src": "x"}}}  # a name
+    assert found["chosen"] == {"a.b": "because"}

@@ -40,6 +40,18 @@ def test_variants_override_common_keys_and_these_the_base(folder: Path) -> None:
     assert (study.baseline, study.test) == ("pre", "toy")
 
 
+def test_keys_of_variants_may_be_dotted(folder: Path) -> None:
+    variants = "variants: {a: {}, b: {model.dropout: 0.2, model: {d_ff: 16}, training.schedule.kind: cosine}}\n"
+    text = STUDY[: STUDY.index("variants")] + variants + "common.model.d_ff: 32\nseeds: [1]\n"
+    (folder / "study.yaml").write_text(text.replace("common.model.d_ff: 32", "common: {model.d_ff: 32}"))
+    first, second = toy_study(folder).recipes.values()
+    assert (first.model.dropout, first.model.d_ff, second.model.dropout, second.model.d_ff) == (0.3, 32, 0.2, 16)
+    assert second.training.schedule.kind == "cosine"
+    assert "FILE:3: model.drop_out: no such key for kind transformer; did you mean dropout? (b)" in error(
+        folder, text=text.replace("common.model.d_ff: 32\n", "").replace("model.dropout", "model.drop_out")
+    )
+
+
 def test_overrides_apply_to_the_study_or_to_all_recipes(folder: Path) -> None:
     study = toy_study(folder, "seeds=[5]", "training.max_updates=9", "baseline=post", "test=other")
     assert study.config.seeds == [5]

@@ -70,6 +70,18 @@ def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: Stu
     assert results.signature == f"1,000 samples, seed 12345; {bleu.signature}"
 
 
+def test_systems_that_do_not_translate_are_not_tested(study: Study, tmp_path: Path) -> None:
+    runs = runs_of(study, tmp_path / "runs")
+    for bleu, tested in ((0.04, False), (1.2, True)):
+        for run in runs:
+            if run.variant == "pre":
+                finish(run, PRE[run.seed], bleu=0.05, loss=2.0)
+        finish(next(run for run in runs if run.label == "post, seed 1"), POST[1], bleu=bleu, loss=3.0)
+        found = compare_runs(study, runs)
+        assert (cell_rows(found)[1][-2] == "-") != tested
+        assert "p of two systems below 1 BLEU is not shown: neither translates." in markdown(found)
+
+
 def test_bleu_of_short_and_long_sentences(results: StudyResults) -> None:
     srcs = sentences(40, 2)
     assert group_names([4, 8]) == ["1-4", "5-8", "over 8"]

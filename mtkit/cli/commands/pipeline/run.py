@@ -33,6 +33,7 @@ def run(
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.pipeline.setup.choices import check_budget, load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
@@ -44,6 +45,7 @@ def run(
         loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
         if dry_run:
             print_lines([*describe_choices(loaded), dry_run_report(loaded)])
+            check_existing_inputs(loaded)
             return
         with open_display() as display:
             report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)

@@ -36,6 +36,10 @@ def study(
     Each variant is trained from several seeds, each in a run folder, and all are compared in one table. After an
     interruption the same command resumes; finished runs are skipped.
     """
+    from mtkit.cli.openmp import limit_spinning
+
+    limit_spinning()
+
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.errors import UsageError

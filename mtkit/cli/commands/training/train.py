@@ -27,6 +27,7 @@ def train(
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.pipeline.setup.choices import load_run_recipe
     from mtkit.recipe.recipe import describe_choices
 
@@ -35,6 +36,7 @@ def train(
         loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
         if dry_run:
             print_lines([*describe_choices(loaded), dry_run_report(loaded)])
+            check_existing_inputs(loaded)
             return
         with open_display() as display:
             report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)
