@@ -128,8 +128,10 @@ def compare(
     if not choice.names:
         raise DataError("; ".join(choice.notes))
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
+    notes_of_choice = [*choice.notes]
     for name, metric in choice.build().items():
         statistics[name] = dict(zip(hyps, metric.statistics([*hyps.values()], refs), strict=True))
+        notes_of_choice += metric.notes()
     samples: dict[tuple[MetricName, str], NDArray[np.float64]] = {}
     if intervals:
         keys = [(name, system) for name, systems in statistics.items() for system in systems]
@@ -138,7 +140,7 @@ def compare(
     scores = {}
     for system, lines in hyps.items():
         values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
-        notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
+        notes = [*notes_of_choice, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
         if intervals and len(lines) < MIN_RESAMPLED:
             count = count_of(len(lines), "line")
             notes.append(f"{count}: too few for intervals and p-values; use more, or --no-intervals")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 
 from mtkit.text.language import are_similar, language_of_text
@@ -12,6 +13,8 @@ from mtkit.text.language import are_similar, language_of_text
 MIN_COPIED_SHARE = 0.1  # of the lines; names, numbers and quotations are few of them
 MIN_TOKENIZED_SHARE = 0.1  # of the lines; a sentence may end in a separate full stop
 MIN_COMPATIBILITY_DIFFERENCE = 0.1  # of the lines; a no-break space or an ellipsis is no sign of another normal form
+MIN_BLANK_SHARE = 0.1  # of the lines of one reference of several
+MIN_REPEATED, MIN_REPEATED_SHARE = 3, 0.5  # lines, and of the lines
 MIN_LINES = 20  # for a guess of the language or of tokenized text; from fewer it is often wrong
 _MISREAD_UTF8 = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]")
 
@@ -46,13 +49,30 @@ def implausible_inputs(
             f"{tokenized:,} of {len(hyps):,} translations end in a space and a full stop, as tokenized text does, and "
             f"{ref_tokenized:,} references; detokenize the translations"
         )
+    sentences += _repeated_line(hyps, refs[0])
     blank = sum(_is_blank(hyp) and not _is_blank(ref) for hyp, ref in zip(hyps, refs[0], strict=True))
     if blank:
         sentences.append(f"{blank:,} of {len(hyps):,} translations are blank where the reference is not")
     without_ref = sum(all(map(_is_blank, each)) for each in zip(*refs, strict=True))
     if without_ref:
         sentences.append(f"{without_ref:,} of {len(hyps):,} reference lines are blank")
+    for number, ref in enumerate(refs if len(refs) > 1 else (), 1):
+        if (blank := sum(map(_is_blank, ref))) >= max(1, MIN_BLANK_SHARE * len(ref)):
+            sentences.append(f"{blank:,} of {len(ref):,} lines of reference {number} are blank")
     return sentences
+
+
+def _repeated_line(hyps: Sequence[str], ref: Sequence[str]) -> list[str]:
+    """A sentence if one line stands for most translations, but not for most of the reference."""
+    count, of_ref = (
+        max(Counter(line.strip() for line in lines if not _is_blank(line)).values(), default=0) for lines in (hyps, ref)
+    )
+    if count < max(MIN_REPEATED, MIN_REPEATED_SHARE * len(hyps)) or 2 * of_ref > count:
+        return []
+    return [
+        f"{count:,} of {len(hyps):,} translations are the same line, where at most {of_ref:,} reference "
+        "lines are equal; is it the output of this source, and was the model trained for long enough?"
+    ]
 
 
 def _encoding_faults(hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> list[str]:

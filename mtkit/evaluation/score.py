@@ -121,11 +121,12 @@ def score(
 def _compute(
     choice: MetricChoice, hyps: Sequence[str], refs: Sequence[Sequence[str]], src: Sequence[str] | None = None
 ) -> Scores:
-    values = {}
+    values, notes = {}, [*choice.notes]
     for name, metric in choice.build().items():
         (statistics,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
         values[name] = _score(statistics.score(), str(metric.metric.get_signature()))
-    return as_scores(values, (*choice.notes, *implausible_inputs(hyps, refs, src)))
+        notes += metric.notes()
+    return as_scores(values, (*notes, *implausible_inputs(hyps, refs, src)))
 
 
 def as_scores(values: Mapping[MetricName, Score], notes: Sequence[str] = ()) -> Scores:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
@@ -88,3 +90,33 @@ def test_punctuation_outside_ascii() -> None:
 def test_no_warning_for_texts_of_one_script(text) -> None:
     hyp = [line[:-3] for line in text]
     assert tokenizer_sensitivity(hyp, [text], choose_tokenizer(text, None)) is None
+
+
+def test_one_line_for_most_sources_is_reported() -> None:
+    refs = [f"sentence {number} is another one" for number in range(40)]
+    for seed in range(100):
+        rng = random.Random(seed)
+        share = rng.choice([0.0, 0.2, 0.4, 0.6, 0.9, 1.0])
+        lines = rng.randint(3, 40)
+        same = round(share * lines)
+        hyps = [*["the same " + " " * (n % 2) for n in range(same)], *(f"other {n}" for n in range(lines - same))]
+        rng.shuffle(hyps)
+        found = [note for note in implausible_inputs(hyps, [refs[:lines]]) if "are the same line" in note]
+        assert bool(found) == (same >= max(3, lines / 2)), (same, lines)
+        if found:
+            assert found[0].startswith(f"{same} of {lines} translations are the same line, where at most 1 reference")
+    assert not any("same line" in note for note in implausible_inputs(["yes"] * 9, [["yes"] * 8 + ["no"]]))
+
+
+def test_blank_lines_of_references_are_reported() -> None:
+    for seed in range(100):
+        rng = random.Random(seed)
+        lines, count = rng.randint(2, 40), rng.randint(1, 3)
+        refs = [[rng.choice(["", " ", f"line {n}"]) for n in range(lines)] for _ in range(count)]
+        notes = implausible_inputs(["a", "b", "c"] * lines, [ref * 3 for ref in refs])
+        blank = sum(all(not ref[n].strip() for ref in refs) for n in range(lines)) * 3
+        assert (f"{blank:,} of {3 * lines:,} reference lines are blank" in notes) == (blank > 0)
+        for number, ref in enumerate(refs, 1):
+            own = 3 * sum(not line.strip() for line in ref)
+            is_reported = f"{own:,} of {3 * lines:,} lines of reference {number} are blank" in notes
+            assert is_reported == (count > 1 and own >= max(1, 0.3 * lines))
