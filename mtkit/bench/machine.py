@@ -105,7 +105,7 @@ class Machine:
         if self.disk < MIN_DISK:
             yield f"{self.disk / 2**30:.1f} GiB of free disk; pass --run-dir with a folder on another disk"
         if not self.has_native and os.environ.get(VARIABLE) != "0":
-            yield f"translation without the native library is slower: {self.native}; install a C compiler, such as gcc"
+            yield f"translation without the native library is slower: {self.native}"
         if not self.gpus and shutil.which("nvidia-smi"):
             yield "there is an NVIDIA driver, but torch sees no GPU; install a torch with CUDA (https://pytorch.org)"
         if not self.gpus and "+cpu" not in str(self.versions["torch"]) and sys.platform == "linux":

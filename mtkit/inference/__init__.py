@@ -1,7 +1,7 @@
 """Rewrites of a trained model that make translation faster; no other part of mtkit knows them.
 
 prepare                   the only entry point: a copy of a model with a compute type, on a device, rewritten or not
-native/                   encoder, decoder step and output in C, where a compiler is installed
+native/                   encoder, decoder step and output in C, compiled with the package
 bf16                      projections with bf16 weights
 packed_output             output projection with weights packed for oneDNN
 int8                      projections in 8-bit integers

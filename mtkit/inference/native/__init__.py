@@ -1,10 +1,11 @@
-"""Translation by machine code: encoder, decoder step and search, compiled for the processor at hand.
+"""Translation by machine code: encoder, decoder step and search in C, for several instruction sets.
 
-Where a C compiler is installed, the sources in `c/` are compiled once per machine, in a few seconds, into a library in
-the user's cache. Without one, or with MTKIT_NATIVE=0, everything here stands aside and torch computes. The code serves
-common Transformers; when a model is loaded, its results are compared with those of the layers as written.
+The sources in `c/` are compiled when a wheel is made (hatch_build.py), into the folder `compiled/`. Without a library,
+or with MTKIT_NATIVE=0, everything here stands aside and torch computes. The code serves common Transformers; when a
+model is loaded, its results are compared with those of the layers as written.
 
-library     compilation and loading of the library
+library     loading of the library
+sources     hashes of the sources that the library is compiled from
 structures  the library's structures and functions
 packing     packed weights
 threads     a product or a step on several threads

@@ -1,36 +1,25 @@
-"""Compilation and loading of the native library.
+"""Loading of the native library, which comes compiled with the package for several instruction sets.
 
-The library is compiled for the very processor (`-march=native`), so that it is never part of a package. Its name in
-the cache contains a hash of all that it depends on, and one of its own bytes: a damaged file is compiled again.
+A library is loaded from the package's own folder only, if its bytes have the hash in its name and it was compiled from
+the C sources beside it. `hatch_build.py` compiles them when a wheel is made. The best library for the processor is
+used, or that of MTKIT_NATIVE. Without one, torch computes.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import platform
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
-import torch
-
-from mtkit.hardware import cpu_flags
+from mtkit.inference.native.sources import LIBRARIES, PACKAGE, hash_of, hash_of_c, hash_of_layers
 from mtkit.inference.native.structures import declare
 
-VARIABLE = "MTKIT_NATIVE"  # 0: never; anything else, or nothing: if it can be compiled
-SOURCES = Path(__file__).parent.parent / "c"
-COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
-SECONDS = 120  # that a compilation may take
-HASH_DIGITS = 16
-TYPES: dict[torch.dtype, int] = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}  # as in c/products.h
+VARIABLE = "MTKIT_NATIVE"  # 0: never; the name of an instruction set, such as avx2: that one; 1 or nothing: the best
+BASELINE = "baseline"  # the instruction set of every processor of the architecture
+MAX_NAMES = 200  # bytes of the names of all instruction sets
+TYPES = {"float32": 0, "bfloat16": 1, "int8": 2}  # as in c/products.h
 
 
 @dataclass(frozen=True)
@@ -39,84 +28,76 @@ class Native:
 
     Attributes:
         functions: the loaded library; None: there is none.
-        reason: why there is none, or the compiler that made it.
+        reason: why there is none and what to do, or the instruction set of the library and those of the processor.
     """
 
     functions: ctypes.CDLL | None
     reason: str
 
-    def supports(self, dtype: torch.dtype) -> bool:
-        """Return whether there is a library, and the processor has the instructions for this type of weights."""
-        return self.functions is not None and bool(self.functions.mtkit_has_type(TYPES.get(dtype, -1)))
+    def supports(self, dtype: object) -> bool:
+        """Return whether there is a library, and it has products of a type of torch or numpy, or of this name."""
+        return self.functions is not None and bool(self.functions.mtkit_has_type(type_number(dtype)))
+
+    @cached_property
+    def matches_layers(self) -> bool:
+        """True if the layers as written are those that the library was compiled beside."""
+        return self.functions is not None and self.functions.mtkit_layers_hash() == hash_of_layers().encode()
+
+
+def type_number(dtype: object) -> int:
+    """Return the library's number of a type of torch or numpy, or of this name; -1 if it has none."""
+    return TYPES.get(str(dtype).removeprefix("torch."), -1)
 
 
 @cache
 def native() -> Native:
-    """Return the library; the first call on a machine compiles it, which takes a few seconds."""
-    if os.environ.get(VARIABLE) == "0":
+    """Return the library; only the first call of a process loads it."""
+    choice = os.environ.get(VARIABLE, "")
+    if choice == "0":
         return Native(None, f"turned off by {VARIABLE}=0")
-    compiler = os.environ.get("CC") or next((each for each in COMPILERS if shutil.which(each)), None)
-    path = shutil.which(compiler) if compiler else None
-    if compiler is None or path is None:
-        return Native(None, f"no C compiler ({compiler or ', '.join(COMPILERS)})")
     try:
-        return Native(declare(ctypes.CDLL(str(_find_or_compile(path)))), f"compiled by {compiler}")
-    except subprocess.SubprocessError as error:
-        output = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "").strip() or str(error)
-        first_line = output.partition("\n")[0]
-        return Native(None, f"{compiler} failed: {first_line}")
-    except (OSError, AttributeError, RuntimeError, ValueError) as error:  # of cache, library, home folder, CFLAGS
-        return Native(None, str(error))
+        available = instruction_sets()
+        names = available if choice in ("", "1") else [choice]
+        if not set(names) <= set(available):
+            return Native(None, f"{VARIABLE}={choice}: this processor has {', '.join(available)}")
+        name = next((name for name in names if _find(name)), names[0])
+        return Native(declare(_load(name)), f"{name} (this processor has {', '.join(available)})")
+    except (OSError, AttributeError, ValueError) as error:  # of the file or the system's loader; it lacks a function
+        return Native(None, f"{error}; {_remedy()}")
 
 
-def cache_folder() -> Path:
-    """Return the folder of the compiled libraries."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mtkit"
+def instruction_sets() -> list[str]:
+    """Return the instruction sets of this processor, the fastest first."""
+    names = ctypes.create_string_buffer(MAX_NAMES)
+    _load(BASELINE).mtkit_instruction_sets(0, names, MAX_NAMES)
+    return names.value.decode().split()
 
 
-def _find_or_compile(compiler: str) -> Path:
-    """Return the intact library of this compiler, processor and source; compile it if there is none.
+def _find(name: str) -> list[Path]:
+    return sorted(LIBRARIES.glob(f"{name}.*.so"))
+
+
+def _load(name: str) -> ctypes.CDLL:
+    """Load the intact library of an instruction set.
 
     Raises:
-        OSError: the cache cannot be written.
-        subprocess.SubprocessError: the compiler failed.
+        ValueError: there is none, it is damaged, or other sources were compiled.
+        OSError: the system cannot load it.
     """
-    folder, prefix = cache_folder(), f"native-{_key(compiler)}-"
-    for path in sorted(folder.glob(f"{prefix}*.so")):
-        if path.stem.removeprefix(prefix) == _hash(path.read_bytes()):
-            return path
-        path.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        made = Path(work) / "native.so"
-        command = [compiler, *_flags(), "-o", str(made), *map(str, sorted(SOURCES.glob("*.c"))), "-lm"]
-        subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
-        library = folder / f"{prefix}{_hash(made.read_bytes())}.so"
-        made.replace(library)
+    if not _find(name):
+        raise ValueError(f"no library for {name} in {LIBRARIES}")
+    path = _find(name)[-1]
+    if path.name != f"{name}.{hash_of(path.read_bytes())}.so":
+        raise ValueError(f"{path} is damaged")
+    library = ctypes.CDLL(str(path))
+    library.mtkit_c_hash.restype = library.mtkit_layers_hash.restype = ctypes.c_char_p
+    if library.mtkit_c_hash() != hash_of_c().encode():
+        raise ValueError(f"{path} was compiled from other C sources")
     return library
 
 
-def _flags() -> list[str]:
-    """The options of the compiler, followed by those of the environment's CFLAGS."""
-    target = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-    return [*FLAGS, target, *shlex.split(os.environ.get("CFLAGS", ""))]
-
-
-def _key(compiler: str) -> str:
-    """Hash of the sources, the compiler, its options and the processor."""
-    file = Path(compiler).resolve()
-    parts = [str(file), str(file.stat().st_mtime_ns), sys.platform, platform.machine(), *_flags(), *sorted(cpu_flags())]
-    sources = b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))
-    return _hash("\n".join(parts).encode() + sources)
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:HASH_DIGITS]
+def _remedy() -> str:
+    """The command that makes the library: in a checkout, or in an environment."""
+    if (PACKAGE.parent / "hatch_build.py").is_file():
+        return "run `python hatch_build.py` in the checkout"
+    return "install mtkit again"

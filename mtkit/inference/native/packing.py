@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mtkit.inference.int8 import ZERO_POINT, quantise
-from mtkit.inference.native.library import TYPES, native
+from mtkit.inference.native.library import native, type_number
 from mtkit.inference.native.structures import Linear
 
 
@@ -59,7 +59,7 @@ class PackedLinear:
         functions = native().functions
         if functions is None:
             raise ValueError("there is no native library")
-        kind = TYPES[torch.int8 if weight.dtype == torch.uint8 else weight.dtype]
+        kind = type_number(torch.int8 if weight.dtype == torch.uint8 else weight.dtype)
         outputs, inputs = weight.shape
         weight = weight.contiguous()
         panels = torch.empty(functions.mtkit_packed_elements(outputs, inputs, kind), dtype=torch.int32)

@@ -177,5 +177,5 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
         function.restype = results.get(name, integer)
     for index, structure in enumerate(STRUCTURES):
         if library.mtkit_sizeof(index) != ctypes.sizeof(structure):
-            raise ValueError(f"{structure.__name__} has another size in the native library; build it again")
+            raise ValueError(f"{structure.__name__} has another size in the native library")
     return library

@@ -23,16 +23,16 @@ HEALTHY = Machine(
     disk=8 << 30,
     load=1.0,
     matmul="blas",
-    native="compiled by cc",
+    native="avx2 (this processor has avx2, baseline)",
     has_native=True,
     gflops={"float32 blas": 100.0},
 )
 
 
 @pytest.fixture(autouse=True)
-def _no_driver_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_driver_and_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(machine, "native", lambda: Native(None, "no C compiler (cc)"))
+    monkeypatch.setattr(machine, "native", lambda: Native(None, "no library; install mtkit again"))
     monkeypatch.setattr(machine.shutil, "which", lambda name: None)
 
 
@@ -60,8 +60,8 @@ def test_the_load_is_that_of_the_machine_also_of_a_process_with_fewer_cores():
         ({"memory": 1 << 30}, "1.0 GiB of free memory"),
         ({"disk": 1 << 30}, "1.0 GiB of free disk"),
         (
-            {"native": "no C compiler (cc)", "has_native": False},
-            "no C compiler (cc); install a C compiler, such as gcc",
+            {"native": "no library; install mtkit again", "has_native": False},
+            "native library is slower: no library; install mtkit again",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_this_machine_is_measured(monkeypatch):
     found = inspect_machine()
     assert found.gflops["float32 blas"] > 0.1
     assert found.matmul in ("blas", "onednn")
-    assert (found.native, found.has_native) == ("no C compiler (cc)", False)
+    assert (found.native, found.has_native) == ("no library; install mtkit again", False)
     assert found.as_dict()["problems"] == found.problems()
     assert not inspect_machine(measure=False).gflops
 

@@ -1,138 +1,183 @@
-"""Compilation and loading of the native library, and machines where that is impossible."""
+"""Loading of the native library: the best one for the processor, and none that is not intact or not ours."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import ctypes
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+import hatch_build
+from mtkit.hardware import cpu_flags
 from mtkit.inference.fused_decoder import FusedTransformer
-from mtkit.inference.native import library
+from mtkit.inference.native import library, sources
 from mtkit.inference.native.library import VARIABLE, Native, native
 from mtkit.inference.native.model import NativeTransformer
 from mtkit.inference.prepare import prepare_for_inference
 from tests.unit.inference.native.toy_models import build
 from tests.unit.inference.test_fused_decoder import decode
 
-ROOT = Path(__file__).parents[4]
-PROGRAM = "from mtkit.inference.native.library import native; print(native().functions is not None, native().reason)"
-MakeCompiler = Callable[[str], Path]
+MACHINE_OFFSET = 18  # of e_machine in the header of an ELF file
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path, monkeypatch) -> Iterator[Path]:
-    """An empty cache, and no settings of this machine."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in (VARIABLE, "CC", "CFLAGS"):
-        monkeypatch.delenv(name, raising=False)
+def _fresh(monkeypatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
     native.cache_clear()
-    yield tmp_path / "cache" / "mtkit"
+    yield
     native.cache_clear()
 
 
 @pytest.fixture
-def compiler(tmp_path, monkeypatch) -> MakeCompiler:
-    """Make a script the compiler; `$out` is the file that it has to write. Every call is a line of the file `calls`."""
-
-    def make(script: str) -> Path:
-        path, log = tmp_path / "compiler", tmp_path / "calls"
-        log.touch()
-        find_output = 'while [ "$1" != -o ]; do shift; done; out="$2"'
-        path.write_text(f'#!/bin/sh\necho call >> "{log}"\n{find_output}\n{script}\n')
-        path.chmod(0o755)
-        monkeypatch.setenv("CC", str(path))
-        return log
-
-    return make
+def folder(monkeypatch, tmp_path) -> Path:
+    """A copy of the folder of the compiled libraries."""
+    if native().functions is None:
+        pytest.skip(f"no native library: {native().reason}")
+    native.cache_clear()
+    shutil.copytree(sources.LIBRARIES, tmp_path / "compiled")
+    monkeypatch.setattr(library, "LIBRARIES", tmp_path / "compiled")
+    return tmp_path / "compiled"
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory) -> Path:
-    """A library, compiled without optimisation, which takes a second."""
-    folder = tmp_path_factory.mktemp("compiled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(VARIABLE, raising=False)
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        patch.setenv("CFLAGS", f"{os.environ.get('CFLAGS', '')} -O0")
-        native.cache_clear()
-        reason = native().reason
-        native.cache_clear()
-    libraries = list(folder.glob("mtkit/*"))
-    if not libraries:
-        pytest.skip(f"no native library: {reason}")
-    return libraries[0]
+def store(folder: Path, name: str, data: bytes) -> None:
+    """Put bytes in the place of the library of an instruction set."""
+    for path in folder.glob(f"{name}.*.so"):
+        path.unlink()
+    (folder / f"{name}.{sources.hash_of(data)}.so").write_bytes(data)
 
 
-def assert_translation_works_without(reason: str) -> None:
-    """There is no library for this reason, and a model is prepared for torch instead."""
+def best() -> str:
+    return library.instruction_sets()[0]
+
+
+def assert_no_library(reason: str) -> None:
+    """There is no library for this reason, which is one sentence."""
     found = native()
     assert found.functions is None
     assert reason in found.reason
     assert "\n" not in found.reason
     assert not found.supports(torch.float32)
+    assert not found.matches_layers
+
+
+def assert_translation_works_without(reason: str) -> None:
+    """There is no library for this reason, and a model is prepared for torch instead."""
+    assert_no_library(reason)
     model = build()
     prepared = prepare_for_inference(model, torch.float32, torch.device("cpu"))
     assert type(prepared) is FusedTransformer
     torch.testing.assert_close(decode(prepared, steps=3), decode(model, steps=3), rtol=1e-4, atol=1e-5)
 
 
-def test_the_library_is_compiled_once(cache_folder, compiled, compiler) -> None:
-    calls = compiler(f'cp "{compiled}" "$out"')
-    for _ in range(2):
-        assert native().functions is not None
-        assert native().reason.startswith("compiled by ")
-        native.cache_clear()
-    (path,) = cache_folder.iterdir()
-    assert calls.read_text() == "call\n"
-    assert path.read_bytes() == compiled.read_bytes()
+def test_the_library_is_loaded_where_it_can_be_compiled() -> None:
+    """If this fails, run `python hatch_build.py`."""
+    if not (hatch_build.find_cc() or hatch_build.find_zig()):
+        pytest.skip("no compiler")
+    assert native().functions is not None, native().reason
+    assert native().reason.startswith(f"{best()} (")
+    assert native().matches_layers
     assert type(prepare_for_inference(build(), torch.float32, torch.device("cpu"))) is NativeTransformer
 
 
-@pytest.mark.parametrize("damage", ["one byte", "truncated", "empty"])
-def test_a_damaged_library_is_compiled_again(damage, cache_folder, compiled, compiler) -> None:
-    calls = compiler(f'cp "{compiled}" "$out"')
-    path = library._find_or_compile(os.environ["CC"])
-    intact = bytearray(path.read_bytes())
-    damaged = {"one byte": bytearray(intact), "truncated": intact[:-1], "empty": b""}[damage]
-    if damage == "one byte":
-        damaged[len(intact) // 2] ^= 1
-    path.write_bytes(damaged)
-    assert native().functions is not None
-    assert calls.read_text() == "call\n" * 2
-    assert [each.read_bytes() for each in cache_folder.iterdir()] == [intact]
-
-
-def test_other_sources_options_and_compilers_have_their_own_library(
-    cache_folder, compiled, compiler, monkeypatch
-) -> None:
-    calls = compiler(f'cp "{compiled}" "$out"')
-    native()
-    for name, value in (("CFLAGS", "-O1"), ("CFLAGS", "-O1 -g")):
-        monkeypatch.setenv(name, value)
+def test_each_instruction_set_of_the_processor_agrees_with_the_model_as_written(folder, monkeypatch) -> None:
+    model = build()
+    expected = decode(model, steps=3)
+    for name in library.instruction_sets():
+        monkeypatch.setenv(VARIABLE, name)
         native.cache_clear()
-        native()
-    monkeypatch.setattr(library, "cpu_flags", lambda: frozenset({"another", "processor"}))
-    native.cache_clear()
-    assert native().functions is not None
-    assert calls.read_text() == "call\n" * 4
-    assert len(list(cache_folder.iterdir())) == 4
+        prepared = prepare_for_inference(model, torch.float32, torch.device("cpu"))
+        assert type(prepared) is NativeTransformer, native().reason
+        assert native().reason.startswith(f"{name} (")
+        torch.testing.assert_close(decode(prepared, steps=3), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_two_processes_compile_at_once(cache_folder, compiled, compiler) -> None:
-    """The compiler writes the first half, waits for the other process, and goes on."""
-    wait = 'for i in $(seq 300); do [ $(wc -l < "${0%/*}/calls") -ge 2 ] && break; sleep 0.1; done'
-    calls = compiler(f'head -c 20000 "{compiled}" > "$out"; {wait}; cp "{compiled}" "$out"')
-    command = [sys.executable, "-c", PROGRAM]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(2)]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
-    assert [output.split()[0] for output in outputs] == ["True", "True"]
-    assert calls.read_text() == "call\n" * 2
-    assert [each.read_bytes() for each in cache_folder.iterdir()] == [compiled.read_bytes()]
+@pytest.mark.usefixtures("folder")
+def test_all_instruction_sets_that_the_library_knows_are_compiled() -> None:
+    names = ctypes.create_string_buffer(library.MAX_NAMES)
+    size = library._load("baseline").mtkit_instruction_sets(1, names, library.MAX_NAMES)
+    assert size == len(names.value) < library.MAX_NAMES
+    machine = hatch_build.find_cc().machine
+    assert set(names.value.decode().split()) == set(hatch_build.SETS.get(machine, {"baseline": ()}))
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/cpuinfo")
+def test_the_processor_answers_as_the_system_does() -> None:
+    """Not so under emulation, where the file lists the flags of the host."""
+    avx512 = {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}
+    needed = {
+        "avx512-bf16": avx512 | {"avx512_vnni", "avx512_bf16"},
+        "avx512-vnni": avx512 | {"avx512_vnni"},
+        "avx512": avx512,
+        "avx2-vnni": {"avx2", "fma", "avx_vnni"},
+        "avx2": {"avx2", "fma"},
+        "i8mm-bf16": {"i8mm", "bf16"},
+        "baseline": set(),
+    }
+    assert library.instruction_sets() == [name for name, flags in needed.items() if flags <= cpu_flags()]
+
+
+@pytest.mark.parametrize("damage", ["one byte", "truncated", "empty"])
+def test_a_damaged_library_is_not_loaded(damage, folder) -> None:
+    (path,) = folder.glob(f"{best()}.*.so")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes({"one byte": data, "truncated": data[: len(data) // 2], "empty": b""}[damage])
+    assert_translation_works_without(f"{path} is damaged; run `python hatch_build.py` in the checkout")
+
+
+def test_without_a_checkout_mtkit_is_installed_again(folder, monkeypatch) -> None:
+    shutil.rmtree(folder)
+    monkeypatch.setattr(library, "PACKAGE", folder / "mtkit")
+    assert_no_library(f"no library for baseline in {folder}; install mtkit again")
+
+
+def test_the_next_best_library_is_used_where_the_compiler_lacked_an_instruction_set(folder) -> None:
+    available = library.instruction_sets()
+    if len(available) == 1:
+        pytest.skip("the processor has one instruction set")
+    for path in folder.glob(f"{available[0]}.*.so"):
+        path.unlink()
+    assert native().reason.startswith(f"{available[1]} (")
+
+
+def test_a_library_of_other_sources_is_not_used(folder, monkeypatch, tmp_path) -> None:
+    changed = tmp_path / "c"
+    shutil.copytree(sources.C_SOURCES, changed)
+    monkeypatch.setattr(sources, "C_SOURCES", changed)
+    (changed / "processor.c").write_text("/* changed */\n")
+    assert_no_library("was compiled from other C sources; run `python hatch_build.py`")
+    assert str(folder) in native().reason
+
+
+def test_a_library_for_another_processor_is_not_used(folder) -> None:
+    (path,) = folder.glob("baseline.*.so")
+    data = bytearray(path.read_bytes())
+    if data[:4] != b"\x7fELF":
+        pytest.skip("not an ELF file")
+    data[MACHINE_OFFSET] ^= 1
+    store(folder, "baseline", bytes(data))
+    assert_no_library("; run `python hatch_build.py`")
+
+
+def test_a_file_that_is_no_library_is_not_used(folder) -> None:
+    store(folder, best(), b"nonsense")
+    assert_no_library("; run `python hatch_build.py`")
+
+
+def test_a_library_without_the_functions_is_not_used(folder, tmp_path) -> None:
+    compiler = hatch_build.find_cc()
+    if compiler is None:
+        pytest.skip("no compiler")
+    source, made = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text(f'const char *mtkit_c_hash(void) {{ return "{sources.hash_of_c()}"; }}\n')
+    compiler.run([*hatch_build.FLAGS, source, "-o", made], tmp_path)
+    store(folder, best(), made.read_bytes())
+    assert_no_library("mtkit_layers_hash")
 
 
 def test_turned_off(monkeypatch) -> None:
@@ -140,83 +185,36 @@ def test_turned_off(monkeypatch) -> None:
     assert_translation_works_without("turned off by MTKIT_NATIVE=0")
 
 
-def test_no_compiler(monkeypatch) -> None:
-    monkeypatch.setenv("CC", "nonexistent-cc")
-    assert_translation_works_without("no C compiler (nonexistent-cc)")
-    monkeypatch.delenv("CC")
-    monkeypatch.setenv("PATH", "")
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("choice", ["avx1024", "../../elsewhere", "baseline*"])
+def test_an_instruction_set_that_the_processor_lacks(choice, monkeypatch) -> None:
+    monkeypatch.setenv(VARIABLE, choice)
+    assert_no_library(f"MTKIT_NATIVE={choice}: this processor has ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_chooses_the_best(monkeypatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    assert native().reason.startswith(f"{best()} (")
+
+
+@pytest.mark.usefixtures("folder")
+def test_layers_that_were_changed_are_noticed(monkeypatch, tmp_path) -> None:
+    package = tmp_path / "package"
+    for part in ("layers", "models/transformer"):
+        shutil.copytree(sources.PACKAGE / part, package / part)
+    monkeypatch.setattr(sources, "PACKAGE", package)
+    assert native().matches_layers
+    with (package / "layers" / "attention" / "softmax.py").open("a") as file:
+        file.write("\n")
     native.cache_clear()
-    assert_translation_works_without("no C compiler (cc, gcc, clang)")
+    assert native().functions is not None
+    assert not native().matches_layers
 
 
-FAILURES = {
-    "an error": ("echo 'c/vectors.h:7: error: no such vector' >&2; echo more >&2; exit 1", "error: no such vector"),
-    "no message": ("exit 1", "non-zero exit status 1"),
-    "not UTF-8": (r"printf '\377\376 error' >&2; exit 1", " error"),
-    "no library": ("exit 0", "No such file"),
-    "not a library": ('echo nonsense > "$out"', "native-"),
-    "killed": ("kill -9 $$", "SIGKILL"),
-}
-
-
-@pytest.mark.parametrize(("script", "reason"), FAILURES.values(), ids=FAILURES)
-def test_a_compiler_that_fails(script, reason, compiler) -> None:
-    compiler(script)
-    assert_translation_works_without(reason)
-
-
-def test_a_compiler_that_does_not_end(compiler, monkeypatch) -> None:
-    monkeypatch.setattr(library, "SECONDS", 0.2)
-    compiler("exec sleep 30")
-    assert_translation_works_without("timed out after 0.2 seconds")
-
-
-def test_a_library_without_the_functions(compiled, compiler, tmp_path) -> None:
-    other = tmp_path / "other.so"
-    (tmp_path / "other.c").write_text("int mtkit_lanes(void) { return 4; }\n")
-    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(other), str(tmp_path / "other.c")]
-    subprocess.run(command, check=True)
-    compiler(f'cp "{other}" "$out"')
-    assert_translation_works_without("mtkit_has_type")
-
-
-@pytest.mark.parametrize("is_file", ["cache", "cache/mtkit"])
-def test_a_cache_that_cannot_be_written(is_file, tmp_path, compiler) -> None:
-    calls = compiler("exit 1")
-    path = tmp_path / is_file
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("not a folder")
-    assert_translation_works_without("mtkit")
-    assert calls.read_text() == ""
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
-def test_a_cache_without_permission(cache_folder, compiler) -> None:
-    compiler("exit 1")
-    cache_folder.mkdir(parents=True)
-    cache_folder.chmod(0o500)
-    assert_translation_works_without("Permission denied")
-    cache_folder.chmod(0o700)
-
-
-def test_no_home_folder(compiler, monkeypatch) -> None:
-    def fail() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    compiler("exit 1")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", fail)
-    assert_translation_works_without("Could not determine home directory")
-
-
-def test_options_that_cannot_be_read(compiler, monkeypatch) -> None:
-    compiler("exit 1")
-    monkeypatch.setenv("CFLAGS", "-DX='")
-    assert_translation_works_without("No closing quotation")
-
-
-def test_types_that_the_processor_lacks_are_not_supported(compiled, compiler) -> None:
-    compiler(f'cp "{compiled}" "$out"')
+@pytest.mark.usefixtures("folder")
+def test_types_that_the_library_lacks_are_not_supported() -> None:
     assert native().supports(torch.float32)
+    assert native().supports("float32")
     assert not native().supports(torch.float16)
     assert not Native(None, "none").supports(torch.float32)

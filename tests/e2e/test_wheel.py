@@ -1,0 +1,74 @@
+"""A wheel that is built from the source distribution brings the native library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import mtkit
+from mtkit.inference.native.library import native
+print(mtkit.__file__, native().functions is not None, native().reason)
+"""
+
+
+def build(kind: str, project: Path, output: Path, **environment: str) -> Path:
+    """Build a distribution with the packages of this environment; return its only file."""
+    command = [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", output, project]
+    clean = {name: value for name, value in os.environ.items() if name not in (hatch_build.VARIABLE, "CC", "CFLAGS")}
+    done = subprocess.run(command, capture_output=True, text=True, env={**clean, **environment})
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = output.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """The unpacked source distribution."""
+    folder = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build("sdist", ROOT, folder / "dist")) as archive:
+        archive.extractall(folder, filter="data")
+    (unpacked,) = folder.glob("mtkit-*")
+    return unpacked
+
+
+def test_the_source_distribution_has_what_compiles_and_nothing_compiled(project) -> None:
+    assert (project / "hatch_build.py").is_file()
+    sources = {path.relative_to(ROOT) for path in ROOT.glob("mtkit/inference/**/*.[ch]")}
+    assert sources
+    assert {path.relative_to(project) for path in project.glob("mtkit/inference/**/*.[ch]")} == sources
+    assert not list(project.rglob("*.so"))
+
+
+def test_a_wheel_brings_the_library_of_each_instruction_set(project, tmp_path) -> None:
+    compiler = hatch_build.find_cc()
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = build("wheel", project, tmp_path / "dist", CFLAGS="-O0")
+    assert path.name.endswith(f"-py3-none-{compiler.platform}.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = [Path(name).name.partition(".")[0] for name in wheel.namelist() if name.endswith(".so")]
+        assert sorted(names) == sorted(hatch_build.SETS.get(compiler.machine, {"baseline": ()}))
+        assert not [name for name in wheel.namelist() if "hatch_build" in name or name.endswith("/work")]
+        wheel.extractall(tmp_path / "site")
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=tmp_path / "site", capture_output=True, text=True, check=True)
+    package, is_loaded, reason = done.stdout.split(maxsplit=2)
+    assert Path(package).is_relative_to(tmp_path / "site")
+    assert is_loaded == "True", reason
+
+
+def test_a_wheel_without_the_library_is_for_every_machine(project, tmp_path) -> None:
+    path = build("wheel", project, tmp_path / "dist", MTKIT_BUILD="none")
+    assert path.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(path) as wheel:
+        assert not [name for name in wheel.namelist() if name.endswith(".so")]
