@@ -14,8 +14,8 @@ from torch import Tensor
 from mtkit.errors import RecipeError
 from mtkit.layers.attention.head_gates import is_gate
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
-from mtkit.models import ModelConfig
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
+from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import Recipe

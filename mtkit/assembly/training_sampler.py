@@ -16,8 +16,8 @@ from mtkit.recipe.recipe import Recipe
 from mtkit.search.config import LengthLimit
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import Average
+from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import SearchParts
-from mtkit.search.sampling import Sampling
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.objectives.interface import RewardName
@@ -67,7 +67,7 @@ class TrainingSampler:
         """Sample `count` translations of each sentence; reproducible from torch's generator. See TranslationSampler."""
         seed = int(torch.randint(1 << 62, ()))
         parts = SearchParts(special_ids=special_ids(self.tokenizer), length_penalty=Average(alpha=0.0), n_best=count)
-        search = Sampling(temperature=temperature, num_samples=count, seed=seed).build(parts)
+        search = SamplingConfig(temperature=temperature, num_samples=count, seed=seed).build(parts)
         max_lengths = torch.tensor([self.limit.of(length) for length in source.real.sum(1).tolist()])
         nbest = search(model, SearchRequest.of(source, max_lengths.to(source.ids.device)))
         return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in nbest]

@@ -24,7 +24,7 @@ from mtkit.io.lock import OutputLock
 from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 

@@ -12,7 +12,7 @@ from mtkit.describe.module_tree import ModuleNode, module_tree
 from mtkit.errors import RecipeError, UsageError
 from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import build_on_meta
 from mtkit.recipe.recipe import load_recipe

@@ -12,7 +12,7 @@ from mtkit.errors import UsageError
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from mtkit.model_folder.folder import read_model
-from mtkit.models.config import PositionStack
+from mtkit.models.capabilities import PositionStack
 from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.seeding import seed_everything

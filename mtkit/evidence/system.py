@@ -18,7 +18,7 @@ from mtkit.io.files import hash_file, write_text
 from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
-from mtkit.models import ModelConfig
+from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.overrides import apply_overrides
 from mtkit.recipe.recipe import to_plain, with_location

@@ -9,9 +9,9 @@ from typing import Any
 
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.inference.prepare import ComputeType
-from mtkit.search.beam.beam import BeamConfig
 from mtkit.search.config import SearchConfig
 from mtkit.search.length_penalty import Average
+from mtkit.search.method_config import BeamConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.translator import special_ids
 

@@ -11,21 +11,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mtkit.errors import UsageError
-from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.feed_forward.dense import DenseConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.models.config import ModelConfigBase
+from mtkit.layers.attention.config import FullAttentionConfig
+from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
+from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, SandwichNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.relative_config import ALiBiConfig, DeBERTaConfig, RoPEConfig, ShawConfig, T5BiasConfig
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 
 # keys that every exporter supports with any value, or that only matter in training

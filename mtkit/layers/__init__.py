@@ -7,6 +7,7 @@ norms/         layer norms and residual connections
 feed_forward/  dense, gated and mixture-of-experts feed-forward layers
 recurrent/     recurrent cells, stacks and their attention
 heads          sizes of attention heads
+key_types      ranges and choices of keys that several kinds share
 projections    makers of weight matrices
 matmul         products with weights, by the faster of two libraries on CPUs
 dropout        dropout with cheap masks on CPUs

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers import matmul
@@ -42,7 +39,3 @@ def embedding(num_embeddings: int, dim: int) -> nn.Embedding:
     table = nn.Embedding(num_embeddings, dim)
     nn.init.normal_(table.weight, std=dim**-0.5)
     return table
-
-
-PositiveWidth = Annotated[int, Field(gt=0, le=100_000)]  # of a vector; also numbers of heads. GPT-3 has 12,288
-NumLayers = Annotated[int, Field(gt=0, le=1_000)]  # the deepest DeepNorm model, https://arxiv.org/abs/2203.00555

@@ -42,7 +42,7 @@ from mtkit.model_folder.config_file import (
 )
 from mtkit.model_folder.quantised_weights import Storage, quantise_tensors
 from mtkit.model_folder.weights_file import build_with_weights
-from mtkit.models import ModelConfig
+from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import to_plain, with_location

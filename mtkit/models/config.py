@@ -1,77 +1,15 @@
-"""Base of a model family's configuration: the keys and capabilities that the rest of mtkit relies on.
-
-A model family is one module (or folder) with a frozen dataclass derived from `ModelConfigBase`, and one line in the
-union `ModelConfig` of `mtkit/models/__init__.py`. Recipes are checked by capabilities, not by classes. Code that
-computes with the modules of one family looks at its class: exporters, rewrites, compression, and the objectives that
-need more of a model than `TranslationModel` has.
-"""
+"""The union of model families that a recipe can name; a family's configuration is in its folder."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions import PositionConfig
-from mtkit.models.embeddings import TieMode
-from mtkit.models.interface import TranslationModel
+from pydantic import Field
 
+from mtkit.models.decoder_only.config import DecoderOnlyConfig
+from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
+from mtkit.models.transformer.config import TransformerConfig
 
-class PositionStack(NamedTuple):
-    """A stack of layers with its position encoding, for plots.
-
-    Attributes:
-        is_causal: queries attend to preceding positions only.
-        embedding: path of the submodule that may add an encoding to the embeddings.
-        first_layer: path of the submodule whose attention may use positions.
-    """
-
-    side: Literal["encoder", "decoder"]
-    positions: PositionConfig
-    d_model: int
-    heads: Heads
-    is_causal: bool
-    embedding: str
-    first_layer: str
-
-
-class ModelConfigBase(ABC):
-    """Capabilities of a model family, on which checks, dry runs and plots rely; a family overrides those that differ.
-
-    A capability is a class variable, or a property where it depends on the keys.
-
-    Attributes:
-        kind: name of the family in recipes.
-        tied_embeddings: shared weight matrices: source, target and output embeddings; the last two; or none.
-    """
-
-    kind: str
-    tied_embeddings: TieMode
-
-    has_attention: ClassVar[bool] = False  # decoder steps return attention weights over the source
-    has_attention_of_all_steps: ClassVar[bool] = False  # `decode_with_attention` returns those of a whole target side
-    has_encoder: ClassVar[bool] = False  # `encode` returns states [B, S, D] for masked language modelling
-    predicts_source: ClassVar[bool] = False  # source states depend on preceding tokens only, and can predict the next
-    has_data_dependent_steps: ClassVar[bool] = False  # number or shapes of a forward pass's operations, for compile
-    skips_layers: ClassVar[bool] = False  # training skips layers at random, differently on each process
-
-    def max_lengths(self) -> Mapping[str, int]:
-        """Maximum sentence length in tokens, end of sentence included, by the key that sets it; empty if unlimited."""
-        return {}
-
-    def max_target_length(self) -> int | None:
-        """Maximum translation length in tokens, end of sentence included; None if unlimited."""
-        return None
-
-    def position_stacks(self) -> Sequence[PositionStack]:
-        """Stacks with a position encoding; empty for a family without one."""
-        return ()
-
-    @abstractmethod
-    def build(self, src_vocab: int, tgt_vocab: int) -> TranslationModel:
-        """Build the model for vocabularies of these sizes.
-
-        Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
-        """
+ModelConfig = Annotated[
+    TransformerConfig | DecoderOnlyConfig | Seq2SeqRNNConfig | AttentionRNNConfig, Field(discriminator="kind")
+]

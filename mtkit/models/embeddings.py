@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from mtkit.layers.projections import embedding, linear
-
-TieMode = Literal["all", "target", "none"]  # all: source, target and output share one matrix; target: the last two
+from mtkit.models.capabilities import TieMode
 
 
 class TiedEmbeddings(NamedTuple):

@@ -17,7 +17,7 @@ from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.hardware import has_gpu
 from mtkit.io.records import DAMAGED, is_text_record, write_text_record
-from mtkit.models import ModelConfig
+from mtkit.models.config import ModelConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
 from mtkit.recipe.builtin import resolve_recipe_path

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from mtkit.search.beam.beam import BeamConfig
-from mtkit.search.beam.coverage import Coverage
-from mtkit.search.beam.diverse import DiverseBeam
-from mtkit.search.constraints.constraint import Constraint
-from mtkit.search.constraints.repeats import NoRepeatNgram, RepetitionPenalty
-from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyConfig
-from mtkit.search.run import Search, SearchParts
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import BeamConfig, SearchMethodConfig
+
+if TYPE_CHECKING:
+    from mtkit.search.constraints.constraint import Constraint
+    from mtkit.search.interface import SpecialIds
+    from mtkit.search.run import Search
 
 Factor = Annotated[float, Field(ge=0, le=1000)]
 NumTokens = Annotated[int, Field(ge=0, le=10_000)]  # far above any sentence: a larger number is a mistake
-SearchMethodConfig = BeamConfig | DiverseBeam | Sampling  # each has the members of `run.SearchMethod`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +135,8 @@ class SearchConfig:
 
     def constraints(self) -> tuple[Constraint, ...]:
         """Constraints that apply to every line."""
+        from mtkit.search.constraints.repeats import NoRepeatNgram, RepetitionPenalty
+
         constraints: list[Constraint] = []
         if self.repetition_penalty > 1:
             constraints.append(RepetitionPenalty(self.repetition_penalty))
@@ -153,6 +152,9 @@ class SearchConfig:
             with_log_probs: False if scores are not needed; greedy search is faster then.
             with_attention: return attention with the hypotheses.
         """
+        from mtkit.search.beam.coverage import Coverage
+        from mtkit.search.run import SearchParts
+
         parts = SearchParts(
             special_ids=special_ids,
             length_penalty=self.penalty(),

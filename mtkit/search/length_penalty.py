@@ -7,11 +7,12 @@ tokens and the end of sentence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
-import torch
 from pydantic import Field
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class LengthPenalty(Protocol):
@@ -35,11 +36,11 @@ class _LengthPenalty:
 
     def divisor(self, length: Tensor) -> Tensor:
         """1."""
-        return torch.ones_like(length, dtype=torch.float32)
+        return length.float().new_ones(length.shape)
 
     def summand(self, length: Tensor) -> Tensor:
         """0."""
-        return torch.zeros_like(length, dtype=torch.float32)
+        return length.float().new_zeros(length.shape)
 
     def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
         """log_prob / divisor(n) + summand(n)."""
@@ -47,7 +48,7 @@ class _LengthPenalty:
 
     def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
         """Further tokens have log-probability 0 at best: the best length is the least or the greatest one."""
-        return torch.maximum(self.score(log_prob, min_length), self.score(log_prob, max_length))
+        return self.score(log_prob, min_length).maximum(self.score(log_prob, max_length))
 
 
 @dataclass(frozen=True, kw_only=True)

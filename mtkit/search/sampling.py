@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.search.run import Search, SearchParts
-from mtkit.search.single_path import SampleKey, SinglePathSearch
+from mtkit.search.single_path import SampleKey
 
 _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # splitmix64's constants as signed integers
 
@@ -19,31 +16,22 @@ _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # spl
 class Sampling:
     """Sample tokens from softmax(logits / temperature), truncated by all of the options and renormalised.
 
-    `beam_size`, `patience` and `coverage_penalty` have no effect. The random number of each choice is a function of
-    (seed, sentence, path, step) alone, so that it does not depend on batches, their order or the number of workers.
+    The random number of each choice is a function of (seed, sentence, path, step) alone, so that it does not depend on
+    batches, their order or the number of workers.
+
+    Attributes:
+        temperature: divides the logits.
+        top_k: number of the most probable tokens that are kept (Fan et al. 2018); 0: all.
+        top_p: the smallest set of tokens with this mass is kept (Holtzman et al. 2020); 1: all.
+        epsilon: tokens with at least this probability are kept (Hewitt et al. 2022); 0: all.
+        seed: of the random numbers.
     """
 
-    kind: Literal["sampling"] = "sampling"
-    temperature: Annotated[float, Field(ge=0.001)] = 1.0  # below 1 sharpens the distribution
-    top_k: Annotated[int, Field(ge=0)] = 0  # only the k most probable tokens (Fan et al. 2018); 0: all
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # only the smallest set with this mass (Holtzman et al. 2020)
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # only tokens this probable (Hewitt et al. 2022); 0.02 suits MBR
-    num_samples: Annotated[int, Field(gt=0)] = 1  # for each line; the n_best of them by score are returned
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # equal seeds give equal samples, whatever the batch
-
-    num_hypotheses_key: ClassVar[str] = "method.num_samples"
-    ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """See SearchMethod."""
-        return self.num_samples
-
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
-
-    def build(self, parts: SearchParts) -> Search:
-        """See SearchMethod."""
-        return SinglePathSearch(parts, self, self.num_samples)
+    temperature: float
+    top_k: int
+    top_p: float
+    epsilon: float
+    seed: int
 
     def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
         """See TokenChooser; inverse transform sampling."""

@@ -20,17 +20,17 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.config import AttentionConfig, FullAttentionConfig, LinformerConfig, PerformerConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
-from mtkit.layers.attention.sparse.lsh import LSHConfig
-from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.sparse.config import (
+    BinaryPartitionConfig,
+    LongformerConfig,
+    LSHConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
 
 D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256

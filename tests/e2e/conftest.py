@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mtkit.model_folder.folder import ModelMetadata, write_model
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import read_model, write_model
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.average import average_models

@@ -17,7 +17,7 @@ from mtkit.errors import DataError, UsageError
 from mtkit.inference import int8
 from mtkit.inference.bf16 import has_packed_bf16
 from mtkit.io.temporary import host_name, temporary_beside
-from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig

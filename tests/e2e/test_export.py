@@ -13,23 +13,20 @@ from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
 from mtkit.errors import UsageError
 from mtkit.export.ctranslate2_runner import CTranslate2Runner, search_options
-from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.feed_forward.dense import DenseConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.norm import RMSNormConfig
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import LinearScaling, NTKScaling, RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
+from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
+from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    LinearScaling,
+    NTKScaling,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig

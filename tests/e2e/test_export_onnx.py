@@ -11,19 +11,19 @@ import torch
 
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Source
-from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.residual import PostNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import LinearScaling, RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.sparse.config import WindowAttentionConfig
+from mtkit.layers.feed_forward.config import GatedConfig
+from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, SandwichNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    LinearScaling,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
 from mtkit.model_folder.folder import read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

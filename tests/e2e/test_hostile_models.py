@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from mtkit.cli import entry
 from mtkit.io.records import read_record
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from tests.toy.hostile import BYTE, CONTROL, copy_model, read_pieces, rename, set_config, with_pieces
 

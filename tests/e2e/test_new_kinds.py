@@ -1,4 +1,4 @@
-"""A new kind is one new file and one entry in a union.
+"""A new kind is one new file, a configuration, and one entry in a union.
 
 Each test copies the package, adds kinds from tests/toy/new_kinds in exactly this way, and runs all stages, translation
 and the commands that list or describe a recipe. A kind that had to be named anywhere else would fail here.
@@ -6,6 +6,7 @@ and the commands that list or describe a recipe. A kind that had to be named any
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -21,15 +22,28 @@ PACKAGE = Path(__file__).parents[2] / "mtkit"
 NEW_KINDS = Path(__file__).parents[1] / "toy" / "new_kinds"
 
 
-def add(package: Path, file: str, *, config: str, union: str, after: str) -> None:
-    """Copy a new kind to `file`, import its configuration where the union stands, and add it to the union."""
-    shutil.copy(NEW_KINDS / Path(file).name, package / file)
-    module = "mtkit." + file.removesuffix(".py").replace("/", ".")
+def add_to_union(package: Path, union: str, config: str, *, after: str) -> None:
+    """Add a configuration to a union, after another one."""
     text = (package / union).read_text()
     assert text.count(f"| {after}") == 1, f"{union}: no entry {after}"
-    text = text.replace(f"| {after}", f"| {after} | {config}")
-    first_import = text.index("\nfrom mtkit.")
-    (package / union).write_text(f"{text[:first_import]}\nfrom {module} import {config}{text[first_import:]}")
+    (package / union).write_text(text.replace(f"| {after}", f"| {after} | {config}"))
+
+
+def add_import(package: Path, file: str, module: str, config: str) -> None:
+    """Import a configuration where the union stands."""
+    text = (package / file).read_text()
+    first = text.index("\nfrom mtkit.")
+    (package / file).write_text(f"{text[:first]}\nfrom {module} import {config}{text[first:]}")
+
+
+def add_config(package: Path, file: str, config: str, *, before: str) -> None:
+    """Copy a configuration from tests/toy/new_kinds/configs.py to `file`, before the line that begins with `before`."""
+    source = (NEW_KINDS / "configs.py").read_text()
+    (node,) = (each for each in ast.parse(source).body if isinstance(each, ast.ClassDef) and each.name == config)
+    written = "\n".join(source.splitlines()[node.decorator_list[0].lineno - 1 : node.end_lineno])
+    text = (package / file).read_text()
+    at = text.index(f"\n{before}")
+    (package / file).write_text(f"{text[:at]}\n{written}\n\n{text[at:]}")
 
 
 @pytest.fixture
@@ -65,29 +79,23 @@ def run_everywhere(package: Path, *overrides: str) -> None:
 
 
 def test_new_kinds_of_transformer_parts(package: Path) -> None:
-    positions, attention = "layers/positions/__init__.py", "layers/attention/__init__.py"
-    add(
-        package,
-        "layers/positions/scaled_alibi.py",
-        config="ScaledALiBiConfig",
-        union=positions,
-        after="ALiBiConfig",
-    )
-    add(
-        package,
-        "layers/attention/uniform.py",
-        config="UniformAttentionConfig",
-        union=attention,
-        after="SSRUConfig",
-    )
-    add(
-        package,
-        "training/optimisers/sign_sgd.py",
-        config="SignSGDConfig",
-        union="training/optimisers/__init__.py",
-        after="LionConfig",
-    )
-    add(package, "search/plain_greedy.py", config="PlainGreedy", union="search/config.py", after="Sampling")
+    positions, attention = package / "layers/positions", package / "layers/attention"
+    shutil.copy(NEW_KINDS / "scaled_alibi.py", positions)
+    add_config(package, "layers/positions/relative_config.py", "ScaledALiBiConfig", before="@dataclass")
+    add_import(package, "layers/positions/config.py", "mtkit.layers.positions.relative_config", "ScaledALiBiConfig")
+    add_to_union(package, "layers/positions/config.py", "ScaledALiBiConfig", after="ALiBiConfig")
+
+    shutil.copy(NEW_KINDS / "uniform.py", attention)
+    add_config(package, "layers/attention/config.py", "UniformAttentionConfig", before="AttentionConfig =")
+    add_to_union(package, "layers/attention/config.py", "UniformAttentionConfig", after="SSRUConfig")
+
+    shutil.copy(NEW_KINDS / "sign_sgd.py", package / "training/optimisers")
+    optimisers = "training/optimisers/__init__.py"
+    add_import(package, optimisers, "mtkit.training.optimisers.sign_sgd", "SignSGDConfig")
+    add_to_union(package, optimisers, "SignSGDConfig", after="LionConfig")
+
+    add_config(package, "search/method_config.py", "PlainGreedy", before="SearchMethodConfig =")
+    add_to_union(package, "search/method_config.py", "PlainGreedy", after="DiverseBeamConfig")
     model = (
         "{kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1, "
         "encoder_positions: {kind: scaled_alibi, start: 0.5}, decoder_attention: {kind: uniform}}"
@@ -99,12 +107,8 @@ def test_new_kinds_of_transformer_parts(package: Path) -> None:
 
 
 def test_a_new_model_family(package: Path) -> None:
-    add(
-        package,
-        "models/bag_of_words.py",
-        config="BagOfWordsConfig",
-        union="models/__init__.py",
-        after="AttentionRNNConfig",
-    )
+    shutil.copytree(NEW_KINDS / "bag_of_words", package / "models" / "bag_of_words")
+    add_import(package, "models/config.py", "mtkit.models.bag_of_words.config", "BagOfWordsConfig")
+    add_to_union(package, "models/config.py", "BagOfWordsConfig", after="AttentionRNNConfig")
     run_everywhere(package, "model={kind: bag_of_words, d_model: 8}")
     assert "bag_of_words" in mtkit(package, "keys", "model")

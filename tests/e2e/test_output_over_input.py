@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.pipeline.run_folder import RunFolder
 

@@ -14,7 +14,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.errors import MissingInputError
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.prepare_corpus import check_existing_inputs
 from mtkit.recipe.recipe import load_recipe

@@ -12,7 +12,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.cli.exit_codes import is_bug
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
 ROOT = Path(__file__).parents[2]

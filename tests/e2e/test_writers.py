@@ -14,7 +14,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.io.lock import OutputLock
 from mtkit.io.temporary import host_name
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline import train_stage

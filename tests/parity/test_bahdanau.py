@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.recurrent.cells import GRUCellConfig
+from mtkit.layers.recurrent.config import GRUCellConfig
 from mtkit.models.rnn.config import AttentionRNNConfig
 
 D, E, A, VOCAB, BOS = 3, 4, 5, 9, 2

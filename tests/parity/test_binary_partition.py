@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.attention.sparse import binary_partition
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, BinaryPartitionConfig, Nodes
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, Nodes
+from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
+from mtkit.layers.positions.relative_config import ALiBiConfig, RoPEConfig, TransformerXLConfig
 from tests.unit.layers.attention.toy_kernels import D, build
 
 

@@ -15,8 +15,8 @@ from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.recurrent.cells import LSTMCellConfig
+from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
+from mtkit.layers.recurrent.config import LSTMCellConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.parity.test_transformer import copy_cross, copy_self

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
-from mtkit.layers.attention.performer import PerformerAttention, PerformerConfig, orthogonal_features
+from mtkit.layers.attention.performer import PerformerAttention, orthogonal_features
 from mtkit.layers.attention.sparse import sliding_window
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
+from mtkit.layers.attention.sparse.config import LongformerConfig
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position

@@ -7,9 +7,9 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.switch_transformers import modeling_switch_transformers as hf
 
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig, balance_loss, router_z_loss
-from mtkit.layers.norms.norm import LayerNormConfig, RMSNormConfig
+from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
+from mtkit.layers.feed_forward.mixture_of_experts import balance_loss, router_z_loss
+from mtkit.layers.norms.config import LayerNormConfig, RMSNormConfig
 
 D, F, E, B, T = 8, 12, 4, 3, 7
 

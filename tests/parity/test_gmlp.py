@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.gmlp import GatedMLPConfig
+from mtkit.layers.attention.config import GatedMLPConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
 from mtkit.layers.cache.state import EmptyState
 from mtkit.layers.heads import Heads

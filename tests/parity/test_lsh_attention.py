@@ -5,11 +5,12 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.layers.attention.multi_head import SelfAttentionParts
-from mtkit.layers.attention.sparse.lsh import NORM_EPSILON, LSHConfig
+from mtkit.layers.attention.sparse.config import LSHConfig
+from mtkit.layers.attention.sparse.lsh import NORM_EPSILON
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
 
 D, H, K, V = 12, 2, 6, 5
 HEADS = Heads(H, H, K, V)

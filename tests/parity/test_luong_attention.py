@@ -7,10 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.recurrent.additive_attention import ConcatConfig
-from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
-from mtkit.layers.recurrent.local_attention import LocalConfig
-from mtkit.layers.recurrent.readout import TanhReadoutConfig
+from mtkit.layers.recurrent.config import ConcatConfig, DotConfig, GeneralConfig, LocalConfig, TanhReadoutConfig
 from mtkit.models.rnn.config import AttentionRNNConfig
 
 D, E, VOCAB = 5, 4, 9

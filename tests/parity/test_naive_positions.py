@@ -13,11 +13,11 @@ from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.naive import BinaryConfig, IndexConfig, RelativeIndexConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.positions.absolute_config import BinaryConfig, IndexConfig, RelativeIndexConfig, SinusoidalConfig
+from mtkit.layers.positions.relative_config import TUPEConfig
 from mtkit.layers.positions.t5 import relative_position_bucket
-from mtkit.layers.positions.tupe import TUPEConfig
-from mtkit.layers.recurrent.cells import CellState, TanhCellConfig
+from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.config import TanhCellConfig
 from mtkit.layers.recurrent.stack import RecurrentLayer
 from mtkit.models.rnn.config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

@@ -6,10 +6,16 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.batch_norm import BatchNormConfig
-from mtkit.layers.norms.comparisons import NoResidualConfig, ResPostNormConfig
-from mtkit.layers.norms.norm import LayerNormConfig, NoNormConfig
-from mtkit.layers.norms.residual import Depth, PostNormConfig, PreNormConfig
+from mtkit.layers.norms.config import (
+    BatchNormConfig,
+    LayerNormConfig,
+    NoNormConfig,
+    NoResidualConfig,
+    PostNormConfig,
+    PreNormConfig,
+    ResPostNormConfig,
+)
+from mtkit.layers.norms.residual import Depth
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 

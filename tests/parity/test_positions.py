@@ -12,8 +12,8 @@ from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.positions.alibi import ALiBi
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.rope import LinearScaling, NoScaling, NTKScaling, RoPE, RoPEConfig
+from mtkit.layers.positions.relative_config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
+from mtkit.layers.positions.rope import RoPE
 from mtkit.layers.positions.shaw import Shaw
 from mtkit.layers.positions.t5 import T5Bias, relative_position_bucket
 from mtkit.layers.positions.transformer_xl import TransformerXLPosition

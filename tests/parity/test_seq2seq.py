@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig
+from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
 D, E, LAYERS, VOCAB, BOS = 5, 4, 3, 9, 2

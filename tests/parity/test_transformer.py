@@ -10,7 +10,8 @@ from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.multi_head import Heads, SelfAttention
 from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.norms.residual import PostNorm, PostNormConfig, PreNormConfig
+from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
+from mtkit.layers.norms.residual import PostNorm
 from mtkit.layers.positions.base import Position
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer

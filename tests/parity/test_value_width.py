@@ -6,18 +6,18 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from mtkit.compression.heads import prune_heads
-from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.config import FullAttentionConfig, LinformerConfig, PerformerConfig
 from mtkit.layers.attention.multi_head import SelfAttentionParts
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
-from mtkit.layers.attention.sparse.lsh import LSHConfig
-from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.sparse.config import (
+    BinaryPartitionConfig,
+    LongformerConfig,
+    LSHConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
+from mtkit.layers.positions.relative_config import RoPEConfig, ShawConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, TokenMixer, check_state
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.kernel import TokenMixer, check_state
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.feed_forward.dense import FeedForward
-from mtkit.layers.projections import PositiveWidth, linear
+from mtkit.layers.projections import linear
 
 
 @dataclass(frozen=True)
@@ -63,20 +61,3 @@ class AverageAttention(TokenMixer):
         g = self.feed_forward((total / count.clamp(min=1).unsqueeze(-1)).to(x.dtype))  # [B, T, D]
         input_gate, forget_gate = self.gates(torch.cat([x, g.to(x.dtype)], -1)).sigmoid().chunk(2, dim=-1)
         return input_gate * x + forget_gate * g, AverageState(total[:, -1], count[:, -1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class AverageAttentionConfig(AttentionConfigBase):
-    """Average of all preceding tokens, for decoders (see AverageAttention)."""
-
-    kind: Literal["average"] = "average"
-    d_ff: PositiveWidth | None = None  # width of a feed-forward layer on the average, as in the paper; null: none
-
-    is_encoder_capable: ClassVar[bool] = False
-    has_queries_and_keys: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-    needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> AverageAttention:
-        """Build the sublayer."""
-        return AverageAttention(parts.d_model, self.d_ff)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.kernel import AttentionConfigBase, TokenMixer
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.kernel import TokenMixer
 from mtkit.layers.cache.state import BatchedState, EmptyState
-from mtkit.layers.projections import PositiveWidth, embedding, linear
+from mtkit.layers.projections import embedding, linear
 
 SPATIAL_INIT_STD = 1e-3  # "near-zero values" (sec. 2.1): with a bias of 1 the gate then begins as the identity
 
@@ -80,31 +75,3 @@ class GatedMLP(TokenMixer):
             return self.spatial.weight[:length, :length]
         row = torch.arange(length, device=self.spatial.weight.device)
         return self.spatial.weight[row.unsqueeze(1) - row + self.max_length - 1].squeeze(-1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatedMLPConfig(AttentionConfigBase):
-    """A matrix product along the sentence that gates its input, for encoders (see GatedMLP)."""
-
-    kind: Literal["gmlp"] = "gmlp"
-    d_inner: PositiveWidth | None = None  # an even number; null: 2·d_model, with 3/4 of the parameters of attention
-    max_length: Annotated[int, Field(gt=0, le=10_000)] = 512  # maximum sentence length in tokens, end included
-    toeplitz: bool = False  # true: the gate depends on distances instead of pairs of positions; 2n - 1 weights, not n²
-
-    is_causal_capable: ClassVar[bool] = False
-    has_queries_and_keys: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.d_inner is not None and self.d_inner % 2:
-            raise ValueError(f"d_inner: {self.d_inner} is odd, but one half gates the other; use an even number")
-
-    @property
-    def length_limit(self) -> int:
-        """See AttentionConfigBase."""
-        return self.max_length
-
-    def build(self, parts: SelfAttentionParts) -> GatedMLP:
-        """Build the sublayer."""
-        d_inner = self.d_inner or 2 * parts.d_model
-        return GatedMLP(parts.d_model, d_inner, max_length=self.max_length, toeplitz=self.toeplitz)

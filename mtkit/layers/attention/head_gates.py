@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
 from mtkit.layers.projections import Projection
 
 TEMPERATURE = 2 / 3  # beta; Louizos et al. 2018, sec. 4
 LOW, HIGH = -0.1, 1.1  # gamma and zeta, the interval before clamping; Louizos et al. 2018, sec. 4
 INITIAL_LOG_ALPHA = 2.0  # open with probability 0.97
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadGatesConfig:
-    """A gate on each attention head, closed by a penalty on open gates (see GatedProjection)."""
-
-    penalty: Annotated[float, Field(ge=0)] = 0.01  # lambda, nats per token for each open head; larger closes more
-    rate: Annotated[float, Field(gt=0)] = 20.0  # log alpha is this times a weight, and moves faster than other weights
-
-    def gate(self, layer: nn.Module) -> None:
-        """Put a gate on every head of the attention modules in a layer."""
-        for module in layer.modules():
-            if isinstance(module, SelfAttention | CrossAttention):
-                module.out = GatedProjection(module.out, module.heads.num_heads, self)
 
 
 class GatedProjection(Projection):
@@ -46,19 +27,20 @@ class GatedProjection(Projection):
     Args:
         of: the projection, whose weights are used.
         num_heads: H.
-        config: penalty and rate.
+        penalty: lambda, nats per token for each open head.
+        rate: log alpha is this times `gate_weight`.
     """
 
-    def __init__(self, of: nn.Linear, num_heads: int, config: HeadGatesConfig) -> None:
+    def __init__(self, of: nn.Linear, num_heads: int, *, penalty: float, rate: float) -> None:
         super().__init__(of.in_features, of.out_features, bias=of.bias is not None, device="meta")
         self.weight, self.bias = of.weight, of.bias
-        self.config = config
-        self.gate_weight = nn.Parameter(torch.full((num_heads,), INITIAL_LOG_ALPHA / config.rate))
+        self.penalty, self.rate = penalty, rate
+        self.gate_weight = nn.Parameter(torch.full((num_heads,), INITIAL_LOG_ALPHA / rate))
 
     @property
     def log_alpha(self) -> Tensor:
         """[H], float32; a larger number is a gate that is open more often."""
-        return self.config.rate * self.gate_weight.float()
+        return self.rate * self.gate_weight.float()
 
     def expected_open(self) -> Tensor:
         """Probability [H] that a gate is not 0. Louizos et al. 2018, eq. 12."""
@@ -77,7 +59,7 @@ class GatedProjection(Projection):
         if aux_losses is not None:
             expected = self.expected_open()
             metrics = {"open_heads": expected.detach().mean()}
-            aux_losses.by_layer[self].append(AuxLoss(1, self.config.penalty * expected.sum(), metrics))
+            aux_losses.by_layer[self].append(AuxLoss(1, self.penalty * expected.sum(), metrics))
         gates = self.gates().to(input.dtype).unsqueeze(-1)  # [H, 1]
         gated = input.view(*input.shape[:-1], gates.size(0), -1) * gates  # [..., H, V]
         return super().forward(gated.flatten(-2))

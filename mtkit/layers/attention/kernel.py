@@ -1,14 +1,13 @@
-"""Interfaces of self-attention: the kernel between the projections, the sublayer, and capabilities of a kind.
+"""Interfaces of self-attention: the kernel between the projections, and the sublayer.
 
-A new kernel is one file with a kernel class and its Config, and one line in the union `AttentionConfig` of
-`mtkit/layers/attention/__init__.py`.
+A new kernel is one file with a kernel class, and its configuration in the union `AttentionConfig` of
+`mtkit/layers/attention/config.py`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -64,24 +63,6 @@ class TokenMixer(Sublayer):
 
     def initial_state(self, num_sentences: int, device: torch.device) -> BatchedState | None:
         """State before the first token; None if `forward` makes it from the first token."""
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionConfigBase:
-    """Capabilities of a kind of self-attention, which checks of recipes ask for; a kind overrides those that differ."""
-
-    is_causal_capable: ClassVar[bool] = True  # can hide following tokens, as a decoder needs
-    is_encoder_capable: ClassVar[bool] = True  # can attend to following tokens, as an encoder should
-    has_queries_and_keys: ClassVar[bool] = True  # which rotary encodings and score biases act on
-    computes_scores: ClassVar[bool] = True  # one for each pair of tokens, to which score biases are added
-    is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison
-    needs_equal_heads: ClassVar[bool] = False  # has as many key/value heads as query heads
-    needs_positions: ClassVar[bool] = False  # cannot infer the order of tokens from its own pattern
-
-    @property
-    def length_limit(self) -> int | None:
-        """Maximum sentence length in tokens, end of sentence included; None if unlimited."""
         return None
 
 

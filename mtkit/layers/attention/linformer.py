@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
-from mtkit.layers.projections import PositiveWidth, embedding
+from mtkit.layers.projections import embedding
 
 
 class LinformerAttention(AttentionKernel[KVCache]):
@@ -55,30 +50,3 @@ class LinformerAttention(AttentionKernel[KVCache]):
         visible = None if new.real is None else new.real.any(1)[:, None, None, None]  # [B, 1, 1, 1]
         y, _ = self.dot_product(q, new.pos, KVCache.of(k, v, pos, None), visible)
         return y, new
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinformerConfig(AttentionConfigBase):
-    """A fixed number of projected keys, for encoders (see LinformerAttention)."""
-
-    kind: Literal["linformer"] = "linformer"
-    projected_length: PositiveWidth = 64  # k; the paper: 128 or 256 for texts of 512 tokens
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum sentence length in tokens, end of sentence included
-
-    is_causal_capable: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-
-    @property
-    def length_limit(self) -> int:
-        """See AttentionConfigBase."""
-        return self.max_length
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        kernel = LinformerAttention(
-            position=parts.position,
-            max_length=self.max_length,
-            projected_length=self.projected_length,
-            dropout=parts.dropout,
-        )
-        return parts.with_kernel(kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,10 @@ from mtkit.layers.attention.masks import Window
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads
+from mtkit.layers.key_types import QKNorm
 from mtkit.layers.norms.norm import RMSNorm
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
-
-QKNorm = Literal["none", "layer", "rms"]
 
 # Over the K numbers of one head, with a gain that all heads share; Dehghani et al. 2023, sec. 2.1 (layer norm), after
 # Henry et al. 2020. https://arxiv.org/abs/2302.05442

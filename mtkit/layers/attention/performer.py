@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel, check_state
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+from mtkit.layers.attention.kernel import AttentionKernel, check_state
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import AttentionState
 from mtkit.layers.positions.base import Position
 from mtkit.layers.precision import no_autocast
-from mtkit.layers.projections import PositiveWidth
 
 CHUNK_SIZE = 64  # tokens of a chunk of causal attention
 MAX_EXPONENT = 60.0  # exp(60), summed over a million tokens and squared, is still finite in float32
@@ -128,23 +125,3 @@ def causal_linear_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, before: Ten
     within = (q @ k.unsqueeze(2).mT).tril()  # [B, G, R, N, C, C], s <= t of the same chunk
     y = within @ values.unsqueeze(2) + q @ sums[:, :, None, :-1]  # [B, G, R, N, C, K]
     return y.flatten(3, 4)[:, :, :, :length], sums[:, :, -1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerformerConfig(AttentionConfigBase):
-    """Random features of the softmax kernel (see PerformerAttention)."""
-
-    kind: Literal["performer"] = "performer"
-    num_features: PositiveWidth = 256  # m; about K·log K are needed, the error falls as 1/sqrt(m)
-
-    computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        kernel = PerformerAttention(
-            position=parts.position,
-            head_dim=parts.heads.head_dim,
-            num_features=self.num_features,
-            causal=parts.causal,
-        )
-        return parts.with_kernel(kernel)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.masks import Pattern, apply_mask, causal, full
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 from mtkit.layers.cache.kv_cache import AttentionCache, KVCache
 from mtkit.layers.cache.shared_prefix import SharedPrefixCache
 from mtkit.layers.dropout import Dropout
@@ -92,15 +88,3 @@ class SoftmaxAttention(AttentionKernel[AttentionCache]):
     def initial_state(self, num_sentences: int, heads: Heads, device: torch.device) -> AttentionCache:
         """An empty cache in which the hypotheses of a sentence will share their prefixes."""
         return SharedPrefixCache(KVCache.empty(num_sentences, heads.num_kv_heads, heads.head_dim, device))
-
-
-@dataclass(frozen=True, kw_only=True)
-class FullAttentionConfig(AttentionConfigBase):
-    """Attention to all tokens; in a decoder, to all preceding ones (see SoftmaxAttention)."""
-
-    kind: Literal["full"] = "full"
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        pattern = causal if parts.causal else full
-        return parts.with_kernel(SoftmaxAttention(position=parts.position, pattern=pattern, dropout=parts.dropout))

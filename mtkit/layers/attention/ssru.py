@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, TokenMixer, check_state
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.kernel import TokenMixer, check_state
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.projections import linear
 
@@ -79,18 +77,3 @@ def linear_recurrence(decay: Tensor, x: Tensor) -> Tensor:
         decay = torch.cat([decay[:, :offset], decay[:, offset:] * before_decay], 1)
         offset *= 2
     return x
-
-
-@dataclass(frozen=True, kw_only=True)
-class SSRUConfig(AttentionConfigBase):
-    """Simpler simple recurrent unit, for decoders (see SSRU)."""
-
-    kind: Literal["ssru"] = "ssru"
-
-    is_encoder_capable: ClassVar[bool] = False
-    has_queries_and_keys: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SSRU:
-        """Build the sublayer."""
-        return SSRU(parts.d_model)

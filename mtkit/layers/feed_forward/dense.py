@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.key_types import Activation
 from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.projections import linear
-
-Activation = Literal["relu", "gelu", "silu"]
-
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
@@ -36,16 +32,3 @@ class FeedForward(Sublayer):
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
         return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DenseConfig:
-    """One feed-forward layer for every token (see FeedForward)."""
-
-    kind: Literal["dense"] = "dense"
-    has_data_dependent_steps: ClassVar[bool] = False
-    activation: Activation = "relu"  # as in the paper
-
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
-        """Build the layer; `dropout` is of inner activations."""
-        return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 from torch import Tensor
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.feed_forward.dense import ACTIVATIONS, Activation
+from mtkit.layers.feed_forward.dense import ACTIVATIONS
+from mtkit.layers.key_types import Activation
 from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.projections import linear
 
@@ -34,21 +32,3 @@ class GatedFeedForward(Sublayer):
         """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
         gate, value = self.gate_value(x).chunk(2, dim=-1)  # [..., F] each
         return self.outer(self.dropout(self.activation(gate) * value))  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatedConfig:
-    """One feed-forward layer with a gate for every token (see GatedFeedForward).
-
-    It has three matrices instead of two: two thirds of the dense d_ff give the same number of parameters (the paper,
-    sec. 3.1).
-    """
-
-    kind: Literal["gated"] = "gated"
-    has_data_dependent_steps: ClassVar[bool] = False
-    activation: Activation = "silu"  # of the gate: relu is ReGLU, gelu GEGLU, silu SwiGLU
-    bias: bool = False  # the paper has none
-
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> GatedFeedForward:
-        """Build the layer; `dropout` is of inner activations."""
-        return GatedFeedForward(d_model, d_ff, activation=self.activation, bias=self.bias, dropout=dropout)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
-from mtkit.layers.feed_forward.dense import DenseConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.key_types import RoutingKind
 from mtkit.layers.precision import no_autocast
 from mtkit.layers.projections import linear
-
-ExpertConfig = Annotated[DenseConfig | GatedConfig, Field(discriminator="kind")]
-RoutingKind = Literal["switch", "top2"]
 
 
 class Routing(NamedTuple):
@@ -190,28 +185,3 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
         }
         loss = self.balance.balance_weight * balance + self.balance.z_weight * z
         aux_losses.by_layer[self].append(AuxLoss(first.numel(), loss, metrics))
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixtureOfExpertsConfig:
-    """Mixture of experts instead of one feed-forward layer (see MixtureOfExperts)."""
-
-    kind: Literal["moe"] = "moe"
-    has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
-    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
-    routing: RoutingKind = "switch"  # switch: the best, gate = probability; top2: the best two, gates sum to 1
-    expert: ExpertConfig = field(default_factory=DenseConfig)  # each expert, and the layers without a mixture
-    moe_every: Annotated[int, Field(gt=0)] = 2  # every n-th layer is a mixture (the paper: 2), the others one `expert`
-    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25  # of an even share, in training; null drops nothing
-    balance_weight: Annotated[float, Field(ge=0)] = 0.01  # alpha of the Switch paper
-    z_weight: Annotated[float, Field(ge=0)] = 0.001  # of the ST-MoE paper
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0  # noise of the router's input in training; the Switch paper: 0.01
-
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
-        """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""
-        if (layer + 1) % self.moe_every:
-            return self.expert.build(d_model, d_ff, dropout)
-        experts = [self.expert.build(d_model, d_ff, dropout) for _ in range(self.num_experts)]
-        router = Router(d_model, self.num_experts, self.jitter)
-        balance = LoadBalancing(self.capacity_factor, self.balance_weight, self.z_weight)
-        return MixtureOfExperts(experts, router, self.routing, balance=balance)

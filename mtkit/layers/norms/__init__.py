@@ -1,5 +1,6 @@
 """Norms and residual connections.
 
+config       configurations, and the unions of kinds that a recipe can name
 norm         layer norm and RMS norm
 batch_norm   batch norm over real tokens
 residual     Residual (the interface), pre-norm and post-norm; Sublayer, Depth
@@ -7,19 +8,3 @@ sandwich     a norm before and after each sublayer
 deepnorm     DeepNorm, for very deep post-norm stacks
 comparisons  norm after the sublayer; no residual connection
 """
-
-from __future__ import annotations
-
-from typing import Annotated
-
-from pydantic import Field
-
-from mtkit.layers.norms.comparisons import NoResidualConfig, ResPostNormConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
-
-ResidualConfig = Annotated[
-    PreNormConfig | PostNormConfig | SandwichNormConfig | DeepNormConfig | ResPostNormConfig | NoResidualConfig,
-    Field(discriminator="kind"),
-]

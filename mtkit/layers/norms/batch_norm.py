@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 
@@ -56,16 +52,3 @@ class BatchNorm(nn.Module):
             unbiased = var * count / (count - 1).clamp(min=1)
             self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight.to(self.running_var.dtype))
         return mean, var
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchNormConfig:
-    """Batch norm over the real tokens of a micro-batch; fails on text (see BatchNorm)."""
-
-    kind: Literal["batch"] = "batch"
-    epsilon: Annotated[float, Field(gt=0)] = 1e-5  # torch's default
-    momentum: Annotated[float, Field(gt=0, le=1)] = 0.1  # weight of a batch in the running statistics; torch's default
-
-    def build(self, d_model: int) -> BatchNorm:
-        """Build the norm of inputs [..., d_model]."""
-        return BatchNorm(d_model, self.epsilon, self.momentum)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from torch import Tensor
 
-from torch import Tensor, nn
-
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
-from mtkit.layers.norms.residual import Depth, PostNorm, PreNorm, Residual
+from mtkit.layers.norms.norm import apply_norm
+from mtkit.layers.norms.residual import PostNorm, PreNorm
 
 
 class ResPostNorm(PostNorm):
@@ -33,41 +30,3 @@ class NoResidual(PreNorm):
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """dropout(y)."""
         return self.dropout(y)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResPostNormConfig:
-    """Norm of each sublayer's output before the sum, and one at the end of the stack (see ResPostNorm)."""
-
-    kind: Literal["res_post_norm"] = "res_post_norm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # the paper's
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        return ResPostNorm(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoResidualConfig:
-    """No residual connections, to see what they contribute (see NoResidual)."""
-
-    kind: Literal["none"] = "none"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # of each sublayer's input, and at the end of the stack
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the connection of one sublayer."""
-        return NoResidual(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""

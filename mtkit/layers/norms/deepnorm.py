@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
-from mtkit.layers.norms.residual import Depth, Residual, Sublayer
+from mtkit.layers.norms.norm import apply_norm
+from mtkit.layers.norms.residual import Depth, Residual
 
 
 class DeepNormScales(NamedTuple):
@@ -47,29 +46,3 @@ class DeepNorm(Residual):
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of alpha · x + dropout(y)."""
         return apply_norm(self.norm, self.alpha * x + self.dropout(y), real)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeepNormConfig:
-    """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
-
-    kind: Literal["deepnorm"] = "deepnorm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack: none, the last sublayer ends with one."""
-        return nn.Identity()
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Re-initialise the weights on the value path: Xavier-normal with gain beta. The paper, fig. 2.
-
-        Query and key projections keep their Xavier-uniform weights; in the paper they are Xavier-normal with gain 1.
-        """
-        beta = deepnorm_scales(depth).beta
-        for sublayer in layer.modules():
-            for weight in sublayer.value_path_weights() if isinstance(sublayer, Sublayer) else ():
-                nn.init.xavier_normal_(weight, gain=beta)

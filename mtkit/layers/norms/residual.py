@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
+from mtkit.layers.norms.norm import apply_norm
 
 
 class Sublayer(nn.Module, ABC):
@@ -86,41 +86,3 @@ class PreNorm(Residual):
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(y)."""
         return x + self.dropout(y)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PostNormConfig:
-    """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
-
-    kind: Literal["post_norm"] = "post_norm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        return PostNorm(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack: none, the last sublayer ends with one."""
-        return nn.Identity()
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreNormConfig:
-    """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
-
-    kind: Literal["pre_norm"] = "pre_norm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        return PreNorm(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""

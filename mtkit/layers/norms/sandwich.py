@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
-
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import LayerNormConfig, NormConfig, apply_norm
-from mtkit.layers.norms.residual import Depth, Residual
+from mtkit.layers.norms.norm import apply_norm
+from mtkit.layers.norms.residual import Residual
 
 
 class SandwichNorm(Residual):
@@ -31,22 +28,3 @@ class SandwichNorm(Residual):
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(norm of y)."""
         return x + self.dropout(apply_norm(self.after, y, real))
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandwichNormConfig:
-    """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
-
-    kind: Literal["sandwich"] = "sandwich"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""

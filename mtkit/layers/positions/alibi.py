@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import (
-    Position,
-    PositionConfigBase,
-    StackPositions,
-    relative_distance,
-    shared_across_layers,
-)
+from mtkit.layers.positions.base import Position, relative_distance
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
@@ -48,17 +39,3 @@ class ALiBi(Position):
         """[B, H, T, S]."""
         dist = relative_distance(q_pos, k_pos).abs().unsqueeze(1)  # [B, 1, T, S]
         return -self.slope[:, None, None].to(q.dtype) * dist
-
-
-@dataclass(frozen=True, kw_only=True)
-class ALiBiConfig(PositionConfigBase):
-    """Linear biases (see ALiBi)."""
-
-    kind: Literal["alibi"] = "alibi"
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build one module for all layers; it has no parameters."""
-        return shared_across_layers(ALiBi(heads.num_heads), layers)

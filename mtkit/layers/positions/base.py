@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from torch import Tensor, nn
-
-from mtkit.layers.heads import Heads
 
 
 class Position(nn.Module):
@@ -95,33 +92,3 @@ def sum_by_distance(weights: Tensor, index: Tensor, count: int) -> Tensor:
     """Sum weights [B, H, T, S] over the keys of each distance class; index [B, T, S] -> [B, H, T, count]."""
     sums = weights.new_zeros(*weights.shape[:-1], count)  # [B, H, T, N]
     return sums.scatter_add(-1, index.unsqueeze(1).expand_as(weights), weights)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PositionConfigBase:
-    """Capabilities of a position encoding, which checks of recipes ask for; a kind overrides those that differ."""
-
-    encodes_order: ClassVar[bool] = True  # tells tokens apart by position
-    acts_in_attention: ClassVar[bool] = False  # on queries, keys or scores, not (only) on the embeddings
-    needs_scores: ClassVar[bool] = False  # adds a bias to the score of each pair of tokens
-    is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison
-    needs_whole_sentence: ClassVar[bool] = False  # uses the sentence's length, unknown while a decoder writes it
-    needs_even_head_dim: ClassVar[bool] = False  # rotates pairs of numbers
-
-    @property
-    def length_limit(self) -> int | None:
-        """Maximum sentence length in tokens, end of sentence included; None if unlimited."""
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoPositionConfig(PositionConfigBase):
-    """No position encoding; only a causal mask carries order. Kazemnejad et al. 2023, "NoPE" (arXiv:2305.19466)."""
-
-    kind: Literal["none"] = "none"
-
-    encodes_order: ClassVar[bool] = False
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the identity."""
-        return embedding_only(Position(), layers)

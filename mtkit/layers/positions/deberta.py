@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.layers.heads import Heads, split_heads
-from mtkit.layers.positions.base import (
-    Position,
-    PositionConfigBase,
-    StackPositions,
-    gather_by_distance,
-    per_layer,
-    relative_distance,
-)
-from mtkit.layers.projections import embedding, linear
+from mtkit.layers.heads import split_heads
+from mtkit.layers.positions.base import Position, gather_by_distance, relative_distance
+from mtkit.layers.projections import linear
 
 
 class DeBERTaPosition(Position):
@@ -51,19 +41,3 @@ class DeBERTaPosition(Position):
         content = k.repeat_interleave(self.num_heads // k.size(1), dim=1) * scale  # [B, H, S, K]
         from_position = gather_by_distance(content @ queries.to(q.dtype).mT, index.mT)  # [B, H, S, T]
         return to_position + from_position.mT
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeBERTaConfig(PositionConfigBase):
-    """Disentangled attention (see DeBERTaPosition)."""
-
-    kind: Literal["deberta"] = "deberta"
-    max_distance: Annotated[int, Field(gt=0)] = 64  # c, clipped beyond; the paper: 512, for input of 512
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build one table for all layers, and its projections for each."""
-        table = embedding(2 * self.max_distance, d_model)
-        return per_layer(lambda: DeBERTaPosition(table, heads.num_heads, heads.head_dim), layers)

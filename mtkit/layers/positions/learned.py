@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, embedding_only
+from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import embedding
-
-
-def interpolated_length(max_length: int, interpolation_factor: float) -> int:
-    """Number of positions that a table of max_length rows covers when it is interpolated."""
-    return int((max_length - 1) * interpolation_factor) + 1
 
 
 class Learned(Position):
@@ -27,13 +17,16 @@ class Learned(Position):
     With `interpolation_factor` s, position p reads the table at row p/s, interpolated linearly between two rows, so
     that the table covers s times as many positions (Chen et al. 2023, eq. 4, applied to a table). The vector depends on
     p alone; cached steps therefore equal the whole sequence.
+
+    Attributes:
+        num_positions: positions that the table covers when it is interpolated.
     """
 
-    def __init__(self, d_model: int, max_length: int, interpolation_factor: float = 1.0) -> None:
+    def __init__(self, d_model: int, max_length: int, *, num_positions: int, interpolation_factor: float) -> None:
         super().__init__()
         self.table = embedding(max_length, d_model)
         self.interpolation_factor = interpolation_factor
-        self.num_positions = interpolated_length(max_length, interpolation_factor)
+        self.num_positions = num_positions
 
     def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """Add the vectors of pos [B, T] to x [B, T, D].
@@ -53,21 +46,3 @@ class Learned(Position):
         above = (below + 1).clamp(max=self.table.num_embeddings - 1)
         mixed = torch.lerp(self.table(below), self.table(above), (row - below).unsqueeze(-1).to(self.table.weight))
         return x + mixed.to(x.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnedConfig(PositionConfigBase):
-    """Learned absolute positions (see Learned)."""
-
-    kind: Literal["learned"] = "learned"
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
-    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0  # above 1: rows are interpolated for longer sentences
-
-    @property
-    def length_limit(self) -> int:
-        """Maximum sentence length in tokens, end of sentence included."""
-        return interpolated_length(self.max_length, self.interpolation_factor)
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the table for embeddings of width d_model."""
-        return embedding_only(Learned(d_model, self.max_length, self.interpolation_factor), layers)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 import torch
 from torch import Tensor
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, embedding_only
+from mtkit.layers.positions.base import Position
 
 MAX_BITS = 62  # of an int64
 
@@ -50,43 +46,3 @@ class Binary(Position):
         bits = torch.arange(x.size(-1), device=pos.device)  # [D]
         code = (pos.unsqueeze(-1) >> bits.clamp(max=MAX_BITS)) & 1  # [B, T, D]
         return x + (code * (bits < MAX_BITS)).to(x.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexConfig(PositionConfigBase):
-    """The position as a number; fails on long sentences (see Index)."""
-
-    kind: Literal["index"] = "index"
-
-    is_recommended: ClassVar[bool] = False
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the encoding; it has no parameters."""
-        return embedding_only(Index(), layers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RelativeIndexConfig(PositionConfigBase):
-    """The position divided by the sentence's length, for encoders (see RelativeIndex)."""
-
-    kind: Literal["index_over_length"] = "index_over_length"
-
-    is_recommended: ClassVar[bool] = False
-    needs_whole_sentence: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the encoding; it has no parameters."""
-        return embedding_only(RelativeIndex(), layers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinaryConfig(PositionConfigBase):
-    """The bits of the position (see Binary)."""
-
-    kind: Literal["binary"] = "binary"
-
-    is_recommended: ClassVar[bool] = False
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the encoding; it has no parameters."""
-        return embedding_only(Binary(), layers)

@@ -3,61 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, shared_across_layers
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoScaling:
-    """Unscaled positions."""
-
-    kind: Literal["none"] = "none"
-
-    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
-        """Return the base and the divisor of positions."""
-        return base, 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearScaling:
-    """Positions divided by `factor`: longer input keeps to the angles seen in training.
-
-    Chen et al. 2023, eq. 4. https://arxiv.org/abs/2306.15595
-    """
-
-    kind: Literal["linear"] = "linear"
-    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
-
-    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
-        """Return the base and the divisor of positions."""
-        return base, self.factor
-
-
-@dataclass(frozen=True, kw_only=True)
-class NTKScaling:
-    """A larger base: the slowest pair rotates `factor` times slower, the fastest as before ("NTK-aware").
-
-    base' = base · factor^(K / (K - 2)); Peng et al. 2023, sec. 3.1. https://arxiv.org/abs/2309.00071
-    """
-
-    kind: Literal["ntk"] = "ntk"
-    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
-
-    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
-        """Return the base and the divisor of positions; a single pair (K = 2) has frequency 1 for any base."""
-        return base * self.factor ** (head_dim / max(1, head_dim - 2)), 1.0
-
-
-RoPEScaling = Annotated[NoScaling | LinearScaling | NTKScaling, Field(discriminator="kind")]
-
+from mtkit.layers.positions.base import Position
 
 MAX_CACHED = 1024  # positions whose rotations are cached on a CPU, where computing them took 1% of a translation
 
@@ -106,22 +57,3 @@ class RoPE(Position):
             with suppress(IndexError):  # a position beyond the cache
                 return self.rotate_pairs(x, F.embedding(pos, self.cached_rotations).unsqueeze(1))
         return self.rotate_pairs(x, self.rotations(pos).unsqueeze(1))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoPEConfig(PositionConfigBase):
-    """Rotary position encoding (see RoPE); the head dimension must be even."""
-
-    kind: Literal["rope"] = "rope"
-    base: Annotated[float, Field(gt=1)] = 10_000.0  # the paper's; larger for longer sequences
-    rotate_half: bool = False  # pairs (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1)
-    scaling: RoPEScaling = field(default_factory=NoScaling)  # for input longer than in training
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_even_head_dim: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build one module for all layers; it has no parameters."""
-        base, divisor = self.scaling.apply(self.base, heads.head_dim)
-        rope = RoPE(heads.head_dim, base=base, divisor=divisor, rotate_half=self.rotate_half)
-        return shared_across_layers(rope, layers)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import (
     Position,
-    PositionConfigBase,
-    StackPositions,
     gather_by_distance,
-    per_layer,
     relative_distance,
     sum_by_distance,
 )
@@ -48,18 +40,3 @@ class Shaw(Position):
         count = self.value.num_embeddings
         by_distance = sum_by_distance(weights, self._index(q_pos, k_pos), count)  # [B, H, T, N]
         return by_distance @ self.value.weight.to(weights.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShawConfig(PositionConfigBase):
-    """Relative position representations on keys and values (see Shaw)."""
-
-    kind: Literal["shaw"] = "shaw"
-    max_distance: Annotated[int, Field(gt=0)] = 16  # clipped beyond; the paper: 16, and no gain above 4
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build separate vectors for each layer."""
-        return per_layer(lambda: Shaw(heads.head_dim, heads.value_dim, self.max_distance), layers)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, embedding_only
+from mtkit.layers.positions.base import Position
 
 
 class Sinusoidal(Position):
@@ -36,14 +33,3 @@ class Sinusoidal(Position):
     def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """Add the encoding of pos [B, T] to x [B, T, D]."""
         return x + self.encoding(pos).to(x.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SinusoidalConfig(PositionConfigBase):
-    """Sinusoidal position encoding (see Sinusoidal)."""
-
-    kind: Literal["sinusoidal"] = "sinusoidal"
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build the encoding for embeddings of width d_model."""
-        return embedding_only(Sinusoidal(d_model), layers)

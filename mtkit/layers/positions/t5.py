@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import (
-    Position,
-    PositionConfigBase,
-    StackPositions,
-    relative_distance,
-    shared_across_layers,
-)
+from mtkit.layers.positions.base import Position, relative_distance
 from mtkit.layers.projections import embedding
 
 
@@ -76,34 +66,3 @@ class T5Bias(Position):
         )
         bias: Tensor = self.table(buckets)  # [B, T, S, H]
         return bias.permute(0, 3, 1, 2).to(q.dtype)
-
-
-@dataclass(frozen=True, kw_only=True)
-class T5BiasConfig(PositionConfigBase):
-    """Bucketed bias, shared over the layers (see T5Bias)."""
-
-    kind: Literal["t5"] = "t5"
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # both directions together; the paper's
-    max_distance: Annotated[int, Field(gt=0)] = 128  # larger distances share a bucket; the paper's
-    scaled: bool = False  # false: the paper, with Adafactor; with Adam at a large rate true trains faster
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.max_distance <= self.num_buckets // 2:
-            raise ValueError(
-                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
-                f"({self.num_buckets})"
-            )
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build one table for all layers, as in the paper."""
-        bias = T5Bias(
-            heads.num_heads,
-            num_buckets=self.num_buckets,
-            max_distance=self.max_distance,
-            causal=causal,
-            scaled=self.scaled,
-        )
-        return shared_across_layers(bias, layers)

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.heads import Heads, split_heads
-from mtkit.layers.positions.base import (
-    Position,
-    PositionConfigBase,
-    StackPositions,
-    gather_by_distance,
-    per_layer,
-    relative_distance,
-)
+from mtkit.layers.heads import split_heads
+from mtkit.layers.positions.base import Position, gather_by_distance, relative_distance
 from mtkit.layers.positions.sinusoidal import Sinusoidal
 from mtkit.layers.projections import embedding, linear
 
@@ -53,17 +43,3 @@ class TransformerXLPosition(Position):
         keys = k.repeat_interleave(heads // k.size(1), dim=1)  # [B, H, S, K]
         by_content = u * scale @ keys.mT  # [B, H, 1, S]
         return gather_by_distance(by_distance, dist - lowest) + by_content
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerXLConfig(PositionConfigBase):
-    """Relative encoding of Transformer-XL (see TransformerXLPosition)."""
-
-    kind: Literal["transformer_xl"] = "transformer_xl"
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build separate W_R, u and v for each layer."""
-        return per_layer(lambda: TransformerXLPosition(d_model, heads.num_heads, heads.head_dim), layers)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.errors import DataError
 from mtkit.layers.heads import Heads, split_heads
-from mtkit.layers.positions.base import Position, PositionConfigBase, StackPositions, shared_across_layers
+from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.t5 import T5Bias
 from mtkit.layers.projections import embedding, linear
 
@@ -62,38 +59,3 @@ class TUPE(Position):
             )
         vectors = self.norm(self.table.weight[lowest : highest + 1])  # [N, D]
         return split_heads(projection(vectors).unsqueeze(0), self.num_heads).squeeze(0), lowest
-
-
-@dataclass(frozen=True, kw_only=True)
-class TUPEConfig(PositionConfigBase):
-    """Untied positional encoding (see TUPE)."""
-
-    kind: Literal["tupe"] = "tupe"
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
-    relative: bool = True  # true: TUPE-R, with a bias per distance bucket; false: TUPE-A
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # of `relative`, both directions together; as T5
-    max_distance: Annotated[int, Field(gt=0)] = 128  # of `relative`; larger distances share a bucket; as T5
-
-    acts_in_attention: ClassVar[bool] = True
-    needs_scores: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.max_distance <= self.num_buckets // 2:
-            raise ValueError(
-                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
-                f"({self.num_buckets})"
-            )
-
-    @property
-    def length_limit(self) -> int:
-        """Maximum sentence length in tokens, end of sentence included."""
-        return self.max_length
-
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
-        """Build one module for all layers, as in the paper."""
-        relative = None
-        if self.relative:
-            relative = T5Bias(
-                heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal
-            )
-        return shared_across_layers(TUPE(d_model, heads, max_length=self.max_length, relative=relative), layers)

@@ -1,4 +1,4 @@
-"""Recurrent layers, and the unions of cells and attention kinds that a recipe can name.
+"""Recurrent layers.
 
 Shapes: `rows` is the batch axis of a step, B sentences in training and B·W hypotheses in search; M is the width of the
 encoder's outputs, A that of attention's hidden layer.
@@ -6,6 +6,7 @@ encoder's outputs, A that of attention's hidden layer.
 Most classes have two forms: `forward` over a whole sequence, and `make_step_fn`, which returns a function for the
 steps of one loop. It prepares once what all steps share: weights in the right type, a dropout mask, deferred gradients.
 
+config                configurations, and the unions of kinds that a recipe can name
 cells                 LSTM, GRU and tanh cells
 layer_norm_cells      LSTM and GRU cells with layer norm
 stack                 a cell over a sequence, bidirectional layers, stacks, residual connections between layers
@@ -19,25 +20,3 @@ dropout               a mask per step, or variational dropout
 fused_gates           gates of LSTM and GRU with hand-written gradients
 deferred_weight_grad  one weight gradient per loop instead of one per step; explains how
 """
-
-from __future__ import annotations
-
-from typing import Annotated
-
-from pydantic import Field
-
-from mtkit.layers.recurrent.additive_attention import AdditiveConfig, ConcatConfig
-from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
-from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig, TanhCellConfig
-from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCellConfig, LayerNormLSTMCellConfig
-from mtkit.layers.recurrent.local_attention import LocalConfig
-
-CellConfig = Annotated[
-    LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig,
-    Field(discriminator="kind"),
-]
-
-
-RecurrentAttentionConfig = Annotated[
-    AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig, Field(discriminator="kind")
-]

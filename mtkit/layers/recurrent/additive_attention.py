@@ -5,8 +5,7 @@ Bahdanau, Cho & Bengio 2015, appendix A.1.2. https://arxiv.org/abs/1409.0473
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -118,25 +117,3 @@ class _ScoreStep(torch.autograd.Function):
         grad_keys = pre_tanh.squeeze(1) if pre_tanh.size(1) == 1 else pre_tanh.sum(1)  # [B, S, A]
         ctx.accumulator.add(ctx.step, grad_keys, grad_v.squeeze(0))
         return grad_query, None, None, None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdditiveConfig:
-    """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
-
-    kind: Literal["additive"] = "additive"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
-        return AdditiveAttention(d_query, d_memory, d_attention)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConcatConfig:
-    """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
-
-    kind: Literal["concat"] = "concat"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
-        return AdditiveAttention(d_query, d_memory, d_attention, bias=False)

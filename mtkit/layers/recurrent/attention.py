@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -101,31 +100,3 @@ class GeneralAttention(DotAttention):
     def project_keys(self, values: Tensor) -> Tensor:
         """W h_j [B, S, D]."""
         return self.key(values)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeneralConfig:
-    """Bilinear score (see GeneralAttention)."""
-
-    kind: Literal["general"] = "general"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused."""
-        return GeneralAttention(d_query, d_memory)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DotConfig:
-    """Dot-product score (see DotAttention)."""
-
-    kind: Literal["dot"] = "dot"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused.
-
-        Raises:
-            ValueError: the widths differ.
-        """
-        if d_query != d_memory:
-            raise ValueError(f"dot attention of states of width {d_query} over annotations of width {d_memory}")
-        return DotAttention()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -189,37 +188,3 @@ def init_recurrent(input_proj: nn.Linear, recurrent: nn.Linear) -> None:
     for layer, init in ((input_proj, nn.init.xavier_uniform_), (recurrent, nn.init.orthogonal_)):
         for begin in range(0, layer.out_features, width):
             init(layer.weight[begin : begin + width])
-
-
-@dataclass(frozen=True, kw_only=True)
-class LSTMCellConfig:
-    """Long short-term memory (see LSTMCell)."""
-
-    kind: Literal["lstm"] = "lstm"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        return LSTMCell(d_in, d_state, state_dropout)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GRUCellConfig:
-    """Gated recurrent unit (see GRUCell and ResetBeforeGRUCell)."""
-
-    kind: Literal["gru"] = "gru"
-    reset_gate: Literal["after", "before"] = "after"  # the recurrent product; after: torch, faster; before: the paper
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        return (GRUCell if self.reset_gate == "after" else ResetBeforeGRUCell)(d_in, d_state, state_dropout)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TanhCellConfig:
-    """Plain recurrent unit without gates, for comparison (see TanhCell)."""
-
-    kind: Literal["tanh"] = "tanh"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        return TanhCell(d_in, d_state, state_dropout)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.layers.dropout import Dropout
@@ -48,30 +45,3 @@ class VariationalDropout(PerStepDropout):
 
 def _identity(x: Tensor) -> Tensor:
     return x
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerStepDropoutConfig:
-    """A mask per step; recurrent states are not dropped (see PerStepDropout)."""
-
-    kind: Literal["per_step"] = "per_step"
-    state: ClassVar[float] = 0.0  # dropout of h at the recurrent product
-
-    def build(self, p: float) -> PerStepDropout:
-        """Build dropout with probability p."""
-        return PerStepDropout(p)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VariationalDropoutConfig:
-    """One mask per sentence, also of recurrent states (see VariationalDropout)."""
-
-    kind: Literal["variational"] = "variational"
-    state: Annotated[float, Field(ge=0, lt=1)] = 0.2  # dropout of h at the recurrent product
-
-    def build(self, p: float) -> PerStepDropout:
-        """Build dropout with probability p."""
-        return VariationalDropout(p)
-
-
-RecurrentDropoutConfig = Annotated[PerStepDropoutConfig | VariationalDropoutConfig, Field(discriminator="kind")]

@@ -5,9 +5,6 @@ Ba, Kiros & Hinton 2016. https://arxiv.org/abs/1607.06450 Input projections have
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
@@ -93,25 +90,3 @@ class LayerNormGRUCell(Cell):
     def zero_state(self, x: Tensor) -> CellState:
         """See Cell."""
         return CellState(x.new_zeros(x.size(0), self.d_state))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerNormLSTMCellConfig:
-    """Long short-term memory with layer norm (see LayerNormLSTMCell)."""
-
-    kind: Literal["layer_norm_lstm"] = "layer_norm_lstm"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        return LayerNormLSTMCell(d_in, d_state, state_dropout)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerNormGRUCellConfig:
-    """Gated recurrent unit with layer norm (see LayerNormGRUCell)."""
-
-    kind: Literal["layer_norm_gru"] = "layer_norm_gru"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        return LayerNormGRUCell(d_in, d_state, state_dropout)

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.additive_attention import AdditiveConfig, ConcatConfig
-from mtkit.layers.recurrent.attention import (
-    Annotations,
-    DotConfig,
-    GeneralConfig,
-    RecurrentAttention,
-    ScoreFn,
-    WeightFn,
-    softmax_over_visible,
-)
+from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, ScoreFn, WeightFn, softmax_over_visible
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
 
@@ -66,23 +53,3 @@ class LocalAttention(RecurrentAttention):
             return weights * torch.exp(-2 * (distance / self.window) ** 2).to(weights.dtype)
 
         return weigh
-
-
-ScoreConfig = Annotated[AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig, Field(discriminator="kind")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalConfig:
-    """A window of the source around a predicted position (see LocalAttention)."""
-
-    kind: Literal["local"] = "local"
-    score: ScoreConfig = field(default_factory=GeneralConfig)  # the paper's best
-    window: Annotated[int, Field(gt=0)] = 10  # positions to each side; the paper's
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
-
-        Raises:
-            ValueError: see the `build` of `score`.
-        """
-        return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
-from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.projections import linear
@@ -62,29 +59,3 @@ class TanhReadout(Readout):
     def activate(self, y: Tensor) -> Tensor:
         """tanh(y)."""
         return y.tanh()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaxoutReadoutConfig:
-    """Maxout readout (see MaxoutReadout)."""
-
-    kind: Literal["maxout"] = "maxout"
-    num_pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
-
-    def build(self, d_in: int, d_out: int) -> Readout:
-        """Build the readout [..., d_in] -> [..., d_out]."""
-        return MaxoutReadout(d_in, d_out, num_pieces=self.num_pieces)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TanhReadoutConfig:
-    """Tanh readout (see TanhReadout)."""
-
-    kind: Literal["tanh"] = "tanh"
-
-    def build(self, d_in: int, d_out: int) -> Readout:
-        """Build the readout [..., d_in] -> [..., d_out]."""
-        return TanhReadout(d_in, d_out)
-
-
-ReadoutConfig = Annotated[MaxoutReadoutConfig | TanhReadoutConfig, Field(discriminator="kind")]

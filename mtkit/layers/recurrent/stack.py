@@ -6,15 +6,12 @@ A padded position leaves the state unchanged, wherever it is. The states of a se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, cast
+from typing import Protocol, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.layers.layer_call import LayerStack
-from mtkit.layers.norms.norm import TokenNormConfig
 from mtkit.layers.recurrent.cells import Cell, CellState
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 from mtkit.layers.recurrent.dropout import PerStepDropout
@@ -183,34 +180,3 @@ class RecurrentEncoder(LayerStack):
             y, finals = self.call_layer(layer, self.dropout(x) if i else x, real)
             x = connection(x, y)
         return x, torch.cat([final.h for final in ((finals,) if isinstance(finals, CellState) else finals)], 1)
-
-
-def _norm(config: TokenNormConfig | None, width: int) -> nn.Module:
-    return nn.Identity() if config is None else config.build(width)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainConnectionConfig:
-    """No residual connections (see Connection)."""
-
-    kind: Literal["plain"] = "plain"
-    norm: TokenNormConfig | None = None  # of every layer's output
-
-    def build(self, width: int, *, residual: bool) -> Connection:
-        """Build the connection that follows a layer of this width."""
-        return Connection(_norm(self.norm, width))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResidualConnectionConfig:
-    """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
-
-    kind: Literal["residual"] = "residual"
-    norm: TokenNormConfig | None = None  # of the sum
-
-    def build(self, width: int, *, residual: bool) -> Connection:
-        """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""
-        return (ResidualConnection if residual else Connection)(_norm(self.norm, width))
-
-
-ConnectionConfig = Annotated[PlainConnectionConfig | ResidualConnectionConfig, Field(discriminator="kind")]

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from torch import nn
-
-from mtkit.layers.attention.masks import causal, full
-from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.norms.residual import Depth
-from mtkit.layers.positions import PositionConfig
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.projections import NumLayers
-from mtkit.models.config import PositionStack
-from mtkit.models.decoder_only.model import DecoderOnly
-from mtkit.models.decoder_only.prefix_attention import PrefixAttention
-from mtkit.models.embeddings import TieMode, build_embeddings
+from mtkit.layers.attention.config import FullAttentionConfig
+from mtkit.layers.key_types import NumLayers
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.positions.config import PositionConfig
+from mtkit.models.capabilities import PositionStack, TieMode
 from mtkit.models.transformer.attention_compatibility import StackChoice
 from mtkit.models.transformer.layer_config import TransformerLayerConfig
-from mtkit.models.transformer.layers import EncoderLayer
-from mtkit.models.transformer.model import Embedding
-from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
 from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
-from mtkit.models.transformer.stack import Stack
 
-PATTERNS = {"causal": causal, "bidirectional": full}
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.positions.base import Position
+    from mtkit.models.decoder_only.model import DecoderOnly
+    from mtkit.models.transformer.layers import EncoderLayer
+    from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +78,11 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
+        from mtkit.models.decoder_only.model import DecoderOnly
+        from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.transformer.model import Embedding
+        from mtkit.models.transformer.stack import Stack
+
         order = self._order()
         is_causal = self.source_visibility == "causal"
         positions = self.positions(self.decoder_positions, layers=max(order) + 1, causal=is_causal)
@@ -97,6 +96,12 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         )
 
     def _layer(self, index: int, position: Position) -> nn.Module:
+        from mtkit.layers.attention.masks import causal, full
+        from mtkit.layers.norms.residual import Depth
+        from mtkit.models.decoder_only.prefix_attention import PrefixAttention
+        from mtkit.models.transformer.layers import EncoderLayer
+        from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+
         depth = Depth("decoder_only", 0, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]
         kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
@@ -104,7 +109,7 @@ class DecoderOnlyConfig(TransformerLayerConfig):
             self.d_model,
             self.heads,
             position=position,
-            pattern=PATTERNS[self.source_visibility],
+            pattern=causal if self.source_visibility == "causal" else full,
             dropout=self.attention_dropout,
             norm=self.qk_norm,
         )

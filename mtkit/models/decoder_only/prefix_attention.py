@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from mtkit.layers.attention.masks import Pattern, apply_mask, causal
-from mtkit.layers.attention.multi_head import QKNorm, SelfAttention
+from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.attention.softmax import SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import to_hypotheses, to_sentences
 from mtkit.layers.heads import Heads, join_heads
+from mtkit.layers.key_types import QKNorm
 from mtkit.layers.positions.base import Position
 
 

@@ -5,36 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
-from torch import nn
 
-from mtkit.layers.projections import NumLayers, PositiveWidth, linear
-from mtkit.layers.recurrent import CellConfig, RecurrentAttentionConfig
-from mtkit.layers.recurrent.additive_attention import AdditiveConfig
-from mtkit.layers.recurrent.attention import RecurrentAttention
-from mtkit.layers.recurrent.bahdanau import BahdanauLayer
-from mtkit.layers.recurrent.cells import Cell, GRUCellConfig, LSTMCellConfig
-from mtkit.layers.recurrent.dropout import PerStepDropout, PerStepDropoutConfig, RecurrentDropoutConfig
-from mtkit.layers.recurrent.input_feeding import InputFeedingStack
-from mtkit.layers.recurrent.local_attention import LocalConfig
-from mtkit.layers.recurrent.readout import MaxoutReadoutConfig, Readout, ReadoutConfig
-from mtkit.layers.recurrent.stack import (
-    BidirectionalLayer,
-    Connection,
+from mtkit.layers.key_types import NumLayers, PositiveWidth
+from mtkit.layers.recurrent.config import (
+    AdditiveConfig,
+    CellConfig,
     ConnectionConfig,
+    GRUCellConfig,
+    LocalConfig,
+    LSTMCellConfig,
+    MaxoutReadoutConfig,
+    PerStepDropoutConfig,
     PlainConnectionConfig,
-    RecurrentEncoder,
-    RecurrentLayer,
-    RecurrentStack,
+    ReadoutConfig,
+    RecurrentAttentionConfig,
+    RecurrentDropoutConfig,
 )
-from mtkit.models.config import ModelConfigBase
-from mtkit.models.embeddings import TiedEmbeddings, TieMode, build_embeddings
-from mtkit.models.rnn.bahdanau import BahdanauRNN
-from mtkit.models.rnn.base import AttentionalRNN, Bridge
-from mtkit.models.rnn.luong import InputFeedingRNN, LuongRNN
-from mtkit.models.rnn.seq2seq import Seq2SeqRNN
+from mtkit.models.capabilities import ModelConfigBase, TieMode
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.attention import RecurrentAttention
+    from mtkit.layers.recurrent.cells import Cell
+    from mtkit.layers.recurrent.dropout import PerStepDropout
+    from mtkit.layers.recurrent.readout import Readout
+    from mtkit.layers.recurrent.stack import (
+        BidirectionalLayer,
+        Connection,
+        RecurrentEncoder,
+        RecurrentLayer,
+        RecurrentStack,
+    )
+    from mtkit.models.embeddings import TiedEmbeddings
+    from mtkit.models.rnn.bahdanau import BahdanauRNN
+    from mtkit.models.rnn.base import AttentionalRNN, Bridge
+    from mtkit.models.rnn.luong import InputFeedingRNN, LuongRNN
+    from mtkit.models.rnn.seq2seq import Seq2SeqRNN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +87,8 @@ class RNNConfig(ModelConfigBase):
 
     def build_stack(self, cells: Sequence[Cell], *, above_first: bool = False) -> RecurrentStack:
         """Build a stack of one layer per cell; each layer's input is the output of the one below."""
+        from mtkit.layers.recurrent.stack import RecurrentLayer, RecurrentStack
+
         widths = [cell.input_proj.in_features for cell in cells]
         connections = self.build_connections(widths, [self.d_model] * len(cells), above_first=above_first)
         return RecurrentStack([RecurrentLayer(cell) for cell in cells], connections, self.build_dropout())
@@ -109,6 +119,12 @@ class Seq2SeqRNNConfig(RNNConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
+        from torch import nn
+
+        from mtkit.layers.projections import linear
+        from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.rnn.seq2seq import Seq2SeqRNN
+
         same_width = self.d_model == self.d_embed
         return Seq2SeqRNN(
             build_embeddings(src_vocab, tgt_vocab, self.d_embed, tied=self.tied_embeddings, bias=True),
@@ -190,6 +206,8 @@ class AttentionRNNConfig(RNNConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
+        from mtkit.models.embeddings import build_embeddings
+
         widths = [self.d_embed] + [self.d_model] * (self.decoder_layers - 1)
         cells = [self.build_cell(self.decoder_cell, d_in) for d_in in widths]
         attention = self.attention.build(self.d_model, self._d_memory, self.d_attention)
@@ -204,6 +222,9 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> BahdanauRNN:
+        from mtkit.layers.recurrent.bahdanau import BahdanauLayer
+        from mtkit.models.rnn.bahdanau import BahdanauRNN
+
         (connection,) = self.build_connections([self.d_embed], [self.d_model])
         return BahdanauRNN(
             embeddings,
@@ -222,6 +243,8 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> LuongRNN:
+        from mtkit.models.rnn.luong import LuongRNN
+
         return LuongRNN(
             embeddings,
             encoder,
@@ -239,6 +262,9 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> InputFeedingRNN:
+        from mtkit.layers.recurrent.input_feeding import InputFeedingStack
+        from mtkit.models.rnn.luong import InputFeedingRNN
+
         d_gates = cells[0].input_proj.out_features
         stack, readout = self.build_stack(cells), self._attentional_readout()
         return InputFeedingRNN(
@@ -254,15 +280,21 @@ class AttentionRNNConfig(RNNConfig):
         return self.readout.build(self.d_model + self._d_memory, self.d_embed)
 
     def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
+        from mtkit.models.rnn.base import Bridge
+
         d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
         return [Bridge(d_end, cell) for cell in cells]
 
     def _encoder(self) -> RecurrentEncoder:
+        from mtkit.layers.recurrent.stack import RecurrentEncoder
+
         d_out = [self.d_model * directions for directions in self._directions]
         d_in = [self.d_embed, *d_out[:-1]]
         layers = [self._encoder_layer(*each) for each in zip(d_in, self._directions, strict=True)]
         return RecurrentEncoder(layers, self.build_connections(d_in, d_out), self.build_dropout())
 
     def _encoder_layer(self, d_in: int, directions: int) -> BidirectionalLayer | RecurrentLayer:
+        from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentLayer
+
         cells = [self.build_cell(self.encoder_cell, d_in) for _ in range(directions)]
         return RecurrentLayer(cells[0]) if directions == 1 else BidirectionalLayer(*cells)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from mtkit.layers.attention import AttentionConfig
+from mtkit.layers.attention.config import AttentionConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions import PositionConfig
+from mtkit.layers.positions.config import PositionConfig
 
 
 @dataclass(frozen=True, kw_only=True)

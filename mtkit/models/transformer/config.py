@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from torch import nn
-
-from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.head_gates import HeadGatesConfig
-from mtkit.layers.attention.softmax import FullAttentionConfig
-from mtkit.layers.norms.residual import Depth
-from mtkit.layers.positions import PositionConfig
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.projections import NumLayers, PositiveWidth
-from mtkit.models.config import PositionStack
-from mtkit.models.embeddings import TieMode, build_embeddings
+from mtkit.layers.attention.config import AttentionConfig, FullAttentionConfig, HeadGatesConfig
+from mtkit.layers.key_types import NumLayers, PositiveWidth
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.positions.config import PositionConfig
+from mtkit.models.capabilities import PositionStack, TieMode
 from mtkit.models.transformer.attention_compatibility import StackChoice
 from mtkit.models.transformer.head_counts import HeadCounts
 from mtkit.models.transformer.layer_config import TransformerLayerConfig
-from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
-from mtkit.models.transformer.model import Embedding, Transformer
-from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
-from mtkit.models.transformer.stack import Stack
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.norms.residual import Depth
+    from mtkit.layers.positions.base import Position
+    from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
+    from mtkit.models.transformer.model import Transformer
+    from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +114,10 @@ class TransformerConfig(TransformerLayerConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
+        from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.transformer.model import Embedding, Transformer
+        from mtkit.models.transformer.stack import Stack
+
         src_order, tgt_order = self._orders()
         src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
         tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
@@ -137,6 +139,10 @@ class TransformerConfig(TransformerLayerConfig):
             self.head_gates.gate(layer)
 
     def _encoder_layer(self, index: int, position: Position) -> nn.Module:
+        from mtkit.layers.norms.residual import Depth
+        from mtkit.models.transformer.layers import EncoderLayer
+        from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]
         kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
@@ -148,6 +154,10 @@ class TransformerConfig(TransformerLayerConfig):
         return layer
 
     def _decoder_layer(self, index: int, position: Position) -> nn.Module:
+        from mtkit.layers.norms.residual import Depth
+        from mtkit.models.transformer.layers import DecoderLayer
+        from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer
+
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
         kind: type[DecoderLayer | ParallelDecoderLayer]
         kind = ParallelDecoderLayer if self.parallel_sublayers else DecoderLayer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.positions import PositionConfig
+from mtkit.layers.attention.config import AttentionConfig
+from mtkit.layers.positions.config import PositionConfig
 from mtkit.models.transformer.sharing import SharingConfig
 
 

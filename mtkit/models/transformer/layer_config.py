@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
-from torch import nn
 
-from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.kernel import TokenMixer
-from mtkit.layers.attention.multi_head import QKNorm, SelfAttentionParts
-from mtkit.layers.feed_forward import FeedForwardConfig
-from mtkit.layers.feed_forward.dense import DenseConfig
+from mtkit.layers.attention.config import AttentionConfig
+from mtkit.layers.feed_forward.config import DenseConfig, FeedForwardConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.norms import ResidualConfig
-from mtkit.layers.norms.residual import Depth, PreNormConfig, Residual
-from mtkit.layers.positions import PositionConfig
-from mtkit.layers.positions.base import Position, StackPositions
-from mtkit.layers.projections import PositiveWidth, remove_biases
-from mtkit.models.config import ModelConfigBase
+from mtkit.layers.key_types import PositiveWidth, QKNorm
+from mtkit.layers.norms.config import PreNormConfig, ResidualConfig
+from mtkit.layers.positions.config import PositionConfig
+from mtkit.models.capabilities import ModelConfigBase
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.attention.cross import CrossAttention
+    from mtkit.layers.attention.kernel import TokenMixer
+    from mtkit.layers.norms.residual import Depth, Residual
+    from mtkit.layers.positions.base import Position, StackPositions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,8 @@ class TransformerLayerConfig(ModelConfigBase):
         self, config: AttentionConfig, position: Position, *, causal: bool, num_heads: int | None = None
     ) -> TokenMixer:
         """Build the self-attention of a layer; `causal` in a decoder."""
+        from mtkit.layers.attention.multi_head import SelfAttentionParts
+
         parts = SelfAttentionParts(
             d_model=self.d_model,
             heads=self.layer_heads(num_heads),
@@ -106,6 +109,8 @@ class TransformerLayerConfig(ModelConfigBase):
 
     def cross_attention(self, num_heads: int | None = None) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
+        from mtkit.layers.attention.cross import CrossAttention
+
         attention = CrossAttention(
             self.d_model, self.layer_heads(num_heads), dropout=self.attention_dropout, norm=self.qk_norm
         )
@@ -118,6 +123,8 @@ class TransformerLayerConfig(ModelConfigBase):
 
     def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
         """Remove the biases of a new layer if the recipe says so, and initialise it for its depth."""
+        from mtkit.layers.projections import remove_biases
+
         if not self.bias:
             remove_biases(layer)
         self.residual.initialise(layer, depth)

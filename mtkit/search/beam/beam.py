@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,28 +15,6 @@ from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chu
 from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
 from mtkit.search.run import Search, SearchParts, SearchRun, compaction_order
 from mtkit.search.single_path import SinglePathSearch
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeamConfig:
-    """Beam search (see BeamSearch); greedy search (see SinglePathSearch) if beam_size is 1."""
-
-    kind: Literal["beam"] = "beam"
-
-    num_hypotheses_key: ClassVar[str] = "beam_size"
-    seed: ClassVar[None] = None
-    ignored_keys: ClassVar[frozenset[str]] = frozenset()
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """See SearchMethod."""
-        return beam_size
-
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
-
-    def build(self, parts: SearchParts) -> Search:
-        """See SearchMethod."""
-        return build_beam_search(parts, TopExtensions())
 
 
 def build_beam_search(parts: SearchParts, selector: ExtensionSelector) -> Search:

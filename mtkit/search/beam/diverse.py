@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.search.beam.beam import build_beam_search
 from mtkit.search.beam.selection import rank
 from mtkit.search.beam.state import Extensions, LiveHypotheses
-from mtkit.search.run import Search, SearchParts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,29 +19,15 @@ class DiverseBeam:
     Each use of a token by an earlier group at the same step costs `diversity_strength` (lambda in the paper).
     Vijayakumar et al. 2018, algorithm 1, with Hamming diversity. https://arxiv.org/abs/1610.02424. The cost affects
     the selection only, not the log-probabilities. The end of sentence has no cost.
+
+    Attributes:
+        groups: beams of each sentence.
+        diversity_strength: lambda, nats.
     """
 
-    kind: Literal["diverse"] = "diverse"
-    groups: Annotated[int, Field(gt=0)] = 5  # of beam_size / groups hypotheses each; must divide beam_size
-    diversity_strength: Annotated[float, Field(ge=0)] = 0.5  # nats; the paper finds 0.2 to 0.8 good
-
+    groups: int
+    diversity_strength: float
     per_beam: ClassVar[bool] = False
-    num_hypotheses_key: ClassVar[str] = "beam_size"
-    seed: ClassVar[None] = None
-    ignored_keys: ClassVar[frozenset[str]] = frozenset()
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """See SearchMethod."""
-        return beam_size
-
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
-        if beam_size % self.groups:
-            raise ValueError(f"method.groups: {self.groups} does not divide beam_size {beam_size}")
-
-    def build(self, parts: SearchParts) -> Search:
-        """See SearchMethod."""
-        return build_beam_search(parts, self)
 
     def num_candidates(self, width: int) -> int:
         """The other groups penalise at most (groups - 1) · width tokens: the best `width` are among these."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.masks import causal
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 from mtkit.layers.cache.kv_cache import KVCache
 
 
@@ -25,17 +21,3 @@ class UniformAttention(AttentionKernel[KVCache]):
         if visible is not None:
             weights = weights * visible
         return cache.weighted_sum(weights / weights.sum(-1, keepdim=True).clamp(min=1)), cache
-
-
-@dataclass(frozen=True, kw_only=True)
-class UniformAttentionConfig(AttentionConfigBase):
-    """Uniform attention (see UniformAttention)."""
-
-    kind: Literal["uniform"] = "uniform"
-
-    is_encoder_capable: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        return parts.with_kernel(UniformAttention())

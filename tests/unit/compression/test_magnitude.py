@@ -10,7 +10,7 @@ from torch.nn.utils import prune
 
 from mtkit.compression.magnitude import prune_weights
 from mtkit.errors import UsageError
-from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.quantised_weights import dequantise_tensors, quantise_tensors
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

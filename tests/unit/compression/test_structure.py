@@ -9,9 +9,8 @@ import torch
 
 from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import UsageError
-from mtkit.layers.attention.average import AverageAttentionConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
+from mtkit.layers.attention.config import AverageAttentionConfig
+from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 from mtkit.training.weights import load_weights, weights

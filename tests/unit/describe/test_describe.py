@@ -12,16 +12,11 @@ from mtkit.describe.cost import count_cost
 from mtkit.describe.describe import Architecture, describe, load_architecture
 from mtkit.describe.module_tree import ModuleNode, module_tree
 from mtkit.describe.table import format_si, merge_aligned
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
-from mtkit.layers.attention.ssru import SSRUConfig
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.attention.config import PerformerConfig, SSRUConfig
+from mtkit.layers.attention.sparse.config import WindowAttentionConfig
+from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
+from mtkit.layers.positions.relative_config import DeBERTaConfig, RoPEConfig, T5BiasConfig, TransformerXLConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.skip_init import META_DEVICE, SkipInit

@@ -10,7 +10,7 @@ from torch import nn
 from mtkit.cli import entry
 from mtkit.describe.gradients import gradient_by_distance
 from mtkit.errors import UsageError
-from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig, TanhCellConfig
+from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig, TanhCellConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

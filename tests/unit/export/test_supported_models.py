@@ -8,9 +8,8 @@ import pytest
 
 from mtkit.errors import UsageError
 from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
-from mtkit.layers.norms.batch_norm import BatchNormConfig
-from mtkit.layers.norms.residual import PreNormConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.norms.config import BatchNormConfig, PreNormConfig
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 
 both_targets = pytest.mark.parametrize("supported", [CTRANSLATE2, ONNX], ids=lambda supported: supported.target)

@@ -10,9 +10,9 @@ from torch import nn
 
 from mtkit.inference import absorbed_cross_attention
 from mtkit.inference.absorbed_cross_attention import AbsorbedCrossAttention, absorb_cross_attention
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.norms.residual import PostNormConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.feed_forward.config import GatedConfig
+from mtkit.layers.norms.config import PostNormConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

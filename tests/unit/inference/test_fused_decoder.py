@@ -15,13 +15,10 @@ from mtkit.inference.fuse import can_be_fused
 from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.prepare import prepare_for_inference
 from mtkit.inference.stacked_cache import StackedCache
-from mtkit.layers.attention.ssru import SSRUConfig
-from mtkit.layers.norms.norm import RMSNormConfig
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.attention.config import SSRUConfig
+from mtkit.layers.norms.config import PostNormConfig, PreNormConfig, RMSNormConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.relative_config import ALiBiConfig, RoPEConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 

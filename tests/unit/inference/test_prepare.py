@@ -14,7 +14,7 @@ from mtkit.inference.int8 import Int8Linear
 from mtkit.inference.prepare import prepare_for_inference, resolve_compute_type
 from mtkit.inference.pruned_argmax import Int8PrunedArgmax
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.relative_config import TransformerXLConfig
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig

@@ -16,7 +16,7 @@ from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import FORMAT, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_model, write_model
-from mtkit.models.config import ModelConfigBase
+from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig

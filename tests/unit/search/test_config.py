@@ -8,13 +8,13 @@ import pytest
 
 from mtkit.errors import RecipeError
 from mtkit.recipe.recipe import load_search
-from mtkit.search.beam.beam import BeamConfig, BeamSearch
+from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.diverse import DiverseBeam
-from mtkit.search.config import LengthLimit, MaxLength, MinimumBayesRiskConfig, SearchConfig, SearchMethodConfig
+from mtkit.search.config import LengthLimit, MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import GNMT, Average
+from mtkit.search.method_config import BeamConfig, DiverseBeamConfig, SamplingConfig, SearchMethodConfig
 from mtkit.search.run import SearchMethod
-from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
 
 SPECIAL_IDS = SpecialIds(vocab_size=8, bos=1, eos=0)
@@ -47,15 +47,15 @@ def test_number_as_length_penalty():
     [
         ({"n_best": 6}, r"n_best: 6 exceeds beam_size 5; lower n_best \(--n-best\) or raise beam_size"),
         (
-            {"n_best": 3, "method": Sampling(num_samples=2)},
+            {"n_best": 3, "method": SamplingConfig(num_samples=2)},
             r"n_best: 3 exceeds method.num_samples 2; lower n_best \(--n-best\) or raise method.num_samples",
         ),
         (
             {"beam_size": 1, "rerank": MinimumBayesRiskConfig()},
             "rerank: there is only one hypothesis .*; raise beam_size",
         ),
-        ({"rerank": MinimumBayesRiskConfig(), "method": Sampling()}, r"rerank: .*; raise method.num_samples"),
-        ({"beam_size": 4, "method": DiverseBeam(groups=3)}, r"method.groups: 3 does not divide beam_size 4"),
+        ({"rerank": MinimumBayesRiskConfig(), "method": SamplingConfig()}, r"rerank: .*; raise method.num_samples"),
+        ({"beam_size": 4, "method": DiverseBeamConfig(groups=3)}, r"method.groups: 3 does not divide beam_size 4"),
     ],
 )
 def test_contradictions_are_refused(changes, message):
@@ -89,13 +89,16 @@ def test_method_and_beam_size_determine_the_search():
     assert isinstance(built(), BeamSearch)
     assert isinstance(built(beam_size=1), SinglePathSearch)
     assert isinstance(built(beam_size=1, coverage_penalty=0.2), BeamSearch)
-    assert built(beam_size=6, method=DiverseBeam(groups=2)).selector == DiverseBeam(groups=2)
-    sampling = Sampling(num_samples=3)
-    assert (built(method=sampling).choose, built(method=sampling).num_paths) == (sampling, 3)
+    diverse = DiverseBeam(groups=2, diversity_strength=0.5)
+    assert built(beam_size=6, method=DiverseBeamConfig(groups=2)).selector == diverse
+    sampling = SamplingConfig(num_samples=3)
+    assert (built(method=sampling).choose, built(method=sampling).num_paths) == (sampling.chooser(), 3)
 
 
 def test_plain_beam_keeps_limits_and_constraints():
-    search = SearchConfig(method=Sampling(num_samples=9), n_best=9, rerank=MinimumBayesRiskConfig(), no_repeat_ngram=3)
+    search = SearchConfig(
+        method=SamplingConfig(num_samples=9), n_best=9, rerank=MinimumBayesRiskConfig(), no_repeat_ngram=3
+    )
     plain = search.with_plain_beam(2)
     assert (plain.beam_size, plain.n_best, plain.rerank, plain.method) == (2, 1, None, BeamConfig())
     assert plain.no_repeat_ngram == 3

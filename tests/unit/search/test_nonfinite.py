@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from mtkit.search.beam.coverage import Coverage
-from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.constraints.repeats import NoRepeatNgram
 from mtkit.search.ensemble import Ensemble
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
 
 VOCAB = 130  # as many as `top_k` divides into blocks
@@ -39,8 +38,8 @@ SEARCHES = {
     "greedy": lambda model: single_path(model, with_log_probs=False),
     "greedy with log-probabilities": lambda model: single_path(model),
     "greedy with constraints": lambda model: single_path(model, with_log_probs=False, constraints=(NoRepeatNgram(2),)),
-    "sampling": lambda model: single_path(model, choose=Sampling(seed=2), with_log_probs=False),
-    "three samples": lambda model: single_path(model, choose=Sampling(seed=2, top_p=0.9), num_paths=3),
+    "sampling": lambda model: single_path(model, choose=SamplingConfig(seed=2).chooser(), with_log_probs=False),
+    "three samples": lambda model: single_path(model, choose=SamplingConfig(seed=2, top_p=0.9).chooser(), num_paths=3),
     "beam": lambda model: beam(model, beam_size=4, n_best=2, patience=1.0),
     "beam with constraints": lambda model: beam(
         model, beam_size=4, n_best=2, patience=1.0, constraints=(NoRepeatNgram(2),)
@@ -48,7 +47,7 @@ SEARCHES = {
     "beam with coverage": lambda model: beam(
         model, beam_size=4, n_best=2, patience=1.0, coverage=Coverage(0.2), with_attention=True
     ),
-    "diverse": lambda model: DiverseBeam(groups=2).build(search_parts(model, beam_size=4, n_best=2)),
+    "diverse": lambda model: DiverseBeamConfig(groups=2).build(search_parts(model, beam_size=4, n_best=2)),
 }
 VALUES = [math.nan, NEGATIVE_NAN, math.inf, -math.inf]
 

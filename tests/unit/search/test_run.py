@@ -11,19 +11,21 @@ from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.constraints.forced_prefix import ForcedPrefix
 from mtkit.search.constraints.repeats import NoRepeatNgram
 from mtkit.search.interface import SearchRequest
+from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import COMPACT_FRACTION, SearchRun, compaction_order
-from mtkit.search.sampling import Sampling
 from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
 
 MODEL = ScriptedModel(vocab=9, seed=11)
 SEARCHES = {
     "greedy": single_path(MODEL),
     "greedy without log-probabilities": single_path(MODEL, with_log_probs=False),
-    "sampling": single_path(MODEL, choose=Sampling(seed=3), num_paths=3),
+    "sampling": single_path(MODEL, choose=SamplingConfig(seed=3).chooser(), num_paths=3),
     "greedy, constrained": single_path(MODEL, constraints=(NoRepeatNgram(2),)),
     "beam": beam(MODEL, beam_size=4, n_best=4, patience=1.0),
     "beam, constrained": beam(MODEL, beam_size=4, n_best=4, patience=1.0, constraints=(NoRepeatNgram(2),)),
-    "diverse": beam(MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)),
+    "diverse": beam(
+        MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)
+    ),
 }
 
 

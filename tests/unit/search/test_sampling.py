@@ -10,6 +10,7 @@ import torch
 
 from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import Average
+from mtkit.search.method_config import SamplingConfig
 from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SampleKey
 from tests.unit.search.scripted import ScriptedModel, request, single_path
@@ -30,12 +31,12 @@ def chi_square(observed: torch.Tensor, prob: torch.Tensor) -> tuple[float, int]:
 LOGITS = torch.tensor([1.0, 0.2, -1.0, 2.0, 0.0, -2.0, 1.5, -math.inf])
 P = LOGITS.softmax(0)
 TRUTH = [
-    (Sampling(), P),
-    (Sampling(temperature=0.5), (LOGITS / 0.5).softmax(0)),
-    (Sampling(top_k=3), torch.where(torch.tensor([1, 0, 0, 1, 0, 0, 1, 0]).bool(), P, 0.0)),
-    (Sampling(top_p=0.6), torch.where(torch.tensor([0, 0, 0, 1, 0, 0, 1, 0]).bool(), P, 0.0)),
-    (Sampling(epsilon=0.05), torch.where(P >= 0.05, P, 0.0)),
-    (Sampling(seed=77), P),
+    (SamplingConfig().chooser(), P),
+    (SamplingConfig(temperature=0.5).chooser(), (LOGITS / 0.5).softmax(0)),
+    (SamplingConfig(top_k=3).chooser(), torch.where(torch.tensor([1, 0, 0, 1, 0, 0, 1, 0]).bool(), P, 0.0)),
+    (SamplingConfig(top_p=0.6).chooser(), torch.where(torch.tensor([0, 0, 0, 1, 0, 0, 1, 0]).bool(), P, 0.0)),
+    (SamplingConfig(epsilon=0.05).chooser(), torch.where(P >= 0.05, P, 0.0)),
+    (SamplingConfig(seed=77).chooser(), P),
 ]
 
 
@@ -48,7 +49,7 @@ def test_frequencies_are_those_of_the_distribution(sampling, truth):
 def test_sampled_sentences_have_the_distribution_of_the_model():
     model = ScriptedModel(vocab=5, seed=7, scale=1.0)
     model.special_ids = SpecialIds(vocab_size=5, bos=1, eos=0)  # nothing banned: the model's own distribution
-    search = single_path(model, length_penalty=Average(alpha=0.0), choose=Sampling(), num_paths=3000)
+    search = single_path(model, length_penalty=Average(alpha=0.0), choose=SamplingConfig().chooser(), num_paths=3000)
     (samples,) = search(model, request([0], 1))
     counts = collections.Counter(tuple(h.tokens) for h in samples)
     first = model.lookup(0, (1,))[0].softmax(0)
@@ -61,7 +62,7 @@ def test_sampled_sentences_have_the_distribution_of_the_model():
 
 def test_samples_depend_on_the_sentence_id_alone():
     model = ScriptedModel(vocab=9, seed=8)
-    search = single_path(model, choose=Sampling(seed=5), num_paths=3)
+    search = single_path(model, choose=SamplingConfig(seed=5).chooser(), num_paths=3)
     ids = torch.arange(100, 120)
     together = search(model, request(list(range(20)), 6, sentence_ids=ids))
     for sentence in range(20):

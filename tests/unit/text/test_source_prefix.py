@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import UsageError
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 from mtkit.text.special_tokens import NUM_TAGS
-from mtkit.text.tokenizer import TokenizerConfig, TokenizerPair
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import SamplingConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -65,7 +65,7 @@ def random_constraints(count: int) -> list[ConstrainedLine]:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"beam_size": 1}, {"beam_size": 4, "n_best": 2}, {"method": Sampling(num_samples=2), "n_best": 2}]
+    "changes", [{"beam_size": 1}, {"beam_size": 4, "n_best": 2}, {"method": SamplingConfig(num_samples=2), "n_best": 2}]
 )
 def test_constraints_always_hold(tokenizers, engine, changes):
     lines = random_constraints(25)

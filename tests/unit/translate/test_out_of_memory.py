@@ -75,11 +75,11 @@ def test_later_batches_are_small_at_once(tokenizers):
 
 
 def test_sampling_is_the_same(tokenizers):
-    from mtkit.search.sampling import Sampling
+    from mtkit.search.method_config import SamplingConfig
 
     lines = sentences(50)
-    expected, *_ = translate(tokenizers, lines, 10**9, method=Sampling())
-    translations, engine, _ = translate(tokenizers, lines, 50, MemoryError(), method=Sampling())
+    expected, *_ = translate(tokenizers, lines, 10**9, method=SamplingConfig())
+    translations, engine, _ = translate(tokenizers, lines, 50, MemoryError(), method=SamplingConfig())
     assert engine.failures
     assert [t.hyp for t in translations] == [t.hyp for t in expected]
 

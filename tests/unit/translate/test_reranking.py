@@ -10,7 +10,7 @@ import torch
 from mtkit.corpus.order.batch import Target
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, NonFiniteError
-from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import Average

@@ -10,7 +10,7 @@ import torch
 
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import ComputeError, DataError
-from mtkit.layers.positions.learned import LearnedConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate import score as score_module
 from mtkit.translate.score import score_lines, score_tokens

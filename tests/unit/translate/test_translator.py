@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from mtkit.errors import DataError, NonFiniteError, UsageError
-from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
@@ -40,7 +39,7 @@ def test_coverage_penalty_needs_attention(tokenizers):
 
 
 @pytest.mark.parametrize(
-    "method", [Sampling(top_p=0.9, num_samples=2), DiverseBeam(groups=2)], ids=lambda method: method.kind
+    "method", [SamplingConfig(top_p=0.9, num_samples=2), DiverseBeamConfig(groups=2)], ids=lambda method: method.kind
 )
 def test_sampling_and_diverse_beam_do_not_depend_on_the_batch(tokenizers, method):
     lines = sentences(10)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.layers.attention.sparse.global_tokens import GatheredTokens
 from mtkit.layers.attention.sparse.sliding_window import by_position, gather_tokens
@@ -158,20 +155,3 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
     def _mask(self, visible: Tensor, real: Tensor | None) -> Tensor:
         """[B, T, M] and real [B, M] -> [B, 1, T, M]."""
         return (visible if real is None else visible & real.unsqueeze(1)).unsqueeze(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinaryPartitionConfig(AttentionConfigBase):
-    """Near tokens, and spans that grow with the distance (see BinaryPartitionAttention)."""
-
-    kind: Literal["binary_partition"] = "binary_partition"
-    span_count: Annotated[int, Field(gt=0)] = 4  # k, nodes of each level to each side; the paper: 4 for translation
-
-    needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        partition = BinaryPartition(self.span_count, parts.causal)
-        return parts.with_kernel(
-            BinaryPartitionAttention(position=parts.position, partition=partition, dropout=parts.dropout)
-        )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase
-from mtkit.layers.attention.multi_head import QKNorm, SelfAttention, SelfAttentionParts
-from mtkit.layers.attention.sparse.global_tokens import GatheredTokens, GlobalTokens
+from mtkit.layers.attention.multi_head import SelfAttention
+from mtkit.layers.attention.sparse.global_tokens import GatheredTokens
 from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads
+from mtkit.layers.key_types import QKNorm
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
 
@@ -80,40 +76,3 @@ class LongformerAttention(SelfAttention):
         visible = None if new.real is None else new.real[:, None, None, :]  # [B, 1, 1, T]
         y: Tensor = self.dot_product(self.position.rotate(q, pos), pos, kv, visible)[0]
         return y
-
-
-@dataclass(frozen=True, kw_only=True)
-class LongformerConfig(AttentionConfigBase):
-    """Sliding window and global tokens, for encoders (see LongformerAttention)."""
-
-    kind: Literal["longformer"] = "longformer"
-    width: Annotated[int, Field(gt=0)] = 64  # positions to each side
-    global_bos: bool = True  # the first token of a line is global
-    global_eos: bool = True  # the end-of-sentence token is global
-    global_stride: Annotated[int, Field(gt=1)] | None = None  # every n-th position is global; n/stride more keys
-
-    is_causal_capable: ClassVar[bool] = False
-    needs_positions: ClassVar[bool] = True
-
-    @property
-    def global_tokens(self) -> GlobalTokens:
-        """Rule that chooses the global tokens."""
-        return GlobalTokens(bos=self.global_bos, eos=self.global_eos, stride=self.global_stride)
-
-    def __post_init__(self) -> None:
-        if not self.global_tokens.enabled:
-            raise ValueError(
-                "global_bos: no token is global; set global_bos or global_eos to true, global_stride to a number, or "
-                "use kind: window"
-            )
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        return LongformerAttention(
-            parts.d_model,
-            parts.heads,
-            position=parts.position,
-            mask=SlidingWindowMask(parts.window(self.width), self.global_tokens),
-            dropout=parts.dropout,
-            norm=parts.norm,
-        )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.dropout import Dropout
@@ -174,28 +172,3 @@ class LSHAttention(SelfAttention):
         q = self.position.rotate(q, pos)
         k = F.rms_norm(q, (heads.head_dim,), eps=NORM_EPSILON)
         return q, KVCache.of(k, v, pos, real)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LSHConfig(AttentionConfigBase):
-    """Tokens of the same bucket of a locality-sensitive hash, for encoders (see LSHKernel)."""
-
-    kind: Literal["lsh"] = "lsh"
-    num_hashes: Annotated[int, Field(gt=0, le=16)] = 2  # rounds; time is proportional; the paper: 1 to 8
-    chunk_length: Annotated[int, Field(gt=0)] = 64  # tokens; buckets have half of that on average
-
-    is_causal_capable: ClassVar[bool] = False
-    computes_scores: ClassVar[bool] = False
-    needs_positions: ClassVar[bool] = True
-    needs_equal_heads: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        kernel = LSHKernel(
-            position=parts.position,
-            head_dim=parts.heads.head_dim,
-            num_hashes=self.num_hashes,
-            chunk_length=self.chunk_length,
-            dropout=parts.dropout,
-        )
-        return LSHAttention(parts, kernel)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionConfigBase, AttentionKernel
+from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.masks import Window, causal
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.layers.attention.sparse.global_tokens import GatheredTokens, GlobalTokens
 from mtkit.layers.cache.kv_cache import KVCache
@@ -182,37 +179,3 @@ def add_head_dims(x: Tensor) -> Tensor:
 def drop_head_dims(x: Tensor) -> Tensor:
     """[B, 1, T, 1] -> [B, T]."""
     return x[:, 0, :, 0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WindowAttentionConfig(AttentionConfigBase):
-    """A sliding window (see SlidingWindowAttention)."""
-
-    kind: Literal["window"] = "window"
-    width: Annotated[int, Field(gt=0)] = 64  # positions to each side; in a decoder to the left
-
-    needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        mask = SlidingWindowMask(parts.window(self.width), GlobalTokens())
-        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StridedAttentionConfig(AttentionConfigBase):
-    """A sliding window, and beyond it the last of every `stride` positions; cheapest where stride² is the length.
-
-    Child et al. 2019, sec. 4.2, the "fixed" columns (c = 1), with a sliding window instead of fixed blocks.
-    https://arxiv.org/abs/1904.10509 . The cost is O(n · (stride + n/stride)).
-    """
-
-    kind: Literal["strided"] = "strided"
-    stride: Annotated[int, Field(gt=1)] = 32  # distance of the global positions, and width of the window to each side
-
-    needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        mask = SlidingWindowMask(parts.window(self.stride), GlobalTokens(stride=self.stride))
-        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))

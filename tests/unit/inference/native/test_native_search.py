@@ -14,17 +14,16 @@ from mtkit.errors import DataError
 from mtkit.inference.native import search as native_search
 from mtkit.inference.native.model import NativeTransformer
 from mtkit.inference.native.search import bind_search
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.sinusoidal import Sinusoidal, SinusoidalConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.sinusoidal import Sinusoidal
 from mtkit.models.transformer.model import Embedding
 from mtkit.search.beam.coverage import Coverage
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.constraints.repeats import NoRepeatNgram
 from mtkit.search.length_penalty import GNMT, Average, WordReward
+from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import Search
-from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
 from tests.unit.inference.native.toy_models import SMALL, build, native_model, right_padded
 from tests.unit.inference.native.toy_searches import (
@@ -194,8 +193,8 @@ OTHERS = {
     "constraints": beam(constraints=(NoRepeatNgram(1),)),
     "attention": beam(with_attention=True),
     "coverage": beam(with_attention=True, coverage=Coverage(0.3)),
-    "diverse": beam(DiverseBeam(groups=2)),
-    "sampling": SinglePathSearch(parts(), Sampling(seed=3)),
+    "diverse": beam(DiverseBeam(groups=2, diversity_strength=0.5)),
+    "sampling": SinglePathSearch(parts(), SamplingConfig(seed=3).chooser()),
     "several paths": SinglePathSearch(parts(n_best=2), num_paths=2),
     "greedy with attention": greedy(with_attention=True),
 }

@@ -17,8 +17,8 @@ from mtkit.search.beam.coverage import Coverage
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.constraints.repeats import NoRepeatNgram
 from mtkit.search.interface import SearchRequest
+from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import Search
-from mtkit.search.sampling import Sampling
 from mtkit.search.single_path import SinglePathSearch
 from tests.unit.inference.native.toy_models import right_padded
 from tests.unit.inference.native.toy_searches import (
@@ -76,7 +76,7 @@ SEARCHES = {
     "patience": (beam(patience=math.inf), {}),
     "attention": (beam(with_attention=True, coverage=Coverage(0.3)), {}),
     "length limits": (beam(), LIMITS),
-    "diverse groups": (beam(DiverseBeam(groups=2), beam_size=6), {}),
+    "diverse groups": (beam(DiverseBeam(groups=2, diversity_strength=0.5), beam_size=6), {}),
     "many diverse groups": (beam(DiverseBeam(groups=4, diversity_strength=2.0), n_best=1), LIMITS),
 }
 
@@ -104,7 +104,7 @@ def test_greedy_search_takes_the_largest_logit(changes, model) -> None:
 
 
 def test_sampling_does_not_need_rankings(model) -> None:
-    sampling = SinglePathSearch(parts(n_best=2), Sampling(seed=3, top_k=20), 3)
+    sampling = SinglePathSearch(parts(n_best=2), SamplingConfig(seed=3, top_k=20).chooser(), 3)
     stepper = both(model, sampling, request())
     assert stepper.rankings == stepper.argmaxima == 0
 

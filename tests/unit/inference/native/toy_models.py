@@ -11,16 +11,12 @@ from torch import nn
 from mtkit.corpus.order.batch import Source
 from mtkit.inference.native.library import native
 from mtkit.inference.native.model import NativeTransformer
-from mtkit.layers.attention.head_gates import HeadGatesConfig
-from mtkit.layers.attention.sparse.sliding_window import WindowAttentionConfig
-from mtkit.layers.feed_forward.dense import DenseConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.norm import NoNormConfig
-from mtkit.layers.norms.residual import PostNormConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.attention.config import HeadGatesConfig
+from mtkit.layers.attention.sparse.config import WindowAttentionConfig
+from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
+from mtkit.layers.norms.config import DeepNormConfig, NoNormConfig, PostNormConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig
+from mtkit.layers.positions.relative_config import ALiBiConfig, RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig

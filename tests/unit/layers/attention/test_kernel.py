@@ -3,14 +3,16 @@
 import pytest
 import torch
 
-from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.attention.sparse import binary_partition, sliding_window
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
-from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.attention.sparse.config import (
+    BinaryPartitionConfig,
+    LongformerConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
+from mtkit.layers.positions.absolute_config import NoPositionConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
 from tests.unit.layers.attention.toy_kernels import B, D, T, build, kind, x_and_pos
 
 ENCODER = [

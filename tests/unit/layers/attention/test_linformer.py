@@ -3,7 +3,7 @@
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.linformer import LinformerConfig
+from mtkit.layers.attention.config import LinformerConfig
 from tests.unit.layers.attention.toy_kernels import build, x_and_pos
 
 

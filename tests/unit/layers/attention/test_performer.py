@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.layers.attention.performer import PerformerConfig
+from mtkit.layers.attention.config import PerformerConfig
 from tests.unit.layers.attention.toy_kernels import B, D, build, x_and_pos
 
 

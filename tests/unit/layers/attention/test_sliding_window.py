@@ -3,21 +3,20 @@
 import pytest
 import torch
 
-from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.attention.sparse import sliding_window
-from mtkit.layers.attention.sparse.sliding_window import (
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-    is_position_sorted,
-)
+from mtkit.layers.attention.sparse.config import StridedAttentionConfig, WindowAttentionConfig
+from mtkit.layers.attention.sparse.sliding_window import is_position_sorted
 from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
 from tests.unit.layers.attention.toy_kernels import T, build, kind, x_and_pos
 
 POSITIONS = [

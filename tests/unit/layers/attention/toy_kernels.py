@@ -6,7 +6,7 @@ import torch
 
 from mtkit.layers.attention.multi_head import SelfAttentionParts
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import NoPositionConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig
 
 D, B, T = 8, 2, 19
 HEADS = Heads(num_heads=2, num_kv_heads=1, head_dim=4)

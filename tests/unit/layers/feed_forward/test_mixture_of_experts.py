@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
-from mtkit.layers.feed_forward.dense import DenseConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
+from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
 from mtkit.layers.feed_forward.mixture_of_experts import (
     MixtureOfExperts,
-    MixtureOfExpertsConfig,
     balance_loss,
     sort_by_expert,
     switch,

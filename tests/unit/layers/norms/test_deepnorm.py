@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from mtkit.layers.norms.deepnorm import DeepNorm, DeepNormConfig, deepnorm_scales
+from mtkit.layers.norms.config import DeepNormConfig
+from mtkit.layers.norms.deepnorm import DeepNorm, deepnorm_scales
 from mtkit.layers.norms.residual import Depth
 from mtkit.models.transformer.config import TransformerConfig
 

@@ -5,10 +5,14 @@ import torch
 import torch.nn.functional as F
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.norm import LayerNormConfig, RMSNormConfig
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
+from mtkit.layers.norms.config import (
+    DeepNormConfig,
+    LayerNormConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    SandwichNormConfig,
+)
 from mtkit.models.transformer.config import TransformerConfig
 
 V, B, L = 12, 8, 3

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from mtkit.layers.norms.norm import RMSNormConfig
+from mtkit.layers.norms.config import RMSNormConfig
 
 D = 8
 

@@ -3,10 +3,15 @@
 import pytest
 import torch
 
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.norm import LayerNormConfig, RMSNormConfig
-from mtkit.layers.norms.residual import Depth, PostNormConfig, PreNormConfig, Residual, Sublayer
-from mtkit.layers.norms.sandwich import SandwichNormConfig
+from mtkit.layers.norms.config import (
+    DeepNormConfig,
+    LayerNormConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    SandwichNormConfig,
+)
+from mtkit.layers.norms.residual import Depth, Residual, Sublayer
 from mtkit.models.transformer.config import TransformerConfig
 
 D = 8

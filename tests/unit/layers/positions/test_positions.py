@@ -9,15 +9,19 @@ from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import Learned, LearnedConfig
-from mtkit.layers.positions.rope import MAX_CACHED, LinearScaling, NTKScaling, RoPE, RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.learned import Learned
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    LinearScaling,
+    NTKScaling,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
+from mtkit.layers.positions.rope import MAX_CACHED, RoPE
 
 D, B, T, S = 16, 2, 5, 7
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=4)
@@ -152,7 +156,7 @@ def test_rope_rejects_an_odd_head_dim():
 
 
 def test_interpolated_learned_positions_lie_between_rows():
-    layer = Learned(4, max_length=3, interpolation_factor=2.0)
+    layer = Learned(4, max_length=3, num_positions=5, interpolation_factor=2.0)
     embedded = layer.embed(torch.zeros(1, 5, 4), torch.arange(5).unsqueeze(0))[0]
     table = layer.table.weight
     assert torch.allclose(embedded[::2], table)

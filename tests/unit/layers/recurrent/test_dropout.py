@@ -5,12 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.layers.recurrent.cells import GRUCell, LSTMCell, ResetBeforeGRUCell
-from mtkit.layers.recurrent.dropout import (
-    PerStepDropout,
-    PerStepDropoutConfig,
-    VariationalDropout,
-    VariationalDropoutConfig,
-)
+from mtkit.layers.recurrent.config import PerStepDropoutConfig, VariationalDropoutConfig
+from mtkit.layers.recurrent.dropout import PerStepDropout, VariationalDropout
 from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell, LayerNormLSTMCell
 from mtkit.layers.recurrent.stack import RecurrentLayer
 

@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
+from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 from tests.unit.models.transformer.toy_transformer import B, S, T, V, source, target

@@ -2,10 +2,8 @@
 
 import pytest
 
-from mtkit.layers.norms.norm import LayerNormConfig
-from mtkit.layers.recurrent.attention import DotConfig
-from mtkit.layers.recurrent.local_attention import LocalConfig
-from mtkit.layers.recurrent.stack import ResidualConnectionConfig
+from mtkit.layers.norms.config import LayerNormConfig
+from mtkit.layers.recurrent.config import DotConfig, LocalConfig, ResidualConnectionConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 
 TINY = {"d_model": 6, "d_embed": 4, "dropout": 0.0}

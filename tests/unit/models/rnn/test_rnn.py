@@ -5,15 +5,21 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.norm import LayerNormConfig, RMSNormConfig
-from mtkit.layers.recurrent.additive_attention import ConcatConfig
-from mtkit.layers.recurrent.attention import DotConfig, GeneralConfig
-from mtkit.layers.recurrent.cells import GRUCellConfig, LSTMCellConfig
-from mtkit.layers.recurrent.dropout import VariationalDropoutConfig
-from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCellConfig, LayerNormLSTMCellConfig
-from mtkit.layers.recurrent.local_attention import LocalConfig
-from mtkit.layers.recurrent.readout import TanhReadoutConfig
-from mtkit.layers.recurrent.stack import PlainConnectionConfig, ResidualConnectionConfig
+from mtkit.layers.norms.config import LayerNormConfig, RMSNormConfig
+from mtkit.layers.recurrent.config import (
+    ConcatConfig,
+    DotConfig,
+    GeneralConfig,
+    GRUCellConfig,
+    LayerNormGRUCellConfig,
+    LayerNormLSTMCellConfig,
+    LocalConfig,
+    LSTMCellConfig,
+    PlainConnectionConfig,
+    ResidualConnectionConfig,
+    TanhReadoutConfig,
+    VariationalDropoutConfig,
+)
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 
 VOCAB, PAD, BOS = 11, 0, 2

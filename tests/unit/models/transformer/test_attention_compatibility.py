@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import pytest
 
 from mtkit.errors import RecipeError
-from mtkit.layers.attention.kernel import AttentionConfigBase
-from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.capabilities import AttentionConfigBase
+from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import PositionConfigBase
+from mtkit.layers.positions.capabilities import PositionConfigBase
 from mtkit.models.transformer.attention_compatibility import StackChoice
 from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
 

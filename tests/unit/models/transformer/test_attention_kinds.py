@@ -6,30 +6,41 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention import AttentionConfig
-from mtkit.layers.attention.average import AverageAttentionConfig
-from mtkit.layers.attention.gmlp import GatedMLPConfig
-from mtkit.layers.attention.linformer import LinformerConfig
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.softmax import FullAttentionConfig
+from mtkit.layers.attention.config import (
+    AttentionConfig,
+    AverageAttentionConfig,
+    FullAttentionConfig,
+    GatedMLPConfig,
+    LinformerConfig,
+    PerformerConfig,
+    SSRUConfig,
+)
 from mtkit.layers.attention.sparse import sliding_window
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartitionConfig
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
-from mtkit.layers.attention.sparse.lsh import LSHConfig
-from mtkit.layers.attention.sparse.sliding_window import StridedAttentionConfig, WindowAttentionConfig
-from mtkit.layers.attention.ssru import SSRUConfig
-from mtkit.layers.positions import PositionConfig
-from mtkit.layers.positions.alibi import ALiBiConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.deberta import DeBERTaConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.naive import BinaryConfig, IndexConfig, RelativeIndexConfig
-from mtkit.layers.positions.rope import RoPEConfig
-from mtkit.layers.positions.shaw import ShawConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
-from mtkit.layers.positions.t5 import T5BiasConfig
-from mtkit.layers.positions.transformer_xl import TransformerXLConfig
-from mtkit.layers.positions.tupe import TUPEConfig
+from mtkit.layers.attention.sparse.config import (
+    BinaryPartitionConfig,
+    LongformerConfig,
+    LSHConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
+from mtkit.layers.positions.absolute_config import (
+    BinaryConfig,
+    IndexConfig,
+    LearnedConfig,
+    NoPositionConfig,
+    RelativeIndexConfig,
+    SinusoidalConfig,
+)
+from mtkit.layers.positions.config import PositionConfig
+from mtkit.layers.positions.relative_config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+    TUPEConfig,
+)
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import load_weights, weights
 

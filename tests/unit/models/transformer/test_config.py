@@ -4,14 +4,9 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.attention.average import AverageAttentionConfig
-from mtkit.layers.attention.ssru import SSRUConfig
-from mtkit.layers.feed_forward.gated import GatedConfig
-from mtkit.layers.feed_forward.mixture_of_experts import MixtureOfExpertsConfig
-from mtkit.layers.norms.deepnorm import DeepNormConfig
-from mtkit.layers.norms.norm import RMSNormConfig
-from mtkit.layers.norms.residual import PostNormConfig
-from mtkit.layers.norms.sandwich import SandwichNormConfig
+from mtkit.layers.attention.config import AverageAttentionConfig, SSRUConfig
+from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
+from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, RMSNormConfig, SandwichNormConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import (
     AllSharedConfig,

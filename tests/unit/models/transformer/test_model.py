@@ -6,10 +6,8 @@ import torch
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
 from mtkit.layers.cache.shared_prefix import SharedPrefixCache
-from mtkit.layers.norms.residual import PostNormConfig, PreNormConfig
-from mtkit.layers.positions.base import NoPositionConfig
-from mtkit.layers.positions.learned import LearnedConfig
-from mtkit.layers.positions.sinusoidal import SinusoidalConfig
+from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.unit.models.transformer.toy_transformer import B, S, T, V, source, target
 

@@ -12,7 +12,7 @@ from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
 from mtkit.search.constraints.forced_prefix import ForcedPrefix
 from mtkit.search.constraints.repeats import NoRepeatNgram
 from mtkit.search.constraints.required import RequiredPhrases
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import SamplingConfig
 from tests.unit.search import scripted
 from tests.unit.search.scripted import ScriptedModel, beam, single_path
 
@@ -54,7 +54,7 @@ def test_phrases_are_always_contained(seed):
     phrases = [random_phrases(rng, 8) for _ in range(8)]
     searches = [
         single_path(model),
-        single_path(model, choose=Sampling(seed=seed), num_paths=3),
+        single_path(model, choose=SamplingConfig(seed=seed).chooser(), num_paths=3),
         *(beam(model, beam_size=size, n_best=size, patience=1.0) for size in (1, 2, 5)),
     ]
     never_x = ForbiddenTexts([[b"x"]] * 8, TokenBytes([b"", b"", b"", b"x", *[b"y"] * 4]))

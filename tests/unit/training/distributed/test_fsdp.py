@@ -2,9 +2,9 @@
 
 import torch
 
-from mtkit.layers.attention.performer import PerformerConfig
-from mtkit.layers.attention.sparse.longformer import LongformerConfig
-from mtkit.layers.positions.rope import RoPEConfig
+from mtkit.layers.attention.config import PerformerConfig
+from mtkit.layers.attention.sparse.config import LongformerConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed.fsdp import UnshardedReplica
 from mtkit.training.weights import load_weights, weights

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.cache.state import BatchedState, EmptyState
-from mtkit.layers.projections import PositiveWidth, linear
-from mtkit.models.config import ModelConfigBase
-from mtkit.models.embeddings import TiedEmbeddings, TieMode, build_embeddings
+from mtkit.layers.projections import linear
+from mtkit.models.embeddings import TiedEmbeddings
 from mtkit.models.interface import State, Step, TranslationModel
 
 
@@ -59,16 +57,3 @@ class BagOfWords(TranslationModel):
         """See TranslationModel."""
         mean = state.memory.mean.repeat_interleave(state.num_rows // state.num_sentences, dim=0)  # [rows, D]
         return Step(self.decode(token, mean), state, None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BagOfWordsConfig(ModelConfigBase):
-    """Bag of words (see BagOfWords)."""
-
-    kind: Literal["bag_of_words"] = "bag_of_words"
-    d_model: PositiveWidth = 64  # of embeddings and decoder states
-    tied_embeddings: TieMode = "all"  # source, target and output
-
-    def build(self, src_vocab: int, tgt_vocab: int) -> BagOfWords:
-        """Build the model."""
-        return BagOfWords(build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=True))

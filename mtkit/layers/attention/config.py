@@ -1,0 +1,192 @@
+"""Configurations of self-attention, and the union of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.attention.capabilities import AttentionConfigBase
+from mtkit.layers.attention.sparse.config import (
+    BinaryPartitionConfig,
+    LongformerConfig,
+    LSHConfig,
+    StridedAttentionConfig,
+    WindowAttentionConfig,
+)
+from mtkit.layers.key_types import PositiveWidth
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.attention.average import AverageAttention
+    from mtkit.layers.attention.gmlp import GatedMLP
+    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+    from mtkit.layers.attention.ssru import SSRU
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullAttentionConfig(AttentionConfigBase):
+    """Attention to all tokens; in a decoder, to all preceding ones (see SoftmaxAttention)."""
+
+    kind: Literal["full"] = "full"
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.masks import causal, full
+        from mtkit.layers.attention.softmax import SoftmaxAttention
+
+        pattern = causal if parts.causal else full
+        return parts.with_kernel(SoftmaxAttention(position=parts.position, pattern=pattern, dropout=parts.dropout))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinformerConfig(AttentionConfigBase):
+    """A fixed number of projected keys, for encoders (see LinformerAttention)."""
+
+    kind: Literal["linformer"] = "linformer"
+    projected_length: PositiveWidth = 64  # k; the paper: 128 or 256 for texts of 512 tokens
+    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum sentence length in tokens, end of sentence included
+
+    is_causal_capable: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+
+    @property
+    def length_limit(self) -> int:
+        """See AttentionConfigBase."""
+        return self.max_length
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.linformer import LinformerAttention
+
+        kernel = LinformerAttention(
+            position=parts.position,
+            max_length=self.max_length,
+            projected_length=self.projected_length,
+            dropout=parts.dropout,
+        )
+        return parts.with_kernel(kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerformerConfig(AttentionConfigBase):
+    """Random features of the softmax kernel (see PerformerAttention)."""
+
+    kind: Literal["performer"] = "performer"
+    num_features: PositiveWidth = 256  # m; about K·log K are needed, the error falls as 1/sqrt(m)
+
+    computes_scores: ClassVar[bool] = False
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.performer import PerformerAttention
+
+        kernel = PerformerAttention(
+            position=parts.position,
+            head_dim=parts.heads.head_dim,
+            num_features=self.num_features,
+            causal=parts.causal,
+        )
+        return parts.with_kernel(kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSRUConfig(AttentionConfigBase):
+    """Simpler simple recurrent unit, for decoders (see SSRU)."""
+
+    kind: Literal["ssru"] = "ssru"
+
+    is_encoder_capable: ClassVar[bool] = False
+    has_queries_and_keys: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+
+    def build(self, parts: SelfAttentionParts) -> SSRU:
+        """Build the sublayer."""
+        from mtkit.layers.attention.ssru import SSRU
+
+        return SSRU(parts.d_model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageAttentionConfig(AttentionConfigBase):
+    """Average of all preceding tokens, for decoders (see AverageAttention)."""
+
+    kind: Literal["average"] = "average"
+    d_ff: PositiveWidth | None = None  # width of a feed-forward layer on the average, as in the paper; null: none
+
+    is_encoder_capable: ClassVar[bool] = False
+    has_queries_and_keys: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+    needs_positions: ClassVar[bool] = True
+
+    def build(self, parts: SelfAttentionParts) -> AverageAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.average import AverageAttention
+
+        return AverageAttention(parts.d_model, self.d_ff)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedMLPConfig(AttentionConfigBase):
+    """A matrix product along the sentence that gates its input, for encoders (see GatedMLP)."""
+
+    kind: Literal["gmlp"] = "gmlp"
+    d_inner: PositiveWidth | None = None  # an even number; null: 2·d_model, with 3/4 of the parameters of attention
+    max_length: Annotated[int, Field(gt=0, le=10_000)] = 512  # maximum sentence length in tokens, end included
+    toeplitz: bool = False  # true: the gate depends on distances instead of pairs of positions; 2n - 1 weights, not n²
+
+    is_causal_capable: ClassVar[bool] = False
+    has_queries_and_keys: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.d_inner is not None and self.d_inner % 2:
+            raise ValueError(f"d_inner: {self.d_inner} is odd, but one half gates the other; use an even number")
+
+    @property
+    def length_limit(self) -> int:
+        """See AttentionConfigBase."""
+        return self.max_length
+
+    def build(self, parts: SelfAttentionParts) -> GatedMLP:
+        """Build the sublayer."""
+        from mtkit.layers.attention.gmlp import GatedMLP
+
+        d_inner = self.d_inner or 2 * parts.d_model
+        return GatedMLP(parts.d_model, d_inner, max_length=self.max_length, toeplitz=self.toeplitz)
+
+
+AttentionConfig = Annotated[
+    FullAttentionConfig
+    | WindowAttentionConfig
+    | StridedAttentionConfig
+    | LongformerConfig
+    | BinaryPartitionConfig
+    | LSHConfig
+    | LinformerConfig
+    | PerformerConfig
+    | SSRUConfig
+    | AverageAttentionConfig
+    | GatedMLPConfig,
+    Field(discriminator="kind"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadGatesConfig:
+    """A gate on each attention head, closed by a penalty on open gates (see GatedProjection)."""
+
+    penalty: Annotated[float, Field(ge=0)] = 0.01  # lambda, nats per token for each open head; larger closes more
+    rate: Annotated[float, Field(gt=0)] = 20.0  # log alpha is this times a weight, and moves faster than other weights
+
+    def gate(self, layer: nn.Module) -> None:
+        """Put a gate on every head of the attention modules in a layer."""
+        from mtkit.layers.attention.cross import CrossAttention
+        from mtkit.layers.attention.head_gates import GatedProjection
+        from mtkit.layers.attention.multi_head import SelfAttention
+
+        for module in layer.modules():
+            if isinstance(module, SelfAttention | CrossAttention):
+                module.out = GatedProjection(module.out, module.heads.num_heads, penalty=self.penalty, rate=self.rate)

@@ -1,0 +1,136 @@
+"""Configurations of sparse self-attention: each query attends to selected keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.attention.capabilities import AttentionConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowAttentionConfig(AttentionConfigBase):
+    """A sliding window (see SlidingWindowAttention)."""
+
+    kind: Literal["window"] = "window"
+    width: Annotated[int, Field(gt=0)] = 64  # positions to each side; in a decoder to the left
+
+    needs_positions: ClassVar[bool] = True
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
+        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
+
+        mask = SlidingWindowMask(parts.window(self.width), GlobalTokens())
+        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StridedAttentionConfig(AttentionConfigBase):
+    """A sliding window, and beyond it the last of every `stride` positions; cheapest where stride² is the length.
+
+    Child et al. 2019, sec. 4.2, the "fixed" columns (c = 1), with a sliding window instead of fixed blocks.
+    https://arxiv.org/abs/1904.10509 . The cost is O(n · (stride + n/stride)).
+    """
+
+    kind: Literal["strided"] = "strided"
+    stride: Annotated[int, Field(gt=1)] = 32  # distance of the global positions, and width of the window to each side
+
+    needs_positions: ClassVar[bool] = True
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
+        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
+
+        mask = SlidingWindowMask(parts.window(self.stride), GlobalTokens(stride=self.stride))
+        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongformerConfig(AttentionConfigBase):
+    """Sliding window and global tokens, for encoders (see LongformerAttention)."""
+
+    kind: Literal["longformer"] = "longformer"
+    width: Annotated[int, Field(gt=0)] = 64  # positions to each side
+    global_bos: bool = True  # the first token of a line is global
+    global_eos: bool = True  # the end-of-sentence token is global
+    global_stride: Annotated[int, Field(gt=1)] | None = None  # every n-th position is global; n/stride more keys
+
+    is_causal_capable: ClassVar[bool] = False
+    needs_positions: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (self.global_bos or self.global_eos or self.global_stride):
+            raise ValueError(
+                "global_bos: no token is global; set global_bos or global_eos to true, global_stride to a number, or "
+                "use kind: window"
+            )
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
+        from mtkit.layers.attention.sparse.longformer import LongformerAttention
+        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowMask
+
+        tokens = GlobalTokens(bos=self.global_bos, eos=self.global_eos, stride=self.global_stride)
+        return LongformerAttention(
+            parts.d_model,
+            parts.heads,
+            position=parts.position,
+            mask=SlidingWindowMask(parts.window(self.width), tokens),
+            dropout=parts.dropout,
+            norm=parts.norm,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryPartitionConfig(AttentionConfigBase):
+    """Near tokens, and spans that grow with the distance (see BinaryPartitionAttention)."""
+
+    kind: Literal["binary_partition"] = "binary_partition"
+    span_count: Annotated[int, Field(gt=0)] = 4  # k, nodes of each level to each side; the paper: 4 for translation
+
+    needs_positions: ClassVar[bool] = True
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, BinaryPartitionAttention
+
+        partition = BinaryPartition(self.span_count, parts.causal)
+        return parts.with_kernel(
+            BinaryPartitionAttention(position=parts.position, partition=partition, dropout=parts.dropout)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSHConfig(AttentionConfigBase):
+    """Tokens of the same bucket of a locality-sensitive hash, for encoders (see LSHKernel)."""
+
+    kind: Literal["lsh"] = "lsh"
+    num_hashes: Annotated[int, Field(gt=0, le=16)] = 2  # rounds; time is proportional; the paper: 1 to 8
+    chunk_length: Annotated[int, Field(gt=0)] = 64  # tokens; buckets have half of that on average
+
+    is_causal_capable: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+    needs_positions: ClassVar[bool] = True
+    needs_equal_heads: ClassVar[bool] = True
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.sparse.lsh import LSHAttention, LSHKernel
+
+        kernel = LSHKernel(
+            position=parts.position,
+            head_dim=parts.heads.head_dim,
+            num_hashes=self.num_hashes,
+            chunk_length=self.chunk_length,
+            dropout=parts.dropout,
+        )
+        return LSHAttention(parts, kernel)

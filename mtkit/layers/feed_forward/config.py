@@ -1,0 +1,84 @@
+"""Configurations of feed-forward sublayers, and the union of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.key_types import Activation, RoutingKind
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.feed_forward.dense import FeedForward
+    from mtkit.layers.feed_forward.gated import GatedFeedForward
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseConfig:
+    """One feed-forward layer for every token (see FeedForward)."""
+
+    kind: Literal["dense"] = "dense"
+    has_data_dependent_steps: ClassVar[bool] = False
+    activation: Activation = "relu"  # as in the paper
+
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
+        """Build the layer; `dropout` is of inner activations."""
+        from mtkit.layers.feed_forward.dense import FeedForward
+
+        return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedConfig:
+    """One feed-forward layer with a gate for every token (see GatedFeedForward).
+
+    It has three matrices instead of two: two thirds of the dense d_ff give the same number of parameters (the paper,
+    sec. 3.1).
+    """
+
+    kind: Literal["gated"] = "gated"
+    has_data_dependent_steps: ClassVar[bool] = False
+    activation: Activation = "silu"  # of the gate: relu is ReGLU, gelu GEGLU, silu SwiGLU
+    bias: bool = False  # the paper has none
+
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> GatedFeedForward:
+        """Build the layer; `dropout` is of inner activations."""
+        from mtkit.layers.feed_forward.gated import GatedFeedForward
+
+        return GatedFeedForward(d_model, d_ff, activation=self.activation, bias=self.bias, dropout=dropout)
+
+
+ExpertConfig = Annotated[DenseConfig | GatedConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfExpertsConfig:
+    """Mixture of experts instead of one feed-forward layer (see MixtureOfExperts)."""
+
+    kind: Literal["moe"] = "moe"
+    has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
+    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
+    routing: RoutingKind = "switch"  # switch: the best, gate = probability; top2: the best two, gates sum to 1
+    expert: ExpertConfig = field(default_factory=DenseConfig)  # each expert, and the layers without a mixture
+    moe_every: Annotated[int, Field(gt=0)] = 2  # every n-th layer is a mixture (the paper: 2), the others one `expert`
+    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25  # of an even share, in training; null drops nothing
+    balance_weight: Annotated[float, Field(ge=0)] = 0.01  # alpha of the Switch paper
+    z_weight: Annotated[float, Field(ge=0)] = 0.001  # of the ST-MoE paper
+    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0  # noise of the router's input in training; the Switch paper: 0.01
+
+    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
+        """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""
+        from mtkit.layers.feed_forward.mixture_of_experts import LoadBalancing, MixtureOfExperts, Router
+
+        if (layer + 1) % self.moe_every:
+            return self.expert.build(d_model, d_ff, dropout)
+        experts = [self.expert.build(d_model, d_ff, dropout) for _ in range(self.num_experts)]
+        router = Router(d_model, self.num_experts, self.jitter)
+        balance = LoadBalancing(self.capacity_factor, self.balance_weight, self.z_weight)
+        return MixtureOfExperts(experts, router, self.routing, balance=balance)
+
+
+FeedForwardConfig = Annotated[DenseConfig | GatedConfig | MixtureOfExpertsConfig, Field(discriminator="kind")]

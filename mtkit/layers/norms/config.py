@@ -1,0 +1,228 @@
+"""Configurations of norms and residual connections, and the unions of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mtkit.layers.norms.batch_norm import BatchNorm
+    from mtkit.layers.norms.norm import RMSNorm
+    from mtkit.layers.norms.residual import Depth, Residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormConfig:
+    """Layer norm: mean 0 and variance 1 over the width, then a gain and a bias.
+
+    Ba et al. 2016. https://arxiv.org/abs/1607.06450
+    """
+
+    kind: Literal["layer"] = "layer"
+    epsilon: Annotated[float, Field(gt=0)] = 1e-5  # torch's default
+
+    def build(self, d_model: int) -> nn.LayerNorm:
+        """Build the norm of inputs [..., d_model]."""
+        from torch import nn
+
+        return nn.LayerNorm(d_model, self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSNormConfig:
+    """Root mean square norm (see RMSNorm)."""
+
+    kind: Literal["rms"] = "rms"
+    epsilon: Annotated[float, Field(gt=0)] = 1e-6  # as in T5 and Llama
+
+    def build(self, d_model: int) -> RMSNorm:
+        """Build the norm of inputs [..., d_model]."""
+        from mtkit.layers.norms.norm import RMSNorm
+
+        return RMSNorm(d_model, self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoNormConfig:
+    """No norm, to see what norms contribute."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, d_model: int) -> nn.Identity:
+        """Build the identity."""
+        from torch import nn
+
+        return nn.Identity()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNormConfig:
+    """Batch norm over the real tokens of a micro-batch; fails on text (see BatchNorm)."""
+
+    kind: Literal["batch"] = "batch"
+    epsilon: Annotated[float, Field(gt=0)] = 1e-5  # torch's default
+    momentum: Annotated[float, Field(gt=0, le=1)] = 0.1  # weight of a batch in the running statistics; torch's default
+
+    def build(self, d_model: int) -> BatchNorm:
+        """Build the norm of inputs [..., d_model]."""
+        from mtkit.layers.norms.batch_norm import BatchNorm
+
+        return BatchNorm(d_model, self.epsilon, self.momentum)
+
+
+TokenNormConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator="kind")]
+
+
+NormConfig = Annotated[LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreNormConfig:
+    """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
+
+    kind: Literal["pre_norm"] = "pre_norm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        from mtkit.layers.norms.residual import PreNorm
+
+        return PreNorm(self.norm.build(d_model), dropout)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack."""
+        return self.norm.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostNormConfig:
+    """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
+
+    kind: Literal["post_norm"] = "post_norm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        from mtkit.layers.norms.residual import PostNorm
+
+        return PostNorm(self.norm.build(d_model), dropout)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack: none, the last sublayer ends with one."""
+        from torch import nn
+
+        return nn.Identity()
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandwichNormConfig:
+    """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
+
+    kind: Literal["sandwich"] = "sandwich"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        from mtkit.layers.norms.sandwich import SandwichNorm
+
+        return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack."""
+        return self.norm.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepNormConfig:
+    """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
+
+    kind: Literal["deepnorm"] = "deepnorm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        from mtkit.layers.norms.deepnorm import DeepNorm, deepnorm_scales
+
+        return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack: none, the last sublayer ends with one."""
+        from torch import nn
+
+        return nn.Identity()
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Re-initialise the weights on the value path: Xavier-normal with gain beta. The paper, fig. 2.
+
+        Query and key projections keep their Xavier-uniform weights; in the paper they are Xavier-normal with gain 1.
+        """
+        from torch import nn
+
+        from mtkit.layers.norms.deepnorm import deepnorm_scales
+        from mtkit.layers.norms.residual import Sublayer
+
+        beta = deepnorm_scales(depth).beta
+        for sublayer in layer.modules():
+            for weight in sublayer.value_path_weights() if isinstance(sublayer, Sublayer) else ():
+                nn.init.xavier_normal_(weight, gain=beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResPostNormConfig:
+    """Norm of each sublayer's output before the sum, and one at the end of the stack (see ResPostNorm)."""
+
+    kind: Literal["res_post_norm"] = "res_post_norm"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # the paper's
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        from mtkit.layers.norms.comparisons import ResPostNorm
+
+        return ResPostNorm(self.norm.build(d_model), dropout)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack."""
+        return self.norm.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoResidualConfig:
+    """No residual connections, to see what they contribute (see NoResidual)."""
+
+    kind: Literal["none"] = "none"
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # of each sublayer's input, and at the end of the stack
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the connection of one sublayer."""
+        from mtkit.layers.norms.comparisons import NoResidual
+
+        return NoResidual(self.norm.build(d_model), dropout)
+
+    def final(self, d_model: int) -> nn.Module:
+        """Final norm of a stack."""
+        return self.norm.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
+ResidualConfig = Annotated[
+    PreNormConfig | PostNormConfig | SandwichNormConfig | DeepNormConfig | ResPostNormConfig | NoResidualConfig,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,121 @@
+"""Configurations of encodings that are added to the embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.capabilities import PositionConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.layers.positions.base import StackPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinusoidalConfig(PositionConfigBase):
+    """Sinusoidal position encoding (see Sinusoidal)."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding for embeddings of width d_model."""
+        from mtkit.layers.positions.base import embedding_only
+        from mtkit.layers.positions.sinusoidal import Sinusoidal
+
+        return embedding_only(Sinusoidal(d_model), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedConfig(PositionConfigBase):
+    """Learned absolute positions (see Learned)."""
+
+    kind: Literal["learned"] = "learned"
+    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
+    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0  # above 1: rows are interpolated for longer sentences
+
+    @property
+    def length_limit(self) -> int:
+        """Maximum sentence length in tokens, end of sentence included."""
+        return int((self.max_length - 1) * self.interpolation_factor) + 1
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the table for embeddings of width d_model."""
+        from mtkit.layers.positions.base import embedding_only
+        from mtkit.layers.positions.learned import Learned
+
+        return embedding_only(
+            Learned(
+                d_model,
+                self.max_length,
+                num_positions=self.length_limit,
+                interpolation_factor=self.interpolation_factor,
+            ),
+            layers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPositionConfig(PositionConfigBase):
+    """No position encoding; only a causal mask carries order. Kazemnejad et al. 2023, "NoPE" (arXiv:2305.19466)."""
+
+    kind: Literal["none"] = "none"
+
+    encodes_order: ClassVar[bool] = False
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the identity."""
+        from mtkit.layers.positions.base import Position, embedding_only
+
+        return embedding_only(Position(), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexConfig(PositionConfigBase):
+    """The position as a number; fails on long sentences (see Index)."""
+
+    kind: Literal["index"] = "index"
+
+    is_recommended: ClassVar[bool] = False
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.base import embedding_only
+        from mtkit.layers.positions.naive import Index
+
+        return embedding_only(Index(), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeIndexConfig(PositionConfigBase):
+    """The position divided by the sentence's length, for encoders (see RelativeIndex)."""
+
+    kind: Literal["index_over_length"] = "index_over_length"
+
+    is_recommended: ClassVar[bool] = False
+    needs_whole_sentence: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.base import embedding_only
+        from mtkit.layers.positions.naive import RelativeIndex
+
+        return embedding_only(RelativeIndex(), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryConfig(PositionConfigBase):
+    """The bits of the position (see Binary)."""
+
+    kind: Literal["binary"] = "binary"
+
+    is_recommended: ClassVar[bool] = False
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.base import embedding_only
+        from mtkit.layers.positions.naive import Binary
+
+        return embedding_only(Binary(), layers)

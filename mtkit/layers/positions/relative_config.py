@@ -1,0 +1,225 @@
+"""Configurations of encodings that act in attention, on queries, keys or scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.capabilities import PositionConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.layers.positions.base import StackPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoScaling:
+    """Unscaled positions."""
+
+    kind: Literal["none"] = "none"
+
+    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
+        """Return the base and the divisor of positions."""
+        return base, 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearScaling:
+    """Positions divided by `factor`: longer input keeps to the angles seen in training.
+
+    Chen et al. 2023, eq. 4. https://arxiv.org/abs/2306.15595
+    """
+
+    kind: Literal["linear"] = "linear"
+    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
+
+    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
+        """Return the base and the divisor of positions."""
+        return base, self.factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTKScaling:
+    """A larger base: the slowest pair rotates `factor` times slower, the fastest as before ("NTK-aware").
+
+    base' = base · factor^(K / (K - 2)); Peng et al. 2023, sec. 3.1. https://arxiv.org/abs/2309.00071
+    """
+
+    kind: Literal["ntk"] = "ntk"
+    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
+
+    def apply(self, base: float, head_dim: int) -> tuple[float, float]:
+        """Return the base and the divisor of positions; a single pair (K = 2) has frequency 1 for any base."""
+        return base * self.factor ** (head_dim / max(1, head_dim - 2)), 1.0
+
+
+RoPEScaling = Annotated[NoScaling | LinearScaling | NTKScaling, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoPEConfig(PositionConfigBase):
+    """Rotary position encoding (see RoPE); the head dimension must be even."""
+
+    kind: Literal["rope"] = "rope"
+    base: Annotated[float, Field(gt=1)] = 10_000.0  # the paper's; larger for longer sequences
+    rotate_half: bool = False  # pairs (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1)
+    scaling: RoPEScaling = field(default_factory=NoScaling)  # for input longer than in training
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_even_head_dim: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one module for all layers; it has no parameters."""
+        from mtkit.layers.positions.base import shared_across_layers
+        from mtkit.layers.positions.rope import RoPE
+
+        base, divisor = self.scaling.apply(self.base, heads.head_dim)
+        rope = RoPE(heads.head_dim, base=base, divisor=divisor, rotate_half=self.rotate_half)
+        return shared_across_layers(rope, layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALiBiConfig(PositionConfigBase):
+    """Linear biases (see ALiBi)."""
+
+    kind: Literal["alibi"] = "alibi"
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one module for all layers; it has no parameters."""
+        from mtkit.layers.positions.alibi import ALiBi
+        from mtkit.layers.positions.base import shared_across_layers
+
+        return shared_across_layers(ALiBi(heads.num_heads), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShawConfig(PositionConfigBase):
+    """Relative position representations on keys and values (see Shaw)."""
+
+    kind: Literal["shaw"] = "shaw"
+    max_distance: Annotated[int, Field(gt=0)] = 16  # clipped beyond; the paper: 16, and no gain above 4
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build separate vectors for each layer."""
+        from mtkit.layers.positions.base import per_layer
+        from mtkit.layers.positions.shaw import Shaw
+
+        return per_layer(lambda: Shaw(heads.head_dim, heads.value_dim, self.max_distance), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class T5BiasConfig(PositionConfigBase):
+    """Bucketed bias, shared over the layers (see T5Bias)."""
+
+    kind: Literal["t5"] = "t5"
+    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # both directions together; the paper's
+    max_distance: Annotated[int, Field(gt=0)] = 128  # larger distances share a bucket; the paper's
+    scaled: bool = False  # false: the paper, with Adafactor; with Adam at a large rate true trains faster
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.max_distance <= self.num_buckets // 2:
+            raise ValueError(
+                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
+                f"({self.num_buckets})"
+            )
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one table for all layers, as in the paper."""
+        from mtkit.layers.positions.base import shared_across_layers
+        from mtkit.layers.positions.t5 import T5Bias
+
+        bias = T5Bias(
+            heads.num_heads,
+            num_buckets=self.num_buckets,
+            max_distance=self.max_distance,
+            causal=causal,
+            scaled=self.scaled,
+        )
+        return shared_across_layers(bias, layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerXLConfig(PositionConfigBase):
+    """Relative encoding of Transformer-XL (see TransformerXLPosition)."""
+
+    kind: Literal["transformer_xl"] = "transformer_xl"
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build separate W_R, u and v for each layer."""
+        from mtkit.layers.positions.base import per_layer
+        from mtkit.layers.positions.transformer_xl import TransformerXLPosition
+
+        return per_layer(lambda: TransformerXLPosition(d_model, heads.num_heads, heads.head_dim), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeBERTaConfig(PositionConfigBase):
+    """Disentangled attention (see DeBERTaPosition)."""
+
+    kind: Literal["deberta"] = "deberta"
+    max_distance: Annotated[int, Field(gt=0)] = 64  # c, clipped beyond; the paper: 512, for input of 512
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one table for all layers, and its projections for each."""
+        from mtkit.layers.positions.base import per_layer
+        from mtkit.layers.positions.deberta import DeBERTaPosition
+        from mtkit.layers.projections import embedding
+
+        table = embedding(2 * self.max_distance, d_model)
+        return per_layer(lambda: DeBERTaPosition(table, heads.num_heads, heads.head_dim), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TUPEConfig(PositionConfigBase):
+    """Untied positional encoding (see TUPE)."""
+
+    kind: Literal["tupe"] = "tupe"
+    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
+    relative: bool = True  # true: TUPE-R, with a bias per distance bucket; false: TUPE-A
+    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # of `relative`, both directions together; as T5
+    max_distance: Annotated[int, Field(gt=0)] = 128  # of `relative`; larger distances share a bucket; as T5
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.max_distance <= self.num_buckets // 2:
+            raise ValueError(
+                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
+                f"({self.num_buckets})"
+            )
+
+    @property
+    def length_limit(self) -> int:
+        """Maximum sentence length in tokens, end of sentence included."""
+        return self.max_length
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one module for all layers, as in the paper."""
+        from mtkit.layers.positions.base import shared_across_layers
+        from mtkit.layers.positions.t5 import T5Bias
+        from mtkit.layers.positions.tupe import TUPE
+
+        relative = None
+        if self.relative:
+            relative = T5Bias(
+                heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal
+            )
+        return shared_across_layers(TUPE(d_model, heads, max_length=self.max_length, relative=relative), layers)

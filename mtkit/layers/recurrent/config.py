@@ -1,0 +1,266 @@
+"""Configurations of recurrent layers, and the unions of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.layers.norms.config import NoNormConfig, TokenNormConfig
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.attention import RecurrentAttention
+    from mtkit.layers.recurrent.cells import Cell
+    from mtkit.layers.recurrent.dropout import PerStepDropout
+    from mtkit.layers.recurrent.readout import Readout
+    from mtkit.layers.recurrent.stack import Connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMCellConfig:
+    """Long short-term memory (see LSTMCell)."""
+
+    kind: Literal["lstm"] = "lstm"
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        from mtkit.layers.recurrent.cells import LSTMCell
+
+        return LSTMCell(d_in, d_state, state_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRUCellConfig:
+    """Gated recurrent unit (see GRUCell and ResetBeforeGRUCell)."""
+
+    kind: Literal["gru"] = "gru"
+    reset_gate: Literal["after", "before"] = "after"  # the recurrent product; after: torch, faster; before: the paper
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        from mtkit.layers.recurrent.cells import GRUCell, ResetBeforeGRUCell
+
+        return (GRUCell if self.reset_gate == "after" else ResetBeforeGRUCell)(d_in, d_state, state_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormLSTMCellConfig:
+    """Long short-term memory with layer norm (see LayerNormLSTMCell)."""
+
+    kind: Literal["layer_norm_lstm"] = "layer_norm_lstm"
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        from mtkit.layers.recurrent.layer_norm_cells import LayerNormLSTMCell
+
+        return LayerNormLSTMCell(d_in, d_state, state_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormGRUCellConfig:
+    """Gated recurrent unit with layer norm (see LayerNormGRUCell)."""
+
+    kind: Literal["layer_norm_gru"] = "layer_norm_gru"
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell
+
+        return LayerNormGRUCell(d_in, d_state, state_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TanhCellConfig:
+    """Plain recurrent unit without gates, for comparison (see TanhCell)."""
+
+    kind: Literal["tanh"] = "tanh"
+
+    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
+        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
+        from mtkit.layers.recurrent.cells import TanhCell
+
+        return TanhCell(d_in, d_state, state_dropout)
+
+
+CellConfig = Annotated[
+    LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig,
+    Field(discriminator="kind"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveConfig:
+    """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
+
+    kind: Literal["additive"] = "additive"
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
+        from mtkit.layers.recurrent.additive_attention import AdditiveAttention
+
+        return AdditiveAttention(d_query, d_memory, d_attention)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcatConfig:
+    """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
+
+    kind: Literal["concat"] = "concat"
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
+        from mtkit.layers.recurrent.additive_attention import AdditiveAttention
+
+        return AdditiveAttention(d_query, d_memory, d_attention, bias=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralConfig:
+    """Bilinear score (see GeneralAttention)."""
+
+    kind: Literal["general"] = "general"
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused."""
+        from mtkit.layers.recurrent.attention import GeneralAttention
+
+        return GeneralAttention(d_query, d_memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotConfig:
+    """Dot-product score (see DotAttention)."""
+
+    kind: Literal["dot"] = "dot"
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused.
+
+        Raises:
+            ValueError: the widths differ.
+        """
+        from mtkit.layers.recurrent.attention import DotAttention
+
+        if d_query != d_memory:
+            raise ValueError(f"dot attention of states of width {d_query} over annotations of width {d_memory}")
+        return DotAttention()
+
+
+ScoreConfig = Annotated[AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalConfig:
+    """A window of the source around a predicted position (see LocalAttention)."""
+
+    kind: Literal["local"] = "local"
+    score: ScoreConfig = field(default_factory=GeneralConfig)  # the paper's best
+    window: Annotated[int, Field(gt=0)] = 10  # positions to each side; the paper's
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
+
+        Raises:
+            ValueError: see the `build` of `score`.
+        """
+        from mtkit.layers.recurrent.local_attention import LocalAttention
+
+        return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)
+
+
+RecurrentAttentionConfig = Annotated[
+    AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig, Field(discriminator="kind")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerStepDropoutConfig:
+    """A mask per step; recurrent states are not dropped (see PerStepDropout)."""
+
+    kind: Literal["per_step"] = "per_step"
+    state: ClassVar[float] = 0.0  # dropout of h at the recurrent product
+
+    def build(self, p: float) -> PerStepDropout:
+        """Build dropout with probability p."""
+        from mtkit.layers.recurrent.dropout import PerStepDropout
+
+        return PerStepDropout(p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariationalDropoutConfig:
+    """One mask per sentence, also of recurrent states (see VariationalDropout)."""
+
+    kind: Literal["variational"] = "variational"
+    state: Annotated[float, Field(ge=0, lt=1)] = 0.2  # dropout of h at the recurrent product
+
+    def build(self, p: float) -> PerStepDropout:
+        """Build dropout with probability p."""
+        from mtkit.layers.recurrent.dropout import VariationalDropout
+
+        return VariationalDropout(p)
+
+
+RecurrentDropoutConfig = Annotated[PerStepDropoutConfig | VariationalDropoutConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxoutReadoutConfig:
+    """Maxout readout (see MaxoutReadout)."""
+
+    kind: Literal["maxout"] = "maxout"
+    num_pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
+
+    def build(self, d_in: int, d_out: int) -> Readout:
+        """Build the readout [..., d_in] -> [..., d_out]."""
+        from mtkit.layers.recurrent.readout import MaxoutReadout
+
+        return MaxoutReadout(d_in, d_out, num_pieces=self.num_pieces)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TanhReadoutConfig:
+    """Tanh readout (see TanhReadout)."""
+
+    kind: Literal["tanh"] = "tanh"
+
+    def build(self, d_in: int, d_out: int) -> Readout:
+        """Build the readout [..., d_in] -> [..., d_out]."""
+        from mtkit.layers.recurrent.readout import TanhReadout
+
+        return TanhReadout(d_in, d_out)
+
+
+ReadoutConfig = Annotated[MaxoutReadoutConfig | TanhReadoutConfig, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainConnectionConfig:
+    """No residual connections (see Connection)."""
+
+    kind: Literal["plain"] = "plain"
+    norm: TokenNormConfig | None = None  # of every layer's output
+
+    def build(self, width: int, *, residual: bool) -> Connection:
+        """Build the connection that follows a layer of this width."""
+        from mtkit.layers.recurrent.stack import Connection
+
+        return Connection((self.norm or NoNormConfig()).build(width))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualConnectionConfig:
+    """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
+
+    kind: Literal["residual"] = "residual"
+    norm: TokenNormConfig | None = None  # of the sum
+
+    def build(self, width: int, *, residual: bool) -> Connection:
+        """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""
+        from mtkit.layers.recurrent.stack import Connection, ResidualConnection
+
+        return (ResidualConnection if residual else Connection)((self.norm or NoNormConfig()).build(width))
+
+
+ConnectionConfig = Annotated[PlainConnectionConfig | ResidualConnectionConfig, Field(discriminator="kind")]

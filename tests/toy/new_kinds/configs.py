@@ -1,0 +1,76 @@
+"""Configurations of the new kinds; each is copied into the module of configurations of its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from mtkit.layers.attention.capabilities import AttentionConfigBase
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.capabilities import PositionConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+    from mtkit.layers.positions.base import StackPositions
+    from mtkit.search.run import Search, SearchParts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledALiBiConfig(PositionConfigBase):
+    """Linear biases with a learned factor (see ScaledALiBi)."""
+
+    kind: Literal["scaled_alibi"] = "scaled_alibi"
+    # Initial value of the factor.
+    # Default: 1, which is ALiBi.
+    start: float = 1.0
+
+    acts_in_attention: ClassVar[bool] = True
+    needs_scores: ClassVar[bool] = True
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build one module for all layers."""
+        from mtkit.layers.positions.scaled_alibi import ScaledALiBi
+
+        from mtkit.layers.positions.base import shared_across_layers
+
+        return shared_across_layers(ScaledALiBi(heads.num_heads, self.start), layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformAttentionConfig(AttentionConfigBase):
+    """Uniform attention (see UniformAttention)."""
+
+    kind: Literal["uniform"] = "uniform"
+
+    is_encoder_capable: ClassVar[bool] = False
+    computes_scores: ClassVar[bool] = False
+
+    def build(self, parts: SelfAttentionParts) -> SelfAttention:
+        """Build the sublayer."""
+        from mtkit.layers.attention.uniform import UniformAttention
+
+        return parts.with_kernel(UniformAttention())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainGreedy:
+    """Greedy search under another name: the most probable token at every step."""
+
+    kind: Literal["plain_greedy"] = "plain_greedy"
+
+    num_hypotheses_key: ClassVar[str] = "beam_size"
+    seed: ClassVar[None] = None
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()
+
+    def check(self, beam_size: int) -> None:
+        """See SearchMethod."""
+
+    def num_hypotheses(self, beam_size: int) -> int:
+        """See SearchMethod."""
+        return 1
+
+    def build(self, parts: SearchParts) -> Search:
+        """See SearchMethod."""
+        from mtkit.search.single_path import SinglePathSearch
+
+        return SinglePathSearch(parts)
