@@ -112,16 +112,22 @@ class BpeCodes(ListedVocabulary):
                     positions.append(i)
             for i in reversed(positions):
                 symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
-        if symbols[-1] == _END_OF_WORD:
+        last = symbols[-1].removesuffix(_END_OF_WORD)
+        if not last:  # the end of the word is a symbol of its own
             symbols.pop()
-        tokens = [*(symbol + CONTINUES for symbol in symbols[:-1]), symbols[-1].removesuffix(_END_OF_WORD)]
-        # merges that were learned from text with the name of a control token must not produce that token
-        return [part for token in tokens for part in (_spelled(token) if token in CONTROL else [token])]
+            last = symbols[-1]
+        # Merges that were learned from text with @@, </w> or the name of a control token can give a symbol whose name
+        # means something else, or nothing: its characters are taken instead.
+        spelled = [part for symbol in symbols[:-1] for part in self._known_or_spelled(symbol, CONTINUES)]
+        if last.endswith(CONTINUES):
+            return [*spelled, *(character + CONTINUES for character in last[:-1]), last[-1]]
+        return [*spelled, *self._known_or_spelled(last, "")]
 
-
-def _spelled(token: str) -> list[str]:
-    """The characters of a word."""
-    return [*(character + CONTINUES for character in token[:-1]), token[-1]]
+    def _known_or_spelled(self, symbol: str, end: str) -> list[str]:
+        """The name of a symbol, or those of its characters if the vocabulary lacks it; the last name has this end."""
+        if symbol + end in self._ids and symbol + end not in CONTROL:
+            return [symbol + end]
+        return [*(character + CONTINUES for character in symbol[:-1]), symbol[-1] + end]
 
 
 def with_header(content: bytes) -> bytes:

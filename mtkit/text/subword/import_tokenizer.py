@@ -6,6 +6,7 @@ They are appended, so that the ids of all its tokens stay the same. Its own norm
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -209,7 +210,9 @@ def _with_special_tokens(
     roles = ((PAD_PIECE, "<pad>", processor.pad_id()), (BOS_PIECE, "<s>", processor.bos_id()))
     for field, name, token_id in (*roles, (EOS_PIECE, "</s>", processor.eos_id())):
         if token_id < 0:
-            name = name if _is_free(name, processor) else f"<mtkit:{name.strip('</>')}>"
+            stem = name.strip("</>")
+            names = itertools.chain((name, f"<mtkit:{stem}>"), (f"<mtkit:{stem}{n}>" for n in itertools.count(2)))
+            name = next(each for each in names if _is_free(each, processor) and each not in added)
             added.append(name)
             settings += bytes_field(field, name.encode())
     for token in SPECIAL_TOKENS:
