@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from mtkit.inference.prepare import ComputeType
+from mtkit.io.cpu_quota import available_cores
 
 EngineName = Literal["mtkit", "ctranslate2"]
 
@@ -34,7 +34,7 @@ class BenchSetting:
     @property
     def threads_per_worker(self) -> int:
         """CPU threads of one worker."""
-        return max(1, (self.threads or len(os.sched_getaffinity(0))) // self.workers)
+        return max(1, (self.threads or available_cores()) // self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from mtkit import __version__
 from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
 from mtkit.inference.native.library import VARIABLE, native
 from mtkit.io.counts import count_of
+from mtkit.io.cpu_quota import available_cores
 from mtkit.layers import matmul
 
 EXTRAS = {  # package: extra of mtkit that installs it
@@ -124,7 +125,7 @@ def inspect_machine(*, measure: bool = True) -> Machine:
         },
         processor=cpu_name(),
         instructions=[name for name in INSTRUCTIONS if name in flags],
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=available_cores(),
         all_cores=os.cpu_count() or 1,
         threads=torch.get_num_threads(),
         gpus=[torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],

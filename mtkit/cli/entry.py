@@ -23,6 +23,7 @@ from mtkit.cli.printing import print_notes
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
 from mtkit.cli.usage import accept_shell_name
 from mtkit.errors import MissingInputError, OutputClosedError
+from mtkit.io.cpu_quota import limit_threads
 
 COMPLETION_VARIABLE = "_MTKIT_COMPLETE"  # set by the shell when it asks for completions
 
@@ -32,6 +33,7 @@ def main() -> NoReturn:
 
     `execute` lets bugs in mtkit through; the exit code is then 1.
     """
+    limit_threads()
     if not _remove_debug_option(sys.argv[1:])[1]:
         sys.excepthook = report_internal_error
     exit_code = 1

@@ -1,8 +1,9 @@
 r"""Text files read line by line: UTF-8, `\n` only, plain or compressed.
 
 A line ends at `\n` and nowhere else (`str.splitlines` splits on ten characters and is never used). A `\r` before the
-`\n` is dropped, and so is a byte order mark at the beginning of the file. Compression is detected from the first bytes
-of the content, not from the name. The encoding is not guessed: a byte that is not UTF-8 is an error with its location.
+`\n` is dropped, and so is a byte order mark at the beginning of a line: of the file, or of one that was joined to it.
+Compression is detected from the first bytes of the content, not from the name; archives and other files that are no
+text are named. The encoding is not guessed: a byte that is not UTF-8 is an error with its location.
 """
 
 from __future__ import annotations
@@ -28,8 +29,25 @@ COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")  # of file names; what is 
 _CHUNK = 1 << 20  # bytes read at a time
 MAX_LINE_BYTES = 1 << 26  # longer ones are no text, and a device may never end its first line
 _BOM = b"\xef\xbb\xbf"
-_GZIP, _XZ, _ZSTANDARD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b"
+_XZ, _LZMA = b"\xfd7zXZ\x00", b"]\x00\x00"
+_ZSTANDARD = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")  # a frame, or one to skip: pzstd begins with it
+_MAGIC_BYTES = 10  # that tell which
 _BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # with the magic number of its first block, or of its end
+
+_NO_TEXT = {  # how files begin whose bytes may be UTF-8, or would be said to be another encoding
+    b"PK\x03\x04": "a zip archive or office document",
+    b"PK\x05\x06": "a zip archive without files",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a rar archive",
+    b"\x04\x22\x4d\x18": "compressed by lz4",
+    b"\x1f\x9d": "compressed by compress (.Z)",
+    b"%PDF-": "a PDF document",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"SQLite format 3": "a database",
+}
+_TAR, _TAR_OFFSET = b"ustar", 257
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ def read_lines(text: Text) -> Iterator[str]:
         yield from (line for number, line in lines if _is_in_subset(number, total, text.limit))
         return
     with _content(text) as stream:
-        yield from decode_lines(stream, str(text))
+        yield from _decode(stream, str(text))
 
 
 def require_list(name: str, values: object) -> None:
@@ -153,16 +171,27 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """The lines of a byte stream such as standard input, each as soon as its line end has been read.
 
     Args:
-        stream: has `read1`, which returns the available bytes and blocks only if there are none.
+        stream: has `read1`, which returns the available bytes and blocks only if there are none; compressed bytes are
+            detected if it has `peek`, as standard input has.
         name: name of the stream in error messages.
 
     Raises:
-        DataError: as `read_lines`.
+        DataError, MissingExtraError: as `read_lines`.
     """
+    magic = stream.peek(_MAGIC_BYTES) if hasattr(stream, "peek") else b""
+    stream, damage = _decompressed(cast(IO[bytes], stream), magic[:_MAGIC_BYTES], name)
+    with _naming_damage(name, damage):
+        yield from _decode(stream, name)
+
+
+def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of decompressed bytes; see `decode_lines`."""
     done = 0  # lines yielded
     rest = bytearray()  # the beginning of a line whose end has not been read yet
     is_first = True
     while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
+        if is_first:
+            _require_text(chunk, name)
         head, line_end, tail = chunk.rpartition(b"\n")
         if not line_end:
             rest += chunk
@@ -199,6 +228,8 @@ def _split(text: str) -> Generator[str, None, int]:
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]
+    if "\ufeff" in text:
+        lines = [line.removeprefix("\ufeff") for line in lines]
     yield from lines
     return len(lines)
 
@@ -213,24 +244,41 @@ def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
     with translate_read_errors(path, allow_stream=True), path.open("rb") as file:
-        stream, damage = _decompressed(file, file.peek(10))
-        try:
+        stream, damage = _decompressed(file, file.peek(_MAGIC_BYTES)[:_MAGIC_BYTES], str(path))
+        with _naming_damage(str(path), damage):
             yield stream
-        except damage as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
-                raise
-            raise DataError(f"{path}: the compressed file is damaged or incomplete: {error}") from error
 
 
-def _decompressed(file: IO[bytes], magic: bytes) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
+@contextmanager
+def _naming_damage(name: str, damage: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Translate the exceptions of a damaged compressed file."""
+    try:
+        yield
+    except damage as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        raise DataError(f"{name}: the compressed file is damaged or incomplete: {error}") from error
+
+
+def _require_text(start: bytes, name: str) -> None:
+    """Refuse a file by its first bytes, before and after decompression."""
+    kinds = [kind for magic, kind in _NO_TEXT.items() if start.startswith(magic)]
+    if start[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR:
+        kinds.append("a tar archive")
+    if kinds:
+        raise DataError(f"{name}: {kinds[0]}, not a text; unpack it, or save it as text, and give that file")
+
+
+def _decompressed(file: IO[bytes], magic: bytes, name: str) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
     """The decompressed stream, and the exceptions that reading it raises if the compressed file is damaged."""
+    _require_text(magic, name)
     if magic.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (EOFError, gzip.BadGzipFile, zlib.error)
     if _BZIP2.match(magic):
         return cast(BinaryIO, bz2.BZ2File(file)), (EOFError, OSError)
-    if magic.startswith(_XZ):
+    if magic.startswith((_XZ, _LZMA)):
         return cast(BinaryIO, lzma.LZMAFile(file)), (EOFError, lzma.LZMAError)
-    if magic.startswith(_ZSTANDARD):
+    if _ZSTANDARD.match(magic):
         return _zstandard(file)
     return cast(BinaryIO, file), ()
 

@@ -1,0 +1,44 @@
+"""Cores that this process may use: those of its affinity, or the CPU time of its container, if that is less."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def available_cores(cgroup: Path = CGROUP, own: Path = OWN_CGROUP) -> int:
+    """Return the number of cores, a part of one counting as one; a quota is of the control group or of one above it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *(math.ceil(quota) for quota in _quotas(cgroup, own))]))
+
+
+def limit_threads() -> None:
+    """Let torch, which counts cores alone, start as many threads as a quota allows; call it before torch is imported.
+
+    Threads beyond the quota are stopped for most of every period, and the others wait for them. OMP_NUM_THREADS has
+    precedence.
+    """
+    if available_cores() < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
+
+
+def _quotas(cgroup: Path, own: Path) -> Iterator[float]:
+    """Yield the cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
+    try:
+        names = [line.split(":", 2)[1:] for line in own.read_text(encoding="utf-8").splitlines()]
+        inside = next((path for controllers, path in names if controllers in ("", "cpu", "cpu,cpuacct")), "/")
+        folder = cgroup / inside.strip("/")
+        for each in [folder, *folder.parents][: len(folder.relative_to(cgroup).parts) + 1]:
+            if (each / "cpu.max").is_file():
+                quota, period = (each / "cpu.max").read_text(encoding="ascii").split()
+                if quota != "max":
+                    yield int(quota) / int(period)
+        if (old := cgroup / "cpu" / "cpu.cfs_quota_us").is_file() and (quota := old.read_text(encoding="ascii")) > "0":
+            yield int(quota) / int(old.with_name("cpu.cfs_period_us").read_text(encoding="ascii"))
+    except (OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
+        return
