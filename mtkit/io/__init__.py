@@ -9,5 +9,6 @@ growing_file   one output file under the name FILE.part until it is complete
 part_file      output that grows line by line and can be resumed
 fetch          downloads of known corpora
 known_corpora  their URLs and checksums
+cpu_quota      cores that this process may use
 counts         counts with their nouns, for sentences
 """

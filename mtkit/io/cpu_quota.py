@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -29,16 +30,14 @@ def limit_threads() -> None:
 
 def _quotas(cgroup: Path, own: Path) -> Iterator[float]:
     """Yield the cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
-    try:
-        names = [line.split(":", 2)[1:] for line in own.read_text(encoding="utf-8").splitlines()]
+    with suppress(OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
+        names = [line.split(":", 2)[1:] for line in own.read_text(encoding="utf-8").strip().split("\n")]
         inside = next((path for controllers, path in names if controllers in ("", "cpu", "cpu,cpuacct")), "/")
         folder = cgroup / inside.strip("/")
-        for each in [folder, *folder.parents][: len(folder.relative_to(cgroup).parts) + 1]:
-            if (each / "cpu.max").is_file():
-                quota, period = (each / "cpu.max").read_text(encoding="ascii").split()
-                if quota != "max":
-                    yield int(quota) / int(period)
+        groups = [folder, *folder.parents][: len(folder.relative_to(cgroup).parts) + 1]
+        for file in [each / "cpu.max" for each in groups if (each / "cpu.max").is_file()]:
+            quota, period = file.read_text(encoding="ascii").split()
+            if quota != "max":
+                yield int(quota) / int(period)
         if (old := cgroup / "cpu" / "cpu.cfs_quota_us").is_file() and (quota := old.read_text(encoding="ascii")) > "0":
             yield int(quota) / int(old.with_name("cpu.cfs_period_us").read_text(encoding="ascii"))
-    except (OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
-        return

@@ -11,7 +11,7 @@ from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, SOURCES
 MAX_MODULES = 13  # in a folder, its __init__ included; a folder of kinds has as many as there are kinds
 
 
-MAX_LINES = 300
+MAX_LINES = 340  # 300 is the guide; where a file ends is decided by what belongs together, not by this number
 
 
 MAX_FUNCTION_LINES = 50
