@@ -42,14 +42,15 @@ if TYPE_CHECKING:
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
     from mtkit.pipeline.stages import Report, evaluate_run, run, train
-    from mtkit.recipe.recipe import Recipe, load_recipe
+    from mtkit.recipe.recipe import load_recipe
+    from mtkit.recipe.sections import Recipe
     from mtkit.translate.translator import Translation, Translator
 
 __version__ = "0.2.0"
 
 _LOCATIONS = {
     "MtkitError": "mtkit.errors:MtkitError",
-    "Recipe": "mtkit.recipe.recipe:Recipe",
+    "Recipe": "mtkit.recipe.sections:Recipe",
     "Report": "mtkit.pipeline.stages:Report",
     "Scores": "mtkit.evaluation.score:Scores",
     "Translation": "mtkit.translate.translator:Translation",

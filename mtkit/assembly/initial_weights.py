@@ -18,7 +18,7 @@ from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.init_config import InitFromConfig, WordVectorsConfig
@@ -36,23 +36,23 @@ _VOCAB_TENSORS = {
 }
 
 
-def with_pruned_heads(recipe: Recipe) -> Recipe:
-    """A recipe with the head counts of the pruned model that all its weights come from, unless it states them.
+def with_pruned_heads(model: ModelConfig, sources: Sequence[InitFromConfig]) -> ModelConfig:
+    """A model's configuration with the head counts of the pruned model that its weights come from, unless it has some.
 
     A pruned model is then trained further by the recipe of the whole one and `training.init_from`.
 
     Raises:
-        RecipeError: the counts do not fit the recipe's model.
+        RecipeError: the counts do not fit the model.
         MissingInputError, DataError: the pruned model cannot be read.
     """
-    for config in recipe.training.init_from_list:
-        if config.parts is None and _can_take_heads(recipe.model):
+    for config in sources:
+        if config.parts is None and _can_take_heads(model):
             pruned = read_metadata(find_model(config.model)).model
             try:
-                recipe = replace(recipe, model=with_heads_of(pruned, recipe.model))
+                model = with_heads_of(pruned, model)
             except ValueError as error:
                 raise RecipeError(f"training.init_from: {config.model}: heads were pruned: model.{error}") from error
-    return recipe
+    return model
 
 
 def with_heads_of(pruned: ModelConfigBase, model: ModelConfig) -> ModelConfig:

@@ -21,10 +21,11 @@ from mtkit.hardware import default_device
 from mtkit.inference.prepare import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
 from mtkit.models.interface import TranslationModel
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import COMPRESSION_SUFFIXES
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.config import TrainingConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
@@ -41,10 +42,9 @@ from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.translator import Translator
 
 
-def resolve_auto_precision(recipe: Recipe) -> Recipe:
+def resolve_auto_precision(training: TrainingConfig) -> TrainingConfig:
     """Replace `training.precision: auto` by the best precision for this machine."""
-    precision = resolve_precision(recipe.training.precision, default_device())
-    return replace(recipe, training=replace(recipe.training, precision=precision.name))
+    return replace(training, precision=resolve_precision(training.precision, default_device()).name)
 
 
 def build_model(recipe: Recipe, tokenizers: TokenizerPair, notify: Notify) -> TranslationModel:

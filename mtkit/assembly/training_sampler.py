@@ -12,7 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import TranslationModel
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.search.config import LengthLimit
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import Average

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mtkit.compression.compress import Target
 from mtkit.errors import RecipeError
-from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
+from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.yaml_reader import read_yaml_file

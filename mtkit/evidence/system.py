@@ -20,8 +20,9 @@ from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
-from mtkit.recipe.overrides import apply_overrides
-from mtkit.recipe.recipe import to_plain, with_location
+from mtkit.recipe.recipe import with_location
+from mtkit.recipe.sections import to_plain
+from mtkit.recipe.tree import apply_overrides
 from mtkit.study.runs import StudyRun
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.weights import weights

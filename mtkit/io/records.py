@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Never
 
-from mtkit.errors import DamagedError
+from mtkit.errors import DamagedError, MissingInputError
 from mtkit.io.files import translate_read_errors, write_bytes
 from mtkit.io.json_text import encode_json, parse_json
 
@@ -53,6 +53,19 @@ def read_record(path: Path, *, remedy: str) -> Json:
         raise DamagedError(f"{path}: {DAMAGED}", remedy)
     del content["sha256"]
     return content
+
+
+def is_record(path: Path) -> bool:
+    """Return whether this is a file written by `write_record`, unchanged.
+
+    Raises:
+        ReadWriteError: as `translate_read_errors`.
+    """
+    try:
+        read_record(path, remedy="")
+    except (DamagedError, MissingInputError):
+        return False
+    return True
 
 
 def older_format(path: Path) -> tuple[int, str] | None:

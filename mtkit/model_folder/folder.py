@@ -45,7 +45,8 @@ from mtkit.model_folder.weights_file import build_with_weights
 from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
-from mtkit.recipe.recipe import to_plain, with_location
+from mtkit.recipe.recipe import with_location
+from mtkit.recipe.sections import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names

@@ -15,7 +15,8 @@ from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
 from mtkit.pipeline.setup.text_checks import likely_mistakes
-from mtkit.recipe.recipe import Recipe, backup_path, describe_choices, save_recipe
+from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.sections import Recipe, describe_choices
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
 
@@ -117,7 +118,7 @@ def open_run(
     folder = RunFolder(run_folder_path(recipe, run_dir))
     require_utf8_name(folder.path.resolve())
     records = (folder.recipe, folder.version, folder.report, folder.fingerprints)
-    for each in (*records, backup_path(folder.recipe), folder.log):
+    for each in (*records, folder.log):
         _require_own_file(each)
     for each in (*folder.folders_with_temporaries(), folder.tokenizer, folder.model):
         _require_own_folder(each)
@@ -126,14 +127,14 @@ def open_run(
             clean_up_folder(each)
         if fresh:
             folder.delete_training()
-        damage = folder.damaged_records() if folder.has_training() else []
+        damage = folder.version_damage() if folder.has_training() else None
         recipe, harmless = reconcile_recipe(recipe, folder)
         folder.write_version()
         save_recipe(recipe, folder.recipe)
         with Log(folder.log, display or NullDisplay()) as log:
             run = Run(recipe, folder, log)
-            for message in damage:
-                run.notify("damaged", f"{message}; it is made again")
+            if damage is not None:
+                run.notify("damaged", f"{damage}; it is made again")
             _restore_report(run)
             for choice in [] if folder.has_training() else describe_choices(recipe):
                 run.notify("chosen", choice)

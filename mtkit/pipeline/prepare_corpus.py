@@ -18,7 +18,7 @@ from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.tokenizer import TokenizerPair
 

@@ -16,11 +16,12 @@ from mtkit.assembly.initial_weights import with_heads_of, with_pruned_heads
 from mtkit.assembly.training import resolve_auto_precision
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
+from mtkit.models.config import ModelConfig
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.key_paths import default_of
-from mtkit.recipe.recipe import Recipe, to_plain
+from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.type_hints import default_of
 from mtkit.search.config import SearchConfig
-from mtkit.training.config import resumable_keys
+from mtkit.training.config import TrainingConfig, ValidationConfig, resumable_keys
 
 MAX_LISTED = 8  # changes in an error message
 
@@ -83,7 +84,8 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
         FormatError: training was started by another version of mtkit in a format that this one does not read.
     """
     if not folder.has_training():
-        return with_pruned_heads(resolve_auto_precision(recipe)), []
+        training, model = recipe.training, with_pruned_heads(recipe.model, recipe.training.init_from_list)
+        return replace(recipe, training=resolve_auto_precision(training), model=model), []
     folder.check_format()
     before = folder.load_recipe()
     training = recipe.training  # a training keeps the precision and the batch size that it was started with
@@ -148,12 +150,12 @@ def flat_keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from flat_keys(item, f"{path}.{key}" if path else str(key))
 
 
-def training_fingerprint(recipe: Recipe) -> str:
+def training_fingerprint(model: ModelConfig, training: TrainingConfig) -> str:
     """Return a hash that changes if a finished training must continue, or its final weights must be chosen again.
 
     Keys with their default are left out, so that a key that a later version adds does not change it.
     """
-    text = json.dumps([_without_defaults(recipe.model), _without_defaults(recipe.training)], sort_keys=True)
+    text = json.dumps([_without_defaults(model), _without_defaults(training)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -167,9 +169,17 @@ def _without_defaults(value: Any) -> Any:
     return {key: _without_defaults(each) for key, (each, default) in values.items() if key == "kind" or each != default}
 
 
-def validation_fingerprint(recipe: Recipe, valid: Sequence[Store]) -> str:
-    """Return a hash of everything except the model that `training.validation.metric` depends on."""
-    validation = recipe.training.validation
+def validation_fingerprint(
+    validation: ValidationConfig, search: SearchConfig, tokenize: str, valid: Sequence[Store]
+) -> str:
+    """Return a hash of everything except the model that `training.validation.metric` depends on.
+
+    Args:
+        validation: section of the recipe.
+        search: section of the recipe.
+        tokenize: tokenizer of BLEU.
+        valid: the binarised validation sets.
+    """
     text = [digest for store in valid for digest in (store.manifest.src.sha256, store.manifest.tgt.sha256)]
     content: list[Any] = [validation.metric, text]
     if any(store.manifest.prefix for store in valid):
@@ -177,6 +187,6 @@ def validation_fingerprint(recipe: Recipe, valid: Sequence[Store]) -> str:
     if validation.metric == "command":
         content += [validation.command, validation.command_goal]
     if validation.metric != "nll":
-        search = {name: to_plain(getattr(recipe.search, name)) for name in _SEARCH_KEYS}
-        content += [validation.sentences, validation.beam_size, search, recipe.evaluation.tokenize]
+        keys = {name: to_plain(getattr(search, name)) for name in _SEARCH_KEYS}
+        content += [validation.sentences, validation.beam_size, keys, tokenize]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """The run folder: its files, its format version, and its records (report.json, fingerprints.json).
 
 ```
-recipe.yaml         the checked recipe with every key and absolute paths; .recipe.yaml is a copy of it
+recipe.yaml         the checked recipe with every key and absolute paths
 version.json        format of the run folder and version of mtkit that wrote it
 tokenizer/          sentencepiece models, and fingerprint.json of the data and keys that they were trained with
 corpus/             binarised corpora train.0, train.1, ..., valid, valid.1, ...; lexicon.safetensors with lexicon.json
@@ -13,9 +13,9 @@ fingerprints.json   hashes of the inputs of translations and scores
 log.jsonl           one event per line
 ```
 
-All of these have checksums. Opening the folder (see open_run.py) makes damaged or missing records again: the recipe
-from its copy, version.json if the recipe has a checksum, report.json from the log and by scoring again. Damaged lines
-of the log are skipped. Each stage makes its own files again.
+All of these have checksums. Opening the folder (see open_run.py) makes damaged or missing records again, except the
+recipe: version.json if the recipe has a checksum, report.json from the log and by scoring again. Damaged lines of the
+log are skipped. Each stage makes its own files again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.io.files import translate_write_errors
 from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record
-from mtkit.recipe.recipe import Recipe, backup_path, damaged_copies, load_saved
+from mtkit.recipe.recipe import load_saved
+from mtkit.recipe.saved import RECIPE, VERSION
+from mtkit.recipe.sections import Recipe
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 
 FORMAT = 3  # raised when a training of an older version can no longer be continued
@@ -123,12 +125,12 @@ class RunFolder:
     @property
     def recipe(self) -> Path:
         """The checked recipe, with every key and absolute paths."""
-        return self.path / "recipe.yaml"
+        return self.path / RECIPE
 
     @property
     def version(self) -> Path:
         """Format version (see WrittenBy)."""
-        return self.path / "version.json"
+        return self.path / VERSION
 
     @property
     def tokenizer(self) -> Path:
@@ -207,11 +209,11 @@ class RunFolder:
 
         Raises:
             MissingInputError: there is none.
-            DamagedError: it is damaged, and so is its copy.
+            DamagedError: it is damaged.
             FormatError: another version of mtkit wrote the folder in a format, or with recipe keys, that this one does
                 not read.
         """
-        if not self.has_training() and not self.recipe.is_file() and not backup_path(self.recipe).is_file():
+        if not self.has_training() and not self.recipe.is_file():
             raise MissingInputError(f"{self.path}: not a run folder; it has no recipe.yaml")
         self.check_format()
         try:
@@ -248,7 +250,7 @@ class RunFolder:
         return {"format": FORMAT, "mtkit": __version__} if self._has_recipe() else FIRST_VERSION
 
     def _has_recipe(self) -> bool:
-        return any(copy.is_file() and is_text_record(copy) for copy in (self.recipe, backup_path(self.recipe)))
+        return self.recipe.is_file() and is_text_record(self.recipe)
 
     def write_version(self) -> None:
         """Write version.json for this version of mtkit.
@@ -258,14 +260,13 @@ class RunFolder:
         """
         write_record(self.version, {"format": FORMAT, "mtkit": __version__})
 
-    def damaged_records(self) -> list[str]:
-        """Return a message about each file of the recipe and the version that is missing or damaged."""
-        damaged = damaged_copies(self.recipe)
+    def version_damage(self) -> str | None:
+        """Return a message if version.json is missing or damaged."""
         try:
             read_record(self.version, remedy="")
         except (DamagedError, MissingInputError) as error:
-            damaged.append(str(error).removesuffix("; "))
-        return damaged
+            return str(error).removesuffix("; ")
+        return None
 
     def has_part(self, file: Path) -> bool:
         """Return whether a file below this folder is a record, or belongs to the tokenizer, corpus or checkpoints."""
@@ -273,7 +274,7 @@ class RunFolder:
             self._written_by()
         except DamagedError:  # version.json of another program
             return False
-        records = (self.recipe, backup_path(self.recipe), self.version, self.report, self.fingerprints, self.log)
+        records = (self.recipe, self.version, self.report, self.fingerprints, self.log)
         return file in records or any(map(file.is_relative_to, (self.tokenizer, self.corpus, self.checkpoints)))
 
     def has_training(self) -> bool:

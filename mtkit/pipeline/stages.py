@@ -7,6 +7,7 @@ translating and scoring alone; `compare_run` scores with other settings.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from mtkit.pipeline.train_stage import (
     train_as_worker,
     train_model,
 )
-from mtkit.recipe.recipe import Recipe, validate_recipe
+from mtkit.recipe.recipe import validate_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import require_path
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed.process_group import ProcessGroup, init_process_group, num_processes
@@ -88,21 +90,21 @@ def run(
         >>> report = run(load_recipe("quickstart"))
         >>> report.content["test"]["embedded"]["bleu"]
     """
-    recipe = validate_recipe(recipe)
-    _require_micro_batches(recipe.training)
-    require_packages(recipe.training)
-    with init_process_group() as ranks:
-        if not ranks.is_first:
-            return Report(train_as_worker(recipe, run_dir, ranks), [], {})
-        check_inputs(recipe)
-        _require_packages(recipe.evaluation)
-        with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
-            outcome = _prepare_and_train(run, ranks)
-            if not outcome.finished:
-                return _report(run, [outcome.message])
-            scores = score_test_sets(run)
-            draw_plots(run)
-            return _report(run, [outcome.message, "", *summary_lines(run, scores)])
+    return run_stages(validate_recipe(recipe), run_dir=run_dir, fresh=fresh, display=display)
+
+
+def run_stages(
+    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
+) -> Report:
+    """Run all stages of a checked recipe; see `run`."""
+    _require_packages(recipe.evaluation)
+
+    def score(run: Run) -> list[str]:
+        scores = score_test_sets(run)
+        draw_plots(run)
+        return ["", *summary_lines(run, scores)]
+
+    return _train_and(score, recipe, run_dir, fresh=fresh, display=display)
 
 
 def train(
@@ -128,7 +130,25 @@ def train(
         >>> report = train(recipe)
         >>> load_model(report.run_dir).translate(["A dog runs."])
     """
-    recipe = validate_recipe(recipe)
+    return train_stages(validate_recipe(recipe), run_dir=run_dir, fresh=fresh, display=display)
+
+
+def train_stages(
+    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
+) -> Report:
+    """Train the model of a checked recipe; see `train`."""
+    return _train_and(lambda run: [f"model: {run.folder.model}"], recipe, run_dir, fresh=fresh, display=display)
+
+
+def _train_and(
+    finish: Callable[[Run], list[str]],
+    recipe: Recipe,
+    run_dir: Path | str | None,
+    *,
+    fresh: bool,
+    display: Display | None,
+) -> Report:
+    """Train the model of a recipe, and then finish the run by a function that returns further lines of the report."""
     _require_micro_batches(recipe.training)
     require_packages(recipe.training)
     with init_process_group() as ranks:
@@ -137,8 +157,7 @@ def train(
         check_inputs(recipe)
         with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
             outcome = _prepare_and_train(run, ranks)
-            model = [f"model: {run.folder.model}"] if outcome.finished else []
-            return _report(run, [outcome.message, *model])
+            return _report(run, [outcome.message, *(finish(run) if outcome.finished else [])])
 
 
 def _require_micro_batches(training: TrainingConfig) -> None:
@@ -165,8 +184,7 @@ def _prepare_and_train(run: Run, ranks: ProcessGroup) -> TrainingOutcome:
 
 
 def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
-    """Train the tokenizer unless it exists and is unchanged. Arguments, result and errors as `run`."""
-    recipe = validate_recipe(recipe)
+    """Train the tokenizer of a checked recipe unless it exists and is unchanged; see `run`."""
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         prepare_tokenizer(run)
@@ -174,8 +192,7 @@ def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, displa
 
 
 def preprocess(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
-    """Clean and binarise the corpora unless they exist and are unchanged. Arguments, result and errors as `run`."""
-    recipe = validate_recipe(recipe)
+    """Clean and binarise the corpora of a checked recipe unless they exist and are unchanged; see `run`."""
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         corpora = prepare_corpus(run, prepare_tokenizer(run))

@@ -34,7 +34,8 @@ from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprint
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.recipe import Recipe, save_recipe
+from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.compile import compile_model
@@ -99,7 +100,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         ComputeError, Interrupted, ReadWriteError, DataError: as `training.loop.train`.
     """
     recipe, folder = run.recipe, run.folder
-    fingerprint = training_fingerprint(recipe)
+    fingerprint = training_fingerprint(recipe.model, recipe.training)
     summary = _finished_training(run, fingerprint, ranks)
     if summary is not None:
         run.mark_unchanged("training")
@@ -153,7 +154,9 @@ def _run_training_loop(
         folder=run.folder.path,
         log=run.log,
         validator=None if not valid else build_validator(recipe, valid, tokenizers, precision, ranks, notify),
-        validation_fingerprint=validation_fingerprint(recipe, valid),
+        validation_fingerprint=validation_fingerprint(
+            recipe.training.validation, recipe.search, recipe.evaluation.tokenize, valid
+        ),
         since_start=run.since_start,
     )
     return train(training_run, loader), learner

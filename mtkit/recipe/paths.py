@@ -1,15 +1,53 @@
-"""Paths of a recipe as text: home folder, environment variables, and their escape."""
+"""Paths: recipes and studies by path or built-in name, and the text of paths in them with its variables."""
 
 from __future__ import annotations
 
+import difflib
+import importlib.resources
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
-from mtkit.errors import RecipeError
-from mtkit.recipe.yaml_reader import LocatedValue
+from mtkit.errors import MissingInputError
+from mtkit.io.files import require_regular_file
 
+RECIPE_SUFFIXES = (".yaml", ".yml")  # by which `mtkit run` tells a recipe from a text
+Kind = Literal["recipe", "study", "claim"]
+_FOLDERS: dict[Kind, str] = {"recipe": "recipes", "study": "recipes/studies", "claim": "recipes/claims"}
 _VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([^}]*)\})")
+
+
+def builtin_files(kind: Kind) -> dict[str, Path]:
+    """Built-in YAML files of a kind, by name."""
+    package = Path(str(importlib.resources.files("mtkit")))
+    installed, checkout = package / _FOLDERS[kind], package.parent / _FOLDERS[kind]
+    folder = installed if installed.is_dir() else checkout
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def resolve_recipe_path(kind: Kind, name_or_path: str) -> Path:
+    """Find a YAML file by its path or by the name of a built-in one.
+
+    Raises:
+        MissingInputError: no such file; the message lists similar names and the built-in files.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    builtin = builtin_files(kind)
+    if name_or_path in builtin:
+        return builtin[name_or_path]
+    if path.is_dir():
+        raise MissingInputError(f"{path}: a folder, not a {kind}; pass the YAML file")
+    if path.exists():
+        require_regular_file(path)
+    siblings = [str(p) for p in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    match = difflib.get_close_matches(name_or_path, siblings, n=1) or difflib.get_close_matches(path.stem, builtin, n=1)
+    hint = f"; did you mean {match[0]}?" if match else ""
+    raise MissingInputError(
+        f"{name_or_path}: no such {kind}{hint}\na {kind} is a file or one of: {', '.join(builtin) or 'none built in'}"
+    )
 
 
 def expand_path(text: str) -> str:
@@ -32,18 +70,6 @@ def expand_path(text: str) -> str:
         return os.environ[name]
 
     return _VARIABLE.sub(value, os.path.expanduser(text))
-
-
-def base_path(base: LocatedValue) -> Path:
-    """Return the path of a `base:` recipe.
-
-    Raises:
-        RecipeError: it has a variable that is not set.
-    """
-    try:
-        return base.origin.folder / expand_path(base.value)
-    except ValueError as error:
-        raise RecipeError(f"{base.origin.location}: base: {error}") from error
 
 
 def escape_path(path: Path) -> str:

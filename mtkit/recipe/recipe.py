@@ -1,73 +1,34 @@
-"""Recipe: the YAML file that defines a run, read into frozen dataclasses and checked as a whole."""
+"""Reading of recipes: YAML or Python values to a checked `Recipe`.
+
+A recipe is read once: `read_recipe` turns the file into a tree of values and the tree into dataclasses, which are
+checked; choices for omitted keys then replace values of these.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import yaml
-from pydantic import Field
-
-from mtkit.corpus.config import CorpusConfig, has_training_text, training_text
-from mtkit.errors import DamagedError, MissingInputError, RecipeError
-from mtkit.evaluation.config import EvaluationConfig
-from mtkit.hardware import has_gpu
-from mtkit.io.records import DAMAGED, is_text_record, write_text_record
-from mtkit.models.config import ModelConfig
-from mtkit.models.transformer.config import TransformerConfig
+from mtkit.errors import DamagedError
+from mtkit.io.records import read_text_record
 from mtkit.recipe import schema
-from mtkit.recipe.builtin import resolve_recipe_path
-from mtkit.recipe.defaults.choose import choose, describe, omitted_rules, value_at, with_implied, with_values
-from mtkit.recipe.defaults.facts import NO_LIMITS, Facts, Limits
-from mtkit.recipe.defaults.statistics import corpus_statistics
-from mtkit.recipe.overrides import apply_overrides, merge, nest_dotted_keys
-from mtkit.recipe.paths import base_path, escape_path, expand_path
-from mtkit.recipe.rules import broken_rules, ignored_tokenizer_keys
-from mtkit.recipe.yaml_reader import LocatedValue, Origin, StrictLoader, read_yaml_file
+from mtkit.recipe.defaults.choose import Draft, choose
+from mtkit.recipe.paths import expand_path, resolve_recipe_path
+from mtkit.recipe.rules import broken_rules
+from mtkit.recipe.saved import RESTORE, is_saved
+from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
+from mtkit.recipe.yaml_reader import LocatedValue, Origin
 from mtkit.search.config import SearchConfig
-from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import list_of_texts, require_path
-from mtkit.training.config import TrainingConfig
-
-NAME_OF_RUN = "a name of at most 200 characters without / that begins with neither . nor a space"
-RunName = Annotated[str, Field(pattern=r"^[^/\s.\x00-\x1f][^/\x00-\x1f\x7f]{0,199}$", description=NAME_OF_RUN)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Configuration of a run.
-
-    `load_recipe` reads it from YAML, with absolute paths and checked types and ranges. A recipe that is built in Python
-    is checked in the same way by the functions that take it, such as `mtkit.train`; relative paths are then relative to
-    the current directory.
-
-    Raises:
-        ValueError: sections of the recipe are incompatible.
-    """
-
-    name: RunName  # name of the run folder, runs/NAME
-    corpus: CorpusConfig
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelConfig = field(default_factory=TransformerConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    search: SearchConfig = field(default_factory=SearchConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    # of omitted keys of tokenizer, model and training: chosen from the corpus (docs/defaults.md), or those of this page
-    defaults: Literal["corpus", "fixed"] = "corpus"
-    chosen: dict[str, str] = field(default_factory=dict)  # reasons of the values that mtkit chose, for the reader
-
-    def __post_init__(self) -> None:
-        for error in broken_rules(self):
-            raise ValueError(error)
-
-
-def load_recipe(
-    name_or_path: str, overrides: Sequence[str] = (), *, limits: Limits = NO_LIMITS, decided: Recipe | None = None
-) -> Recipe:
+def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe, and choose values for the keys that it leaves out.
 
     With `defaults: corpus`, omitted keys of tokenizer, model and training follow from the training text and the machine
@@ -76,8 +37,6 @@ def load_recipe(
     Args:
         name_or_path: a YAML file, or the name of a built-in recipe.
         overrides: `key=value` each; relative paths in them are relative to the current directory.
-        limits: of a time budget.
-        decided: saved recipe of a training that was started, whose choices are kept.
 
     Returns:
         The recipe, with every key and absolute paths; `chosen` has the reasons of chosen values.
@@ -92,59 +51,31 @@ def load_recipe(
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
+    return choose(read_recipe(name_or_path, overrides))
+
+
+def read_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Draft:
+    """Read and check a recipe; arguments and errors as `load_recipe`, except that no training text is read."""
     require_path("name_or_path", name_or_path)
     list_of_texts("overrides", overrides)
-    errors: list[str] = []
-    path = resolve_recipe_path("recipe", name_or_path)
-    if backup_path(path).is_file() and is_text_record(backup_path(path)) and not is_text_record(path):
-        remedy = f"its copy {backup_path(path).name} is intact; make changes with KEY=VALUE, or in another file"
-        raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
-    tree = read_tree(path, errors)
-    if "name" not in tree.value:
-        tree = with_values(tree, {"name": path.stem})
-    tree = with_implied(apply_overrides(tree, overrides, Path.cwd(), errors))
-    recipe = build_recipe(tree, errors)
-    if not is_text_record(path) and (ignored := list(ignored_tokenizer_keys(tree, recipe))):
-        raise RecipeError("\n".join(ignored))  # the recipe that a run folder has saved states every key
-    return _with_choices(tree, recipe, limits, decided)
+    path, errors = resolve_recipe_path("recipe", name_or_path), list[str]()
+    is_written = not is_saved(path)
+    tree = complete_tree(path, overrides, errors)
+    return Draft(build_recipe(tree, errors, is_written=is_written), tree)
 
 
-def _with_choices(tree: LocatedValue, fixed: Recipe, limits: Limits, decided: Recipe | None) -> Recipe:
-    """Choose values for the omitted keys of a recipe that has the fixed defaults for them."""
-    rules = omitted_rules(tree, fixed)
-    if not rules or not has_training_text(fixed.corpus):
-        return fixed
-    if decided is None:
-        statistics = corpus_statistics(*zip(*map(training_text, fixed.corpus.train), strict=True))
-        has_valid = fixed.corpus.valid is not None
-        choices = choose(rules, fixed, Facts(statistics, has_gpu(), has_valid, limits), to_plain(fixed))
-        values = {key: choice.value for key, choice in choices.items()}
-        reasons = {key: choice.reason for key, choice in choices.items()}
-    else:
-        values = {rule.key: value_at(to_plain(decided), rule.key) for rule in rules}
-        reasons = {key: reason for key, reason in decided.chosen.items() if key in values}
-    recipe = build_recipe(with_values(tree, values), [])
-    return dataclasses.replace(recipe, chosen=reasons)
-
-
-def describe_choices(recipe: Recipe) -> list[str]:
-    """Return a line for each value that was chosen: "tokenizer.vocab_size 4,000: 4,600 pairs"."""
-    return describe(recipe.chosen, to_plain(recipe))
-
-
-def build_recipe(tree: LocatedValue, errors: Sequence[str]) -> Recipe:
-    """Build a recipe from a tree of values.
-
-    Args:
-        tree: of the recipe with its bases and overrides.
-        errors: found so far, reported together with new ones.
+def load_saved(path: Path) -> Recipe:
+    """Read a recipe written by `save_recipe`.
 
     Raises:
-        RecipeError: there are errors; the message lists all of them.
+        DamagedError: it is missing or damaged.
+        RecipeError: another version of mtkit wrote it.
     """
-    _apply_corpus_root(tree)
-    recipe: Recipe = schema.build(Recipe, tree, errors)
-    return recipe
+    if not path.is_file():
+        raise DamagedError(f"{path}: no such file", RESTORE)
+    read_text_record(path, remedy=RESTORE)
+    errors: list[str] = []
+    return build_recipe(read_tree(path, errors), errors)
 
 
 def validate_recipe(recipe: Recipe) -> Recipe:
@@ -159,6 +90,36 @@ def validate_recipe(recipe: Recipe) -> Recipe:
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: a Recipe is expected, not {type(recipe).__name__}; mtkit.load_recipe reads one")
     return build_recipe(with_location(to_plain(recipe), f"recipe {recipe.name!r}", Path.cwd()), [])
+
+
+def build_recipe(tree: LocatedValue, errors: Sequence[str], *, is_written: bool = False) -> Recipe:
+    """Build a recipe from a tree of values, with the fixed defaults for the keys that it leaves out.
+
+    Args:
+        tree: of the recipe with its bases and overrides.
+        errors: found so far, reported together with new ones.
+        is_written: a user wrote it, so that a key that another one makes ineffective is a mistake.
+
+    Raises:
+        RecipeError: there are errors; the message lists all of them.
+    """
+    _apply_corpus_root(tree)
+    rules = partial(broken_rules, stated=tree if is_written else None)
+    recipe: Recipe = schema.build(Recipe, tree, errors, rules)
+    return recipe
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Check overrides of a recipe that is not written yet, with files and languages alone.
+
+    Raises:
+        RecipeError: a key does not exist, or a value is invalid.
+    """
+    errors: list[str] = []
+    files = {"src": "src", "tgt": "tgt"}
+    corpus = {"src_lang": "src", "tgt_lang": "tgt", "train": [files], "valid": files, "test": {"test": files}}
+    tree = with_location({"name": "new", "corpus": corpus}, "recipe", Path.cwd())
+    build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
 
 
 def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
@@ -182,40 +143,9 @@ class _SearchOverrides:
     search: SearchConfig
 
 
-def read_tree(path: Path, errors: list[str]) -> LocatedValue:
-    """Read a recipe and its bases into one tree of values.
-
-    Raises:
-        RecipeError: a file is not YAML or not a mapping, or a recipe is its own base.
-        MissingInputError: a base does not exist.
-    """
-    tree = nest_dotted_keys(read_yaml_file(path, errors), errors)
-    seen = [path.resolve()]
-    while True:
-        if not isinstance(tree.value, dict):
-            known = ", ".join(f.name for f in dataclasses.fields(Recipe))
-            raise RecipeError(f"{tree.origin.location}: a recipe is a mapping with the keys {known}")
-        if "base" not in tree.value:
-            return tree
-        base = tree.value["base"]
-        if not isinstance(base.value, str):
-            raise RecipeError(f"{base.origin.location}: base: {base.to_plain()!r} is not a path")
-        path = base_path(base)
-        if not path.exists():
-            raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe")
-        seen.append(path.resolve())
-        if seen[-1] in seen[:-1]:
-            cycle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
-            raise RecipeError(f"{base.origin.location}: base: circular: {cycle}")
-        top = LocatedValue({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
-        below = nest_dotted_keys(read_yaml_file(path, errors), errors)
-        tree = merge(below, top) if isinstance(below.value, dict) else below
-
-
 def _apply_corpus_root(tree: LocatedValue) -> None:
     """Make relative paths in the section `corpus` of a file relative to `corpus.root`."""
-    corpus = tree.value.get("corpus") if isinstance(tree.value, dict) else None
-    root = corpus.value.get("root") if corpus is not None and isinstance(corpus.value, dict) else None
+    corpus, root = tree.at("corpus"), tree.at("corpus.root")
     if corpus is None or root is None or not isinstance(root.value, str):
         return
     with suppress(ValueError):  # an unset variable is reported where the value of corpus.root is checked
@@ -233,17 +163,6 @@ def _rebase(value: LocatedValue, folder: Path) -> None:
         _rebase(item, folder)
 
 
-def to_plain(value: Any) -> Any:
-    """Convert dataclasses to mappings, lists and scalars, with every key; paths are text as in YAML."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
-    if isinstance(value, dict):
-        return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
-    return escape_path(value) if isinstance(value, Path) else value
-
-
 def with_location(value: Any, location: str, folder: Path) -> LocatedValue:
     """Attach one origin to plain values, so that they can be checked like those of a file."""
     origin = Origin(location, folder, from_file=True)
@@ -252,55 +171,3 @@ def with_location(value: Any, location: str, folder: Path) -> LocatedValue:
     if isinstance(value, list):
         return LocatedValue([with_location(item, location, folder) for item in value], origin)
     return LocatedValue(value, origin)
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML writer that quotes every string that YAML 1.1 or 1.2 would read as another type."""
-
-
-for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
-    for _tag, _pattern in _pairs:
-        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
-
-
-def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write a recipe with every key and absolute paths, so that it is independent of its location, and a copy of it.
-
-    If the process is killed between the two, both are intact, and the file counts.
-
-    Raises:
-        ReadWriteError: a file cannot be written.
-    """
-    text = yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    write_text_record(backup_path(path), text)
-    write_text_record(path, text)
-
-
-def backup_path(path: Path) -> Path:
-    """Return the path of the copy of a recipe written by `save_recipe`: recipes cannot be derived from other files."""
-    return path.with_name(f".{path.name}")
-
-
-def damaged_copies(path: Path) -> list[str]:
-    """Return a message about each of the two files of `save_recipe` that is missing or damaged."""
-    problems = []
-    for copy in (path, backup_path(path)):
-        if not copy.is_file():
-            problems.append(f"{copy}: no such file")
-        elif not is_text_record(copy):
-            problems.append(f"{copy}: {DAMAGED}")
-    return problems
-
-
-def load_saved(path: Path) -> Recipe:
-    """Read a recipe written by `save_recipe`, from its copy if the file is missing or damaged.
-
-    Raises:
-        DamagedError: both are.
-        RecipeError: another version of mtkit wrote it.
-    """
-    intact = [copy for copy in (path, backup_path(path)) if copy.is_file() and is_text_record(copy)]
-    if not intact:
-        raise DamagedError("; ".join(damaged_copies(path)), "restore one of them from a copy; nothing was changed")
-    errors: list[str] = []
-    return build_recipe(read_tree(intact[0], errors), errors)

@@ -22,8 +22,7 @@ from typing import Any, Literal, get_args, get_origin
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from mtkit.recipe.key_paths import dataclass_members, default_of
-from mtkit.recipe.type_hints import field_types, kind_of, strip_annotated, unwrap_hint
+from mtkit.recipe.type_hints import dataclass_members, default_of, field_types, kind_of, strip_annotated, unwrap_hint
 
 MAX_DEPTH = 8  # of nested mappings
 WIDTH = 110  # characters of a line of text

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mtkit.corpus.config import MonolingualFile
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue
-
-if TYPE_CHECKING:
-    from mtkit.recipe.recipe import Recipe
 
 # keys of `tokenizer` that only the training of a tokenizer reads
 TOKENIZER_TRAINING = (
@@ -154,22 +151,25 @@ RULES = (
 )
 
 
-def broken_rules(recipe: Recipe) -> Iterator[str]:
-    """Check a recipe; yields "key: message" for each rule that it violates."""
-    for rule in RULES:
-        if rule.is_broken(recipe):
-            yield f"{rule.key}: {rule.message.format(**vars(recipe))}"
-    yield from _max_lengths_too_short(recipe)
-
-
-def ignored_tokenizer_keys(tree: LocatedValue, recipe: Recipe) -> Iterator[str]:
-    """Find keys of the tokenizer's training that are stated beside or above the key that names an existing tokenizer.
-
-    Keys of a base recipe below that key are no mistake. Yields "location: key: message" for each.
+def broken_rules(recipe: Recipe, *, stated: LocatedValue | None = None) -> list[str]:
+    """Check a recipe across its sections.
 
     Args:
-        tree: values that are stated, with their origins.
-        recipe: built from them.
+        recipe: of valid sections.
+        stated: the tree that a user wrote, in which keys without effect are mistakes; None: every key is stated.
+
+    Returns:
+        "key: message" for the first rule that it violates, or for each key without effect.
+    """
+    broken = [f"{rule.key}: {rule.message.format(**vars(recipe))}" for rule in RULES if rule.is_broken(recipe)]
+    broken += _max_lengths_too_short(recipe)
+    return broken[:1] or ([] if stated is None else list(_ignored_tokenizer_keys(stated, recipe)))
+
+
+def _ignored_tokenizer_keys(tree: LocatedValue, recipe: Recipe) -> Iterator[str]:
+    """Find keys of the tokenizer's training that are stated beside or above the key that names an existing tokenizer.
+
+    Keys of a base recipe below that key are no mistake.
     """
     source = "tokenizer.model" if recipe.tokenizer.model is not None else "training.init_from"
     if recipe.tokenizer.model is None and recipe.training.tokenizer_from is None:
@@ -180,10 +180,7 @@ def ignored_tokenizer_keys(tree: LocatedValue, recipe: Recipe) -> Iterator[str]:
     for key in TOKENIZER_TRAINING:
         layer = _layer(tokenizer[key], tree) if key in tokenizer else None
         if layer is not None and (layer == existing or layer[0] < existing[0]):
-            yield (
-                f"{tokenizer[key].origin.location}: tokenizer.{key}: has no effect, since {source} names an existing "
-                "tokenizer; remove one of them"
-            )
+            yield f"tokenizer.{key}: has no effect, since {source} names an existing tokenizer; remove one of them"
 
 
 def _layer(value: LocatedValue, tree: LocatedValue) -> tuple[int, str]:

@@ -12,18 +12,17 @@ import dataclasses
 import functools
 import json
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.key_paths import default_of
 from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
-from mtkit.recipe.type_hints import describe_types, field_types, kind_of, strip_annotated, unwrap_hint
+from mtkit.recipe.type_hints import default_of, describe_types, field_types, kind_of, strip_annotated, unwrap_hint
 from mtkit.recipe.yaml_reader import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 
 MAX_ERRORS = 10  # an error is at most 12 lines
@@ -36,13 +35,19 @@ class _Invalid:
 INVALID = _Invalid()
 
 
-def build(cls: Any, value: LocatedValue, errors: Sequence[str] = ()) -> Any:
+def build(
+    cls: Any,
+    value: LocatedValue,
+    errors: Sequence[str] = (),
+    conditions: Callable[[Any], Iterable[str]] = lambda built: (),
+) -> Any:
     """Build a dataclass from a mapping.
 
     Args:
         cls: the dataclass.
         value: the mapping.
         errors: found so far, reported together with new ones.
+        conditions: returns "key: message" for each condition that the dataclass violates.
 
     Raises:
         RecipeError: there are errors; the message has one line for each.
@@ -50,6 +55,8 @@ def build(cls: Any, value: LocatedValue, errors: Sequence[str] = ()) -> Any:
     checker = Checker(cls, value)
     checker.errors.extend(errors)
     result = checker.check(cls, value, "", dataclasses.MISSING)
+    for message in () if result is INVALID else conditions(result):
+        checker.cross_field_error(message, value, "")
     if checker.errors:
         raise RecipeError(summarise_errors(checker.errors))
     return result
@@ -173,16 +180,15 @@ class Checker:
     def cross_field_error(self, message: str, located: LocatedValue, path: str) -> _Invalid:
         """Record a dataclass's own error, "key: message", at the location of the key."""
         key, colon, rest = message.partition(": ")
-        origin = located.origin
-        inner: Any = located
         for part in key.split(".") if colon else []:
-            inner = _child(inner, part)
-            if inner is None:
+            items = located.value if isinstance(located.value, dict | list) else []
+            inner = items if isinstance(items, dict) else {str(number): item for number, item in enumerate(items)}
+            if part not in inner:
                 break
-            origin = inner.origin
+            located = inner[part]
         if colon and " " not in key:
-            return self.error(origin, _join(path, key), rest)
-        return self.error(origin, path, message)
+            return self.error(located.origin, _join(path, key), rest)
+        return self.error(located.origin, path, message)
 
     def sequence(self, hint: Any, located: LocatedValue, path: str, limits: tuple[Any, ...]) -> Any:
         """Build a list, or a tuple of one or several types."""
@@ -280,15 +286,6 @@ def _pydantic_message(error: Any, limits: tuple[Any, ...]) -> str:
 @functools.cache
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint, config=ConfigDict(strict=True))
-
-
-def _child(located: LocatedValue, part: str) -> LocatedValue | None:
-    """Value of a key of a mapping, or of an index of a list; None if there is none."""
-    if isinstance(located.value, dict) and part in located.value:
-        return cast(LocatedValue, located.value[part])
-    if isinstance(located.value, list) and part.isdigit() and int(part) < len(located.value):
-        return cast(LocatedValue, located.value[int(part)])
-    return None
 
 
 def _join(path: str, key: str) -> str:

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mtkit.recipe.key_paths import has_path, key_paths
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS, REMOVED_KEYS
+from mtkit.recipe.type_hints import has_path, key_paths
 
 MAX_SUGGESTIONS = 3  # paths in one message
 

@@ -55,6 +55,24 @@ class LocatedValue:
             return [item.to_plain() for item in self.value]
         return self.value
 
+    def at(self, path: str) -> LocatedValue | None:
+        """The value at a dotted path through mappings; None if there is none."""
+        located: LocatedValue | None = self
+        for key in path.split("."):
+            located = located.value.get(key) if located is not None and isinstance(located.value, dict) else None
+        return located
+
+    def states(self, path: str) -> bool:
+        """Return whether there is a value at a path, or another than a mapping on the way, such as `ema: null`."""
+        located = self
+        for key in path.split("."):
+            if not isinstance(located.value, dict):
+                return True
+            if key not in located.value:
+                return False
+            located = located.value[key]
+        return True
+
 
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"

@@ -27,7 +27,8 @@ from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.recipe import Recipe, save_recipe, to_plain
+from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.sections import Recipe, to_plain
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.robustness.signals import Signals

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.builtin import builtin_files, resolve_recipe_path
-from mtkit.recipe.overrides import apply_overrides, merge, nest_dotted_keys, nested
-from mtkit.recipe.paths import base_path
-from mtkit.recipe.recipe import Recipe, build_recipe, read_tree
+from mtkit.recipe.paths import builtin_files, resolve_recipe_path
+from mtkit.recipe.recipe import build_recipe
 from mtkit.recipe.schema import build, summarise_errors
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.suggestions import suggest
+from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
 from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
 from mtkit.study.config import StudyConfig, empty
 from mtkit.training.objectives.distillation import DistillationConfig
 
 # keys that a variant may not set, with the reason
 _RESERVED_KEYS = {
-    ("name",): "the study names its runs; remove this key",
-    ("training", "seed"): "a study has one list of seeds for all variants; set seeds: [1, 2, 3]",
+    "name": "the study names its runs; remove this key",
+    "training.seed": "a study has one list of seeds for all variants; set seeds: [1, 2, 3]",
 }
 
 
@@ -123,17 +123,10 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
 def _with_teacher(tree: LocatedValue, variant: str, config: StudyConfig) -> LocatedValue:
     """A recipe that distils a variant, with the name of that one; the folder is known when the runs are."""
     teacher = config.teacher_variant.get(variant)
-    kind = _value_at(tree, ("training", "objective", "kind"))
+    kind = tree.at("training.objective.kind")
     if teacher is None or kind is None or kind.value != "distillation":
         return tree
     return merge(tree, nested("training.objective.teacher", LocatedValue(teacher, kind.origin)))
-
-
-def _value_at(tree: LocatedValue, path: Sequence[str]) -> LocatedValue | None:
-    inner: LocatedValue | None = tree
-    for key in path:
-        inner = inner.value.get(key) if inner is not None and isinstance(inner.value, dict) else None
-    return inner
 
 
 def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
@@ -142,8 +135,8 @@ def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
         yield f"{section.origin.location}: {name}: {section.to_plain()!r} is not a mapping of a recipe's keys"
         return
     for path, reason in _RESERVED_KEYS.items():
-        if (inner := _value_at(section, path)) is not None:
-            yield f"{inner.origin.location}: {'.'.join(path)}: {reason}"
+        if (inner := section.at(path)) is not None:
+            yield f"{inner.origin.location}: {path}: {reason}"
 
 
 def _base_path(base: LocatedValue) -> Path:

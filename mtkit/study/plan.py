@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from rich.table import Table
 
-from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_training, format_duration
+from mtkit.io.counts import format_duration
+from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_training
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
 from mtkit.training.monitoring.busy_machine import read_cpu_times

@@ -17,7 +17,8 @@ from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config
 from mtkit.pipeline.reconcile import reconcile_recipe, training_fingerprint
 from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import is_scored
-from mtkit.recipe.recipe import Recipe, load_saved
+from mtkit.recipe.recipe import load_saved
+from mtkit.recipe.sections import Recipe
 from mtkit.study.by_length import bleu_of_length_groups
 from mtkit.study.config import StudyConfig
 from mtkit.study.free_running import free_running_loss
@@ -75,7 +76,9 @@ class StudyRun:
             if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
                 return False
             recipe = reconcile_recipe(self.recipe, self.folder)[0]
-            trained = read_config(self.folder.model / CONFIG)["training"] == training_fingerprint(recipe)
+            trained = read_config(self.folder.model / CONFIG)["training"] == training_fingerprint(
+                recipe.model, recipe.training
+            )
             is_current = trained and recipe == load_saved(self.folder.recipe) and not self.outdated()
             return is_current and is_scored(recipe, self.folder, self.test)
         except (DamagedError, FormatError, RecipeError, MissingInputError):  # running it repairs or reports it

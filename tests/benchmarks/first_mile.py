@@ -32,7 +32,9 @@ from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
 from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
-from mtkit.pipeline.setup.choices import load_run_recipe
+from mtkit.pipeline.setup.choices import choose_for_run
+from mtkit.recipe.defaults.facts import parse_budget
+from mtkit.recipe.recipe import read_recipe
 
 SYSTEMS = ("mtkit", "tuned", "opennmt", "joeynmt")
 AS_CHOSEN = "as chosen"
@@ -202,7 +204,7 @@ def train_variant(
 
 def keys_of(variant: str, recipe: Path, minutes: float) -> list[str]:
     """Return the keys of a variant, with fractions of the values that the rules choose for the recipe in that time."""
-    chosen = load_run_recipe(str(recipe), run_dir=recipe.with_name("no-run"), budget=f"{minutes:g}m")
+    chosen = choose_for_run(read_recipe(str(recipe)), parse_budget(f"{minutes:g}m"), run_dir=recipe.with_name("no-run"))
     vocab_size, rate = chosen.tokenizer.vocab_size, chosen.training.optimiser.learning_rate
     fractions = {"half_vocabulary": vocab_size // 2, "quarter_vocabulary": vocab_size // 4}
     fractions |= {"twice_vocabulary": vocab_size * 2, "half_rate": rate / 2, "twice_rate": rate * 2}

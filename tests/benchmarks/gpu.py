@@ -27,7 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from mtkit.assembly.training import build_model_architecture, learner_from_recipe
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.dummy_batch import dummy_batch
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.compile import compile_model
 from mtkit.training.decoder_inputs.interface import TargetVocabIds

@@ -1,4 +1,4 @@
-"""docs/architecture.md is what happens: both routes run under a tracer, and every path and name in it exists."""
+"""docs/architecture.md is what happens: the routes run under a tracer, and every path and name in it exists."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import importlib
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+import yaml
 
 from mtkit.cli.entry import execute
+from mtkit.recipe.defaults.choose import Draft
+from mtkit.recipe.sections import Recipe
+from mtkit.recipe.yaml_reader import LocatedValue
 from tests.toy.runs import MODELS, write_all
 
 ROOT = Path(__file__).parents[2]
@@ -48,20 +52,28 @@ class Tracer:
         threading.setprofile(None)
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
-        file = frame.f_code.co_filename
-        if event == "call" and file.startswith(f"{PACKAGE}/"):
-            call = (file.removeprefix(f"{PACKAGE}/"), frame.f_code.co_qualname)
+        file = own_file(frame)
+        if event == "call" and file is not None:
+            call = (file, frame.f_code.co_qualname)
             self.calls.append(call)
             if call == self.watched and not self.stack_files:
                 self.stack_files = package_files(frame)
 
 
 def package_files(frame: FrameType | None) -> set[str]:
-    files = set()
+    return {file for each in frames(frame) if (file := own_file(each))}
+
+
+def frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers."""
     while frame is not None:
-        files.add(frame.f_code.co_filename)
+        yield frame
         frame = frame.f_back
-    return {file for file in files if file.startswith(f"{PACKAGE}/")}
+
+
+def own_file(frame: FrameType) -> str | None:
+    file = frame.f_code.co_filename
+    return file.removeprefix(f"{PACKAGE}/") if file.startswith(f"{PACKAGE}/") else None
 
 
 def follow(calls: list[Call], route: list[Call]) -> None:
@@ -86,7 +98,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trac
     return run
 
 
-def test_both_routes_are_followed(trace: Callable[..., Tracer], tmp_path: Path) -> None:
+def test_training_and_translation_are_followed(trace: Callable[..., Tracer], tmp_path: Path) -> None:
     training, translation = hops("Training"), hops("Translation")
     assert 10 < len(training) <= MAX_HOPS
     assert 10 < len(translation) <= MAX_HOPS
@@ -99,6 +111,64 @@ def test_both_routes_are_followed(trace: Callable[..., Tracer], tmp_path: Path) 
     (tmp_path / "input").write_text("the dog sees the small cat\n")
     translate = ("translate", "run", "input", "--beam-size", "3", "--workers", "1", "--no-rewrite")
     follow(trace(*translate).calls, translation)
+
+
+class ContentTracer(Tracer):
+    """Record also, until the first update, the files that values of a recipe come into, and those that make them.
+
+    Attributes:
+        entered: file of each call, from another file, that gets a recipe or a part of its tree, or returns one.
+        makers: files whose functions construct one.
+    """
+
+    CONTENT = (Recipe, LocatedValue, Draft)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered: list[str] = []
+        self.makers: set[str] = set()
+        self.frames: list[FrameType] = []  # a generator's frame is called again for each value
+
+    def profile(self, frame: FrameType, event: str, result: Any) -> None:
+        super().profile(frame, event, result)
+        if self.calls[-1:] == [("training/loop.py", "train")]:
+            self.frames, self.content = [], lambda *_: None  # type: ignore[method-assign]
+        if event in ("call", "return") and frame.f_back is not None:
+            self.content(frame, frame.f_back, event, result)
+
+    def content(self, frame: FrameType, caller: FrameType, event: str, result: Any) -> None:
+        code, file = frame.f_code, own_file(frame)
+        if isinstance(frame.f_locals.get("self"), self.CONTENT):
+            if code.co_name == "__init__" and event == "call":
+                self.makers.add(next(name for each in frames(caller) if (name := own_file(each))))
+            return  # other methods are accessors
+        if file is None or caller.f_code.co_filename == code.co_filename:
+            return
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        values = [frame.f_locals.get(name) for name in names] if event == "call" else [result]
+        if any(isinstance(value, self.CONTENT) for value in values) and frame not in self.frames:
+            self.frames.append(frame)
+            self.entered.append(file)
+
+
+@pytest.mark.parametrize("defaults", ["fixed", "corpus"])
+def test_a_recipe_is_read_chosen_and_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str
+) -> None:
+    """Its route is followed, each file of it is entered once, and no other file makes a value of the recipe."""
+    route = hops("Recipe")
+    files = [file for file, _ in route]
+    assert len(files) == len(set(files)) <= 8
+    write_all(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    recipe = yaml.safe_load((tmp_path / "toy.yaml").read_text())
+    recipe |= {"model": yaml.safe_load(MODELS["transformer"]), "defaults": defaults}
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(recipe))
+    with ContentTracer() as tracer:
+        assert execute(["train", "toy.yaml", "--run-dir", "run"]) == 0
+    follow(tracer.calls[: tracer.calls.index(("training/loop.py", "train"))], route)
+    assert {file: tracer.entered.count(file) for file in files} == dict.fromkeys(files, 1)
+    assert tracer.makers <= set(files)
 
 
 def test_a_wrong_order_is_noticed() -> None:

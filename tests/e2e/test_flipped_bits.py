@@ -9,7 +9,6 @@ import pytest
 
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError
-from mtkit.io.records import read_text_record
 from mtkit.model_folder.folder import read_metadata
 from mtkit.pipeline.run_folder import read_json
 from mtkit.recipe.recipe import load_recipe
@@ -28,7 +27,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 READERS: dict[str, Callable[[Path], object]] = {
     "recipe.yaml": lambda path: load_recipe(str(path)),
-    ".recipe.yaml": lambda path: read_text_record(path, remedy=""),
     "version.json": read_json,
     "report.json": read_json,
     "fingerprints.json": read_json,

@@ -11,7 +11,8 @@ import mtkit
 from mtkit.cli import entry
 from mtkit.errors import DataError, RecipeError, UsageError
 from mtkit.pipeline import stages
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.monitoring.log import parse_line
 from tests.toy.runs import WORDS

@@ -30,7 +30,6 @@ def old_run(tmp_path: Path) -> Path:
     (folder / "fingerprints.json").rename(folder / "stamps.json")
     recipe = folder / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace("\n  validate_every:", "\n  look_every:").rpartition("#")[0])
-    (folder / ".recipe.yaml").unlink()
     config = folder / "model" / "config.json"
     fields = json.loads(config.read_text())
     fields["longest_source"] = fields.pop("max_source_length")

@@ -86,7 +86,7 @@ def test_an_output_that_is_a_file_of_a_model(
 
 
 @pytest.mark.parametrize(
-    "name", ["recipe.yaml", ".recipe.yaml", "version.json", "report.json", "log.jsonl", "corpus/train.0/manifest.json"]
+    "name", ["recipe.yaml", "version.json", "report.json", "log.jsonl", "corpus/train.0/manifest.json"]
 )
 def test_an_output_that_is_a_file_of_a_run_folder(model: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     run = Path("runs/toy")

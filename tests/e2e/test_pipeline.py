@@ -234,7 +234,7 @@ def test_a_dry_run_needs_no_corpus(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-RECORDS = ["recipe.yaml", ".recipe.yaml", "report.json", "fingerprints.json", "version.json", "log.jsonl"]
+RECORDS = ["recipe.yaml", "report.json", "fingerprints.json", "version.json", "log.jsonl"]
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.assembly import measure_training
 from mtkit.assembly.micro_batch_cost import MicroBatchCost
 from mtkit.cli import entry
 from mtkit.pipeline import dry_run
@@ -82,7 +83,7 @@ def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixt
 def test_a_dry_run_counts_epochs_where_the_batch_size_is_chosen(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dry_run, "find_max_batch_tokens", lambda *_: 64)
+    monkeypatch.setattr(measure_training, "find_max_batch_tokens", lambda *_: 64)
     overrides = ["training.max_epochs=1", "training.batch_tokens=auto"]
     assert entry.execute(["study", "study.yaml", *overrides, "--dry-run"]) == 0
     assert "4 runs, about " in capsys.readouterr().out
@@ -102,7 +103,7 @@ def test_a_dry_run_measures_equal_models_once(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs = iter([MicroBatchCost(seconds=150.0, free_seconds=15.0, activations=0)] * 2)
-    monkeypatch.setattr(dry_run, "measure_cost", lambda *_: next(costs))
+    monkeypatch.setattr(measure_training, "measure_cost", lambda *_: next(costs))
     times = itertools.count(0.0, 10.0)
     monkeypatch.setattr(dry_run, "read_cpu_times", lambda: CpuTimes(next(times), 2 * next(times), 0.0))
     variants = "variants={a: {}, b: {model.dropout: 0.3}, c: {model: {d_ff: 16}}}"

@@ -95,7 +95,7 @@ def test_the_next_run_removes_what_a_killed_one_left_in_its_folder(tmp_path: Pat
             left = folder / place / f".{name}.{host}.{dead.pid}.tmp"
             left.mkdir(parents=True)
             (left / "src.ids").write_bytes(b"half")
-    (folder / f".recipe.yaml.{host_name()}.{dead.pid}.tmp").write_text("half")
+    (folder / f".report.json.{host_name()}.{dead.pid}.tmp").write_text("half")
     runs.run(tmp_path, "training.max_updates=1")
     assert [path for path in folder.rglob("*") if path.name.endswith(".tmp")] == []
 

@@ -24,7 +24,8 @@ from mtkit.assembly.training import build_model_architecture, learner_from_recip
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.models.interface import TranslationModel
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
 from mtkit.text.vocab import Vocab

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.pipeline import stages
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
 
 WORDS = {"the": "der", "dog": "Hund", "cat": "Kater", "sees": "sieht", "big": "große", "small": "kleine", "and": "und"}
 RECIPE = """\

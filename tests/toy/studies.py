@@ -8,7 +8,7 @@ from mtkit.io.records import record_line, write_record
 from mtkit.model_folder.config_file import CONFIG, MODEL_CARD, WEIGHTS, write_config
 from mtkit.pipeline.reconcile import training_fingerprint
 from mtkit.pipeline.score_test_sets import score_fingerprint
-from mtkit.recipe.recipe import save_recipe
+from mtkit.recipe.saved import save_recipe
 from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
 
@@ -86,7 +86,7 @@ def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: f
     write_record(folder.report, {"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}})
     (folder.model / WEIGHTS).write_text(f"weights of {run.label} with loss {loss}")
     (folder.model / MODEL_CARD).write_text("")
-    write_config(folder.model / CONFIG, {"training": training_fingerprint(run.recipe)})
+    write_config(folder.model / CONFIG, {"training": training_fingerprint(run.recipe.model, run.recipe.training)})
     write_record(folder.fingerprints, {"scores": {run.test: score_fingerprint(run.recipe, folder, run.test)}})
     events = [
         {"event": "begin", "update": 0, "parameters": 1234},

@@ -1,102 +1,66 @@
-"""Recipe of a command with choices for its omitted keys: kept once training was started, fitted to a time budget."""
+"""Choices for the omitted keys of a run's recipe: kept once training was started, fitted to a time budget."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from mtkit.assembly.measure_training import seconds_per_update
+from mtkit.corpus.config import has_training_text
 from mtkit.errors import UsageError
+from mtkit.io.counts import format_duration
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.pipeline.dry_run import format_duration, seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.defaults.choose import Draft, choose, keep_choices
 from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
 from mtkit.recipe.defaults.model_size import NARROWEST, SHALLOW, SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
-from mtkit.recipe.overrides import apply_overrides
-from mtkit.recipe.recipe import Recipe, build_recipe, load_recipe, with_location
+from mtkit.recipe.sections import Recipe
 
-MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
 TRAINING_SHARE = 0.85  # of a budget; the rest is for the tokenizer, the corpus and validations
 UPDATE_OVERHEAD = 1.2  # of a measured update: optimiser, average, data; 1.03 to 1.20 in short budgets (defaults.md)
 MIN_SMALL_UPDATES = 2000  # of the smaller batches of a whole model; fewer layers are better than fewer of them
 NEARLY_ALL = 0.9  # of the updates of a whole training; no smaller model is taken for the rest
 MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
-_UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
 
-def parse_budget(text: str) -> Limits:
-    """Parse `30m`, `2h`, `1d` or `best`.
-
-    Raises:
-        UsageError: it is none of these, or not from MIN_HOURS to MAX_HOURS.
-    """
-    if text == "best":
-        return Limits(words="best")
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([mhd])", text)
-    hours = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not MIN_HOURS <= hours <= MAX_HOURS:
-        raise UsageError(
-            f"--budget {text}: not a time from 1m to {MAX_HOURS / 24:.0f}d; write 30m, 2h, 1d, or best for no limit"
-        )
-    return Limits(hours=hours, words=text)
-
-
-def check_budget(budget: str, overrides: Sequence[str]) -> Limits:
-    """Parse a budget, and check that no override decides what the budget decides.
-
-    Raises:
-        UsageError: as `parse_budget`; or an override states the updates, the hours, or that nothing is chosen.
-    """
-    limits = parse_budget(budget)
-    for override in overrides:
-        if override.partition("=")[0] in ("training.max_updates", "training.budget_hours", "defaults"):
-            raise UsageError(f"--budget {budget} and {override} contradict each other; give one of them")
-    return limits
-
-
-def load_run_recipe(
-    name_or_path: str,
-    overrides: Sequence[str] = (),
-    *,
-    run_dir: Path | None = None,
-    fresh: bool = False,
-    budget: str | None = None,
+def choose_for_run(
+    draft: Draft, limits: Limits = NO_LIMITS, *, run_dir: Path | None = None, fresh: bool = False
 ) -> Recipe:
-    """Read a recipe for a run, with the choices of the training that was started in its run folder, if there is one.
+    """Choose the omitted keys of a recipe for a run, or keep the choices of a training that was started in its folder.
 
     Args:
-        name_or_path: see `load_recipe`.
-        overrides: see `load_recipe`.
+        draft: the recipe.
+        limits: of a time budget.
         run_dir: the run folder; None: `runs/NAME`.
         fresh: the training of the folder will be deleted.
-        budget: see `parse_budget`; None: no limit except that of the machine.
 
     Raises:
-        UsageError: as `check_budget`; the recipe leaves nothing to choose that the budget could limit; or the training
-            of the folder was started with another budget.
-        RecipeError, MissingInputError, DataError: as `load_recipe`.
+        UsageError: the recipe leaves nothing to choose that the budget could limit, or the training of the folder was
+            started with another budget.
+        RecipeError, DataError: as `choose`.
     """
-    limits = NO_LIMITS if budget is None else check_budget(budget, overrides)
-    recipe = load_recipe(name_or_path, overrides, limits=limits)
-    if budget is not None and "training.max_updates" not in recipe.chosen:
-        stated = "has defaults: fixed" if recipe.defaults == "fixed" else "states training.max_updates"
+    omitted = {rule.key for rule in draft.rules}
+    if limits.words and "training.max_updates" not in omitted:
+        stated = "has defaults: fixed" if draft.recipe.defaults == "fixed" else "states training.max_updates"
         raise UsageError(
-            f"--budget {budget}: {recipe.name} {stated}, so that nothing is fitted to a time; remove the key from a "
-            "copy of the recipe, or omit --budget"
+            f"--budget {limits.words}: {draft.recipe.name} {stated}, so that nothing is fitted to a time; remove the "
+            "key from a copy of the recipe, or omit --budget"
         )
-    folder = RunFolder(run_folder_path(recipe, run_dir))
-    if recipe.chosen and folder.has_training() and not fresh:
+    folder = RunFolder(run_folder_path(draft.recipe, run_dir))
+    if draft.rules and folder.has_training() and not fresh:
         decided = folder.load_recipe()
-        if budget is not None and decided.training.budget_hours != recipe.training.budget_hours:
+        hours = limits.training_hours if "training.budget_hours" in omitted else draft.recipe.training.budget_hours
+        if limits.words and decided.training.budget_hours != hours:
             raise UsageError(
-                f"--budget {budget}: the training in {folder.path} was planned {_plan_of(decided)}; omit --budget to "
-                "continue it, choose another --run-dir, or start over with --fresh"
+                f"--budget {limits.words}: the training in {folder.path} was planned {_plan_of(decided)}; omit "
+                "--budget to continue it, choose another --run-dir, or start over with --fresh"
             )
-        return load_recipe(name_or_path, overrides, decided=decided)
-    return recipe if limits.hours is None else _fit(recipe, name_or_path, overrides, limits)
+        return keep_choices(draft, decided)
+    has_time = limits.hours is not None and has_training_text(draft.recipe.corpus)
+    return _fit(draft, limits) if has_time else choose(draft, limits)
 
 
 def _plan_of(recipe: Recipe) -> str:
@@ -108,28 +72,15 @@ def _plan_of(recipe: Recipe) -> str:
     return f"for {reason.rpartition(' ')[2] or format_duration(3600 * hours)}"
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Check overrides of a recipe that is not written yet, with files and languages alone.
-
-    Raises:
-        RecipeError: a key does not exist, or a value is invalid.
-    """
-    errors: list[str] = []
-    files = {"src": "src", "tgt": "tgt"}
-    corpus = {"src_lang": "src", "tgt_lang": "tgt", "train": [files], "valid": files, "test": {"test": files}}
-    tree = with_location({"name": "new", "corpus": corpus}, "recipe", Path.cwd())
-    build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
-
-
-def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Limits) -> Recipe:
+def _fit(draft: Draft, limits: Limits) -> Recipe:
     """Limit updates, then the width of the model, the batch and the layers, so that training takes TRAINING_SHARE.
 
     The rate is measured on this machine for each recipe that is tried. A narrower model is better than too few updates,
     and so are smaller batches and then fewer layers.
     """
     seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
-    for limited, enough in _plans(recipe, limits):
-        recipe = load_recipe(name_or_path, overrides, limits=limited)
+    for limited, enough in _plans(choose(draft, limits), limits):
+        recipe = choose(draft, limited)
         updates = int(seconds / seconds_per_update(recipe))
         needed = needed_updates(recipe.training.max_updates, recipe.training.max_epochs)
         if updates >= needed:
@@ -138,7 +89,7 @@ def _fit(recipe: Recipe, name_or_path: str, overrides: Sequence[str], limits: Li
         is_wide = (limited.size or 0) > NARROWEST
         if updates >= (max(enough, needed // 3) if is_wide else enough):
             break
-    return load_recipe(name_or_path, overrides, limits=replace(limited, updates=updates))
+    return choose(draft, replace(limited, updates=updates))
 
 
 def _plans(recipe: Recipe, limits: Limits) -> Iterator[tuple[Limits, int]]:

@@ -15,8 +15,9 @@ from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.setup.held_out import Pair, ParallelText, changed_texts, split_corpus
 from mtkit.pipeline.setup.languages import check_held_out, guess_languages, language_notes
-from mtkit.recipe.builtin import RECIPE_SUFFIXES
-from mtkit.recipe.recipe import describe_choices, load_recipe
+from mtkit.recipe.paths import RECIPE_SUFFIXES
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import describe_choices
 from mtkit.text.language import stem_of
 
 _TEMPLATE = """\

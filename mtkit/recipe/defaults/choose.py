@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
+from mtkit.corpus.config import has_training_text, training_text
+from mtkit.errors import RecipeError
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
-from mtkit.recipe.defaults.facts import Choice, Facts, Values
-from mtkit.recipe.yaml_reader import LocatedValue, Origin
-
-if TYPE_CHECKING:
-    from mtkit.recipe.recipe import Recipe
-
-ORIGIN = "chosen from the corpus"  # location of a chosen value in messages
+from mtkit.recipe.defaults.facts import NO_LIMITS, Choice, Facts, Limits, Values
+from mtkit.recipe.defaults.statistics import CorpusStatistics, corpus_statistics
+from mtkit.recipe.rules import broken_rules
+from mtkit.recipe.schema import Checker
+from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.tree import with_values
+from mtkit.recipe.type_hints import dataclass_members, field_types, kind_of
+from mtkit.recipe.yaml_reader import LocatedValue
 
 
 @dataclass(frozen=True)
@@ -87,52 +90,137 @@ RULES = (  # in this order: a rule may use the values of those before it
 )
 
 
-def omitted_rules(tree: LocatedValue, recipe: Recipe) -> list[DefaultRule]:
-    """Return the rules for the keys that a recipe leaves out and that apply to it.
+@dataclass(frozen=True)
+class Draft:
+    """A checked recipe before values are chosen for the keys that it leaves out.
 
-    A model to start from brings its own tokenizer and sizes, and its training continues one: no rule applies then. An
-    existing tokenizer has its own vocabulary.
+    Attributes:
+        recipe: with the fixed defaults for these keys.
+        stated: the tree of stated values.
     """
-    if recipe.defaults == "fixed" or recipe.training.init_from_list:
-        return []
-    rules = [rule for rule in RULES if not _is_stated(tree, rule.key) and rule.applies(recipe)]
-    has_tokenizer = recipe.tokenizer.model is not None
-    return [rule for rule in rules if not (has_tokenizer and rule.key.startswith("tokenizer."))]
+
+    recipe: Recipe
+    stated: LocatedValue
+
+    @cached_property
+    def statistics(self) -> CorpusStatistics:
+        """Statistics of the training text, which is read; errors as `corpus_statistics`."""
+        return corpus_statistics(*zip(*map(training_text, self.recipe.corpus.train), strict=True))
+
+    @cached_property
+    def rules(self) -> list[DefaultRule]:
+        """The rules for the omitted keys that apply to the recipe.
+
+        A model to start from brings its own tokenizer and sizes, and its training continues one: no rule applies then.
+        An existing tokenizer has its own vocabulary.
+        """
+        if self.recipe.defaults == "fixed" or self.recipe.training.init_from_list:
+            return []
+        rules = [rule for rule in RULES if not self.stated.states(rule.key) and rule.applies(self.recipe)]
+        has_tokenizer = self.recipe.tokenizer.model is not None
+        return [rule for rule in rules if not (has_tokenizer and rule.key.startswith("tokenizer."))]
 
 
-def with_implied(tree: LocatedValue) -> LocatedValue:
-    """Return a tree with values that stated keys leave no choice about, unless it has `defaults: fixed`.
+def choose(draft: Draft, limits: Limits = NO_LIMITS) -> Recipe:
+    """Choose values for the keys that a recipe leaves out, from its training text and the machine.
 
-    Two tokenizer models are two vocabularies, and with two vocabularies the embeddings of both sides differ.
+    Without the text, the recipe keeps the fixed defaults.
+
+    Raises:
+        RecipeError: a value does not suit stated ones.
+        DataError: the training text cannot be read.
     """
-    if _stated_value(tree, "defaults") == "fixed":
-        return tree
+    if not draft.rules or not has_training_text(draft.recipe.corpus):
+        return draft.recipe
+    from mtkit.hardware import has_gpu  # imports torch, which takes longer than reading a recipe
+
+    facts = Facts(draft.statistics, has_gpu(), draft.recipe.corpus.valid is not None, limits)
+    choices = _apply_rules(draft, facts)
+    values = {key: choice.value for key, choice in choices.items()}
+    return _with_choices(draft, values, {key: choice.reason for key, choice in choices.items()})
+
+
+def keep_choices(draft: Draft, decided: Recipe) -> Recipe:
+    """Give the keys that a recipe leaves out the values of the saved recipe of a training that was started.
+
+    Keys that the saved recipe does not have, since a section of it is of another kind, get the fixed defaults.
+
+    Raises:
+        RecipeError: a value does not suit stated ones.
+    """
     values: dict[str, Any] = {}
-    if isinstance(_stated_value(tree, "tokenizer.model"), dict) and not _is_stated(tree, "tokenizer.shared"):
-        values["tokenizer.shared"] = False
-    has_two = values or _stated_value(tree, "tokenizer.shared") is False
-    if has_two and not _is_stated(tree, "model.tied_embeddings"):
-        values["model.tied_embeddings"] = "target"
-    return with_values(tree, values)
+    for rule in draft.rules:
+        *sections, name = rule.key.split(".")
+        section: Any = decided
+        for each in sections:
+            section = getattr(section, each)
+        if hasattr(section, name):
+            values[rule.key] = getattr(section, name)
+    reasons = {key: reason for key, reason in decided.chosen.items() if key in values}
+    recipe = _with_choices(draft, values, reasons) if values else draft.recipe
+    for message in broken_rules(recipe):  # such as a chosen patience, without the validation set of before
+        raise _refusal(draft, values, message, "")
+    return recipe
 
 
-def choose(rules: list[DefaultRule], recipe: Recipe, facts: Facts, plain: Mapping[str, Any]) -> dict[str, Choice]:
-    """Apply rules in their order.
-
-    Args:
-        rules: from `omitted_rules`.
-        recipe: with the fixed defaults for the omitted keys.
-        facts: about corpus and machine.
-        plain: the recipe as nested mappings.
-    """
-    values = dict(_flat(plain))
-    if "model.tied_embeddings" in {rule.key for rule in rules} or not _is_transformer(recipe):
-        values["model.tied_embeddings"] = "undecided" if _is_transformer(recipe) else recipe.model.tied_embeddings
+def _apply_rules(draft: Draft, facts: Facts) -> dict[str, Choice]:
+    """Apply the rules of omitted keys in their order; a rule sees the values of those before it."""
+    values = dict(_flat(to_plain(draft.recipe)))
+    is_undecided = any(rule.key == "model.tied_embeddings" for rule in draft.rules)
+    values["model.tied_embeddings"] = "undecided" if is_undecided else draft.recipe.model.tied_embeddings
     choices: dict[str, Choice] = {}
-    for rule in rules:
+    for rule in draft.rules:
         choices[rule.key] = choice = rule.choose(facts, values)
         values[rule.key] = choice.value
     return choices
+
+
+def _with_choices(draft: Draft, values: Mapping[str, Any], reasons: dict[str, str]) -> Recipe:
+    """Return the recipe of a draft with other values for keys that it leaves out.
+
+    Raises:
+        RecipeError: a value does not suit a stated one; the message has the location of that.
+    """
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        *sections, name = key.split(".")
+        inner = changes
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[name] = value
+    try:
+        recipe: Recipe = _changed(draft.recipe, changes, "")
+    except _ConflictError as conflict:
+        raise _refusal(draft, values, *conflict.args) from conflict
+    return replace(recipe, chosen=reasons)
+
+
+class _ConflictError(Exception):
+    """Values that a dataclass refuses together: its message, "key: problem; remedy", and the path of the dataclass."""
+
+
+def _refusal(draft: Draft, values: Mapping[str, Any], message: str, path: str) -> RecipeError:
+    """Return the error about a key of the dataclass at a path, with the location of the key."""
+    tree = with_values(draft.stated, dict.fromkeys(values))
+    checker = Checker(Recipe, tree)
+    checker.cross_field_error(message, tree.at(path) or tree, path)
+    return RecipeError(*checker.errors)
+
+
+def _changed(section: Any, changes: Mapping[str, Any], path: str) -> Any:
+    """Return a dataclass with other values; a mapping changes a section, or selects another kind of it."""
+    values = dict(changes)
+    for name, change in changes.items():
+        if isinstance(change, dict) and "kind" in change:
+            cls: Any = type(section)
+            members = dataclass_members(field_types(cls)[name])
+            values[name] = next(member for member in members if kind_of(member) == change["kind"])()
+        elif isinstance(change, dict):
+            values[name] = _changed(getattr(section, name), change, f"{path}.{name}".lstrip("."))
+    try:
+        return replace(section, **values)
+    except ValueError as error:
+        raise _ConflictError(str(error), path) from error
 
 
 def _flat(plain: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -140,77 +228,3 @@ def _flat(plain: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     for key, value in plain.items():
         flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
     return flat
-
-
-def with_values(tree: LocatedValue, values: Mapping[str, Any]) -> LocatedValue:
-    """Return a tree with values for keys that it does not state."""
-    for key, value in values.items():
-        tree = _insert(tree, key.split("."), value)
-    return tree
-
-
-def _insert(tree: LocatedValue, path: list[str], value: Any) -> LocatedValue:
-    origin = Origin(ORIGIN, tree.origin.folder, from_file=False)
-    if not path:
-        return _located(value, origin)
-    items = dict(tree.value) if isinstance(tree.value, dict) else {}
-    items[path[0]] = _insert(items.get(path[0], LocatedValue({}, origin)), path[1:], value)
-    return LocatedValue(items, tree.origin)
-
-
-def _located(value: Any, origin: Origin) -> LocatedValue:
-    if isinstance(value, dict):
-        return LocatedValue({key: _located(item, origin) for key, item in value.items()}, origin)
-    return LocatedValue(value, origin)
-
-
-def _is_stated(tree: LocatedValue, key: str) -> bool:
-    """Return whether a tree has a value at a path, or another value than a mapping on the way, such as `ema: null`."""
-    for part in key.split("."):
-        if not isinstance(tree.value, dict):
-            return True
-        if part not in tree.value:
-            return False
-        tree = tree.value[part]
-    return True
-
-
-def _stated_value(tree: LocatedValue, key: str) -> Any:
-    """Return the value at a path of a tree; None if it does not state the key."""
-    for part in key.split("."):
-        if not isinstance(tree.value, dict) or part not in tree.value:
-            return None
-        tree = tree.value[part]
-    return tree.value
-
-
-def value_at(plain: Any, key: str) -> Any:
-    """Return the value at a path of nested mappings; None behind a value that is no mapping."""
-    for part in key.split("."):
-        plain = plain[part] if isinstance(plain, dict) else None
-    return plain
-
-
-def describe(reasons: Mapping[str, str], plain: Mapping[str, Any]) -> list[str]:
-    """Return the values and their reasons: "tokenizer.vocab_size 4,000: 4,600 pairs".
-
-    Neighbouring keys of a section with one reason share a line: "model.d_model 128, d_ff 256: tiny: 127,241 tokens".
-    Keys whose value is null, such as `training.budget_hours` without a budget, are left out.
-    """
-    sections = list(dict.fromkeys(key.partition(".")[0] for key in reasons))
-    present = [key for key in reasons if value_at(plain, key) is not None]
-    present.sort(key=lambda key: sections.index(key.partition(".")[0]))
-    lines = []
-    for (section, reason), keys in itertools.groupby(present, lambda key: (key.partition(".")[0], reasons[key])):
-        values = [f"{key.partition('.')[2]} {_short(value_at(plain, key))}" for key in keys]
-        lines.append(f"{section}.{', '.join(values)}: {reason}")
-    return lines
-
-
-def _short(value: Any) -> str:
-    """Return a value for a reader: a section by its kind, numbers with commas, true and false as in YAML."""
-    if isinstance(value, dict):
-        value = value["kind"]
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)

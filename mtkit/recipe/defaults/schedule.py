@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mtkit.recipe.defaults.facts import Choice, Facts, Values
+from mtkit.recipe.defaults.facts import BUDGET_SHARE, Choice, Facts, Values
 
 SMALL_CORPUS = 3_000_000  # tokens; a model learns it by heart before the end of training
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
@@ -17,7 +17,6 @@ EPOCH_EXPONENT = 0.3  # epochs fall with tokens to this power: 17 for WMT 2014 (
 MIN_EPOCHS, MAX_EPOCHS = 3, 60
 MIN_UPDATES, MAX_UPDATES = 1500, 300_000
 RATE_TIMES_WIDTH = 0.512  # 4e-3 for width 128, 2e-3 for 256, 1e-3 for 512
-BUDGET_SHARE = 0.9  # of a budget may be spent on updates; the rest is for the other stages
 VALIDATIONS = 15  # of a whole training
 SHORT_BUDGET = 1.0  # hours
 SHORT_VALIDATIONS = 5  # within a short budget: each of 15 would take the time of 50 updates
@@ -105,10 +104,8 @@ def needed_updates(max_updates: int, max_epochs: float | None) -> int:
 
 def budget_hours(facts: Facts, values: Values) -> Choice:
     """End of a training on a machine that became slower than it was when the updates were chosen."""
-    hours = facts.limits.hours
-    if hours is None:
-        return Choice(None, "no budget")
-    return Choice(round(BUDGET_SHARE * hours, 4), f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
+    hours = facts.limits.training_hours
+    return Choice(hours, "no budget" if hours is None else f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
 
 
 def validate_every(facts: Facts, values: Values) -> Choice:

@@ -26,6 +26,8 @@ def shared(facts: Facts, values: Values) -> Choice:
         return Choice(True, "tied_embeddings all")
     if overlap >= MIN_SHARED_CHARACTERS:
         return Choice(True, share)
+    if "corpus.noise.kind" in values:
+        return Choice(True, "monolingual text is both source and target")
     return Choice(False, f"only {share}")
 
 

@@ -16,7 +16,7 @@ from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair

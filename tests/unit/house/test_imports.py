@@ -89,25 +89,14 @@ def test_imports_follow_the_table() -> None:
     assert [fault for path in FILES for fault in forbidden_imports(path)] == []
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if not is_type_checking(child):
-            yield child
-            yield from runtime_nodes(child)
-
-
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Module -> modules that it imports at run time, also inside functions."""
+    """Module -> modules that it imports, also inside functions and for type checkers alone."""
     modules = {module_of(path) for path in FILES}
     graph: dict[str, set[str]] = {}
     for path in FILES:
         imports: set[str] = set()
-        for node in runtime_nodes(tree(path)):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mtkit":
                 names = {f"{node.module}.{alias.name}" for alias in node.names}
                 imports |= (names & modules) or {str(node.module)}

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mtkit.assembly import measure_training
+from mtkit.assembly.measure_training import TrialTraining, seconds_per_update
 from mtkit.errors import UsageError
-from mtkit.pipeline import dry_run, stages
-from mtkit.pipeline.dry_run import estimate_training, seconds_per_update
+from mtkit.pipeline import stages
+from mtkit.pipeline.dry_run import estimate_training
 from mtkit.pipeline.setup import choices
-from mtkit.recipe import recipe as recipe_module
-from mtkit.recipe.defaults.facts import Limits
+from mtkit.recipe.defaults import choose as choose_module
+from mtkit.recipe.defaults.facts import check_budget
 from mtkit.recipe.defaults.schedule import updates_of_epochs
-from mtkit.recipe.recipe import describe_choices, load_recipe
+from mtkit.recipe.recipe import load_recipe, read_recipe
+from mtkit.recipe.sections import Recipe, describe_choices
 from tests.toy.runs import RecordingDisplay, sentences, write_pair
 
 TINY = "model: {d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}\n"
+
+
+def load_run_recipe(path: str, overrides: Sequence[str] = (), *, budget: str | None = None, **folder: Any) -> Recipe:
+    limits = check_budget(budget, overrides)
+    return choices.choose_for_run(read_recipe(path, overrides), limits, **folder)
 
 
 @pytest.fixture
@@ -35,21 +45,6 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)]
-)
-def test_budgets(text: str, hours: float | None) -> None:
-    assert choices.parse_budget(text) == Limits(hours=hours, words=text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "30", "h", "0m", "-1h", "2 hours", "1e9h", "٣m", "0.01m", "9" * 400 + "d", "10001d"]
-)
-def test_other_budgets_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="write 30m, 2h, 1d, or best"):
-        choices.parse_budget(text)
-
-
 def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let an update of width 256 and 4,096 tokens take `seconds`, and a smaller one in proportion less."""
 
@@ -57,7 +52,7 @@ def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         return seconds * recipe.model.d_model / 256 * recipe.training.batch_tokens / 4096
 
     monkeypatch.setattr(choices, "seconds_per_update", measured)
-    monkeypatch.setattr("mtkit.recipe.recipe.corpus_statistics", lambda src, tgt: large())
+    monkeypatch.setattr("mtkit.recipe.defaults.choose.corpus_statistics", lambda src, tgt: large())
 
 
 def updates_of(seconds: float) -> int:
@@ -83,8 +78,8 @@ def test_a_budget_limits_updates_and_then_the_size(
     path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, width: int, fits: bool
 ) -> None:
     rate(monkeypatch, seconds)
-    unlimited = choices.load_run_recipe(str(path))
-    recipe = choices.load_run_recipe(str(path), budget="1h")
+    unlimited = load_run_recipe(str(path))
+    recipe = load_run_recipe(str(path), budget="1h")
     assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
     training = recipe.training
     assert (training.max_updates == unlimited.training.max_updates) == fits
@@ -104,11 +99,11 @@ def test_a_budget_for_stated_epochs_follows_their_estimated_updates(
 ) -> None:
     """The time is enough for the estimate of about 2,060 updates, and not for the limit above it."""
     rate(monkeypatch, 1.0)
-    recipe = choices.load_run_recipe(str(path), ["training.max_epochs=4"], budget="1h")
+    recipe = load_run_recipe(str(path), ["training.max_epochs=4"], budget="1h")
     needed = updates_of_epochs(4, large().tokens, 4096)
     assert recipe.model.d_model == 256
     assert needed < 2400 < 2 * needed <= recipe.training.max_updates
-    slow = choices.load_run_recipe(str(path), ["training.max_epochs=12"], budget="1h")
+    slow = load_run_recipe(str(path), ["training.max_epochs=12"], budget="1h")
     assert (slow.model.d_model, slow.training.max_updates) == (256, updates_of(3600))
 
 
@@ -123,7 +118,7 @@ def test_a_short_budget_has_fewer_layers(
         "seconds_per_update",
         lambda recipe: seconds * recipe.model.d_model / 256 * recipe.model.decoder_layers / 4,
     )
-    model = choices.load_run_recipe(str(path), budget="1h").model
+    model = load_run_recipe(str(path), budget="1h").model
     assert (model.encoder_layers, model.decoder_layers) == (max(layers, 2), layers)
 
 
@@ -139,7 +134,7 @@ def test_smaller_batches_come_before_fewer_layers(
         return seconds * recipe.training.batch_tokens / 1024 * recipe.model.decoder_layers / 4
 
     monkeypatch.setattr(choices, "seconds_per_update", measured)
-    recipe = choices.load_run_recipe(str(path), budget="1h")
+    recipe = load_run_recipe(str(path), budget="1h")
     assert (recipe.model.decoder_layers, recipe.training.batch_tokens) == (layers, 1024)
     assert recipe.tokenizer.vocab_size == 5000
 
@@ -156,14 +151,14 @@ def test_smaller_batches_come_before_fewer_layers(
 )
 def test_layers_that_a_key_depends_on_are_kept(path: Path, monkeypatch: pytest.MonkeyPatch, override: str) -> None:
     rate(monkeypatch, 40.0)
-    model = choices.load_run_recipe(str(path), [override], budget="1h").model
+    model = load_run_recipe(str(path), [override], budget="1h").model
     assert (model.encoder_layers, model.decoder_layers) == (4, 4)
 
 
 def test_a_budget_for_few_stated_epochs_keeps_the_layers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nearly all updates of these epochs fit, although they are fewer than any corpus gets without stated epochs."""
     rate(monkeypatch, 11.0)
-    recipe = choices.load_run_recipe(str(path), ["training.max_epochs=0.9"], budget="1h")
+    recipe = load_run_recipe(str(path), ["training.max_epochs=0.9"], budget="1h")
     assert updates_of_epochs(0.9, large().tokens, 4096) < choices.MIN_UPDATES
     assert (recipe.model.decoder_layers, recipe.training.batch_tokens) == (4, 4096)
 
@@ -179,9 +174,9 @@ def test_a_short_budget_has_smaller_batches(
     path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, batch_tokens: int, updates: int
 ) -> None:
     rate(monkeypatch, seconds)
-    training = choices.load_run_recipe(str(path), budget="1h").training
+    training = load_run_recipe(str(path), budget="1h").training
     assert (training.batch_tokens, training.max_updates) == (batch_tokens, updates_of(updates))
-    stated = choices.load_run_recipe(str(path), ["training.batch_tokens=8192"], budget="1h")
+    stated = load_run_recipe(str(path), ["training.batch_tokens=8192"], budget="1h")
     assert (stated.training.batch_tokens, stated.chosen.get("training.batch_tokens")) == (8192, None)
 
 
@@ -203,32 +198,32 @@ def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
 @pytest.mark.parametrize("override", ["training.max_updates=3", "training.budget_hours=2"])
 def test_a_budget_and_another_limit_contradict_each_other(path: Path, override: str) -> None:
     with pytest.raises(UsageError, match=rf"--budget 1h and {override} contradict each other"):
-        choices.load_run_recipe(str(path), [override], budget="1h")
+        load_run_recipe(str(path), [override], budget="1h")
 
 
 def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
     with pytest.raises(UsageError, match=r"quickstart has defaults: fixed, so that .*; remove the key from a copy"):
-        choices.load_run_recipe("quickstart", budget="1h")
+        load_run_recipe("quickstart", budget="1h")
     path.write_text(path.read_text() + "training: {max_updates: 5}\n")
     with pytest.raises(UsageError, match=r"toy states training\.max_updates, so that"):
-        choices.load_run_recipe(str(path), budget="1h")
+        load_run_recipe(str(path), budget="1h")
 
 
 def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(path.read_text() + TINY)
     folder = path.parent / "run"
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.MIN_UPDATES", 4)
-    recipe = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    recipe = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder, display=display)
     assert display.names.count("chosen") == len(describe_choices(recipe))
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.RATE_TIMES_WIDTH", 0.1)  # another version, another machine
     other = load_recipe(str(path), ["training.validate_every=100"])
     assert other.training.optimiser != recipe.training.optimiser
-    again = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    again = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
     assert again == recipe
     assert "already finished" in stages.train(again, run_dir=folder).lines[0]
-    fresh = choices.load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder, fresh=True)
+    fresh = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder, fresh=True)
     assert fresh.training.optimiser == other.training.optimiser
 
 
@@ -241,11 +236,11 @@ def test_another_budget_for_a_started_training_is_refused(
     path.write_text(path.read_text() + TINY)
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.MIN_UPDATES", 4)
     run_dir, keys = path.parent / "run", ["training.validate_every=100"]
-    stages.train(choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=first), run_dir=run_dir)
+    stages.train(load_run_recipe(str(path), keys, run_dir=run_dir, budget=first), run_dir=run_dir)
     with pytest.raises(UsageError, match=f"--budget {second}: the training in .*run was planned {words}; omit"):
-        choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=second)
-    choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=first)
-    choices.load_run_recipe(str(path), keys, run_dir=run_dir, budget=second, fresh=True)
+        load_run_recipe(str(path), keys, run_dir=run_dir, budget=second)
+    load_run_recipe(str(path), keys, run_dir=run_dir, budget=first)
+    load_run_recipe(str(path), keys, run_dir=run_dir, budget=second, fresh=True)
 
 
 def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -> None:
@@ -261,11 +256,10 @@ def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -
 
 def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load_recipe(str(path), ["training.batch_tokens=120"])  # 4 sentences of 30 tokens
-    monkeypatch.setattr(dry_run, "has_bf16", lambda device: True)
-    monkeypatch.setattr(
-        dry_run, "seconds_per_update", lambda recipe: {"float32": 2.0, "bf16": 0.5}[recipe.training.precision]
-    )
-    assert dry_run.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
+    monkeypatch.setattr(measure_training, "has_bf16", lambda device: True)
+    seconds = {"float32": 2.0, "bf16": 0.5}
+    monkeypatch.setattr(TrialTraining, "seconds_per_update", lambda trial: seconds[trial.learner.precision.name])
+    assert measure_training.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
 
 
 @pytest.mark.parametrize(("kind", "decays"), [("linear", True), ("constant", False)])
@@ -289,12 +283,12 @@ def test_the_learning_rate_falls_with_the_time_that_is_left(
 
 
 def test_a_budget_that_is_long_enough_keeps_the_size(path: Path, monkeypatch) -> None:
-    of_text = recipe_module.corpus_statistics
+    of_text = choose_module.corpus_statistics
     monkeypatch.setattr(
-        recipe_module, "corpus_statistics", lambda src, tgt: replace(of_text(src, tgt), pairs=5_000_000)
+        choose_module, "corpus_statistics", lambda src, tgt: replace(of_text(src, tgt), pairs=5_000_000)
     )
-    monkeypatch.setattr(recipe_module, "has_gpu", lambda: True)
+    monkeypatch.setattr("mtkit.hardware.has_gpu", lambda: True)
     monkeypatch.setattr(choices, "seconds_per_update", lambda recipe: 1e-3)
-    whole, limited = (choices.load_run_recipe(str(path), budget=budget) for budget in ("best", "1000d"))
+    whole, limited = (load_run_recipe(str(path), budget=budget) for budget in ("best", "1000d"))
     assert whole.chosen["model.d_model"].startswith("base: ")  # medium has the same width
     assert limited.model == whole.model

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.builtin import builtin_files
-from mtkit.recipe.recipe import Recipe, load_recipe, load_saved, load_search, save_recipe
+from mtkit.recipe.paths import builtin_files
+from mtkit.recipe.recipe import load_recipe, load_saved, load_search
+from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 
 BASIC = """\

@@ -10,9 +10,9 @@ import pytest
 from pydantic import Field
 
 from mtkit.cli import entry
-from mtkit.recipe.key_paths import key_paths
-from mtkit.recipe.recipe import Recipe
 from mtkit.recipe.reference import as_markdown, describe_hint, field_comments, format_default, key_groups
+from mtkit.recipe.sections import Recipe
+from mtkit.recipe.type_hints import key_paths
 
 ROOT = Path(__file__).parents[3]
 

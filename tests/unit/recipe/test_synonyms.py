@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.key_paths import has_path
-from mtkit.recipe.recipe import Recipe, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
-from mtkit.recipe.type_hints import field_types, kind_of, unwrap_hint
+from mtkit.recipe.type_hints import field_types, has_path, kind_of, unwrap_hint
 from mtkit.study.config import StudyConfig
 from tests.toy.studies import RECIPE
 from tests.unit.house.source_code import FILES, PACKAGE, ROOT

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.builtin import builtin_files
-from mtkit.recipe.recipe import Recipe
+from mtkit.recipe.paths import builtin_files
+from mtkit.recipe.sections import Recipe
 from mtkit.study.load import read_study
 from mtkit.study.runs import runs_of
 from mtkit.training.decoder_inputs.interface import TargetVocabIds

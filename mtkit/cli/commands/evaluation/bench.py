@@ -72,6 +72,7 @@ def bench(
     import sys
     from dataclasses import replace
 
+    from mtkit.assembly.measure_training import training_rates
     from mtkit.bench.grid import BenchGrid
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
@@ -81,7 +82,6 @@ def bench(
     from mtkit.cli.printing import print_lines, print_table
     from mtkit.errors import UsageError
     from mtkit.io.files import write_json
-    from mtkit.pipeline.dry_run import training_rates
     from mtkit.recipe.recipe import load_recipe
 
     forbid_overwriting_input("bench", json_file, [file, ref])

@@ -16,10 +16,10 @@ def keys(
     """List recipe keys with types, defaults and reasons."""
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
-    from mtkit.recipe.key_paths import key_paths
-    from mtkit.recipe.recipe import Recipe
     from mtkit.recipe.reference import as_markdown, as_text, key_groups, select
+    from mtkit.recipe.sections import Recipe
     from mtkit.recipe.suggestions import suggest, synonym_of
+    from mtkit.recipe.type_hints import key_paths
 
     groups = key_groups(Recipe)
     if markdown and prefix:

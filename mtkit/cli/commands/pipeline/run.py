@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
+
+if TYPE_CHECKING:
+    from mtkit.recipe.defaults.choose import Draft
 
 
 def run(
@@ -25,8 +29,14 @@ def run(
     unchanged are skipped and reported.
     """
     from mtkit.cli.openmp import limit_spinning
+    from mtkit.recipe.defaults.facts import check_budget
+    from mtkit.recipe.recipe import read_recipe
 
     limit_spinning()
+    words = overrides or []
+    limits = check_budget(budget, words)
+    # before torch is imported, so that errors appear at once
+    draft = None if _are_texts(recipe, words) else read_recipe(recipe, words)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
@@ -34,46 +44,57 @@ def run(
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
-    from mtkit.pipeline.setup.choices import check_budget, load_run_recipe
-    from mtkit.recipe.recipe import describe_choices
+    from mtkit.pipeline.setup.choices import choose_for_run
+    from mtkit.recipe.sections import describe_choices
 
-    if budget is not None:
-        check_budget(budget, overrides or [])  # before a recipe is written
     tune_malloc()
     with on_device(device):
-        recipe, overrides = _recipe_of_files(recipe, overrides or [], run_dir, fresh=fresh and not dry_run)
-        loaded = load_run_recipe(recipe, overrides, run_dir=run_dir, fresh=fresh, budget=budget)
+        draft = draft or _write_recipe(Path(recipe), words, run_dir, fresh=fresh and not dry_run)
+        chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
-            print_lines([*describe_choices(loaded), dry_run_report(loaded)])
-            check_existing_inputs(loaded)
+            print_lines([*describe_choices(chosen), dry_run_report(chosen)])
+            check_existing_inputs(chosen)
             return
         with open_display() as display:
-            report = stages.run(loaded, run_dir=run_dir, fresh=fresh, display=display)
+            report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)
         print_lines(report.lines)
 
 
-def _recipe_of_files(first: str, overrides: list[str], run_dir: Path | None, *, fresh: bool) -> tuple[str, list[str]]:
-    """Write the recipe of two text files, if the first arguments are not a recipe; return recipe and overrides."""
-    from mtkit.cli.printing import print_notes
+def _are_texts(first: str, words: list[str]) -> bool:
+    """Return whether the arguments begin with two text files instead of a recipe; the others are then overrides.
+
+    Raises:
+        UsageError: there is one text, or there are three.
+        RecipeError: an override is invalid.
+    """
     from mtkit.errors import UsageError
-    from mtkit.pipeline.setup.choices import check_overrides
-    from mtkit.pipeline.setup.new_recipe import plan_recipe
-    from mtkit.recipe.builtin import RECIPE_SUFFIXES, builtin_files
+    from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
+    from mtkit.recipe.recipe import check_overrides
 
     if Path(first).suffix in RECIPE_SUFFIXES or first in builtin_files("recipe"):
-        return first, overrides
-    if not overrides or ("=" in overrides[0] and not Path(overrides[0]).is_file()):
+        return False
+    if not words or ("=" in words[0] and not Path(words[0]).is_file()):
         if Path(first).is_file():
             raise UsageError(f"{first}: not a recipe (.yaml); for text give two files: mtkit run SRC TGT")
-        return first, overrides
-    second, rest = overrides[0], overrides[1:]
+        return False
+    second, rest = words[0], words[1:]
     if rest and "=" not in rest[0] and Path(rest[0]).is_file():
         raise UsageError(
             f"{rest[0]}: a third text; for a test set of your own: mtkit new {first} {second} --test SRC TGT"
         )
     check_overrides(rest)  # before anything is written
-    plan = plan_recipe(Path(first), Path(second))
-    plan.forbid_overwrite(rest, run_dir, fresh=fresh)
+    return True
+
+
+def _write_recipe(src: Path, words: list[str], run_dir: Path | None, *, fresh: bool) -> Draft:
+    """Write the recipe of two text files, unless it exists, and read it."""
+    from mtkit.cli.printing import print_notes
+    from mtkit.pipeline.setup.new_recipe import plan_recipe
+    from mtkit.recipe.recipe import read_recipe
+
+    tgt, *overrides = words
+    plan = plan_recipe(src, Path(tgt))
+    plan.forbid_overwrite(overrides, run_dir, fresh=fresh)
     recipe = plan.write()
     print_notes(recipe.notes)
-    return str(recipe.path), rest
+    return read_recipe(str(recipe.path), overrides)

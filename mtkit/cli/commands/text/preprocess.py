@@ -10,12 +10,15 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
 
     The tokenizer is trained first if it is missing.
     """
+    from mtkit.recipe.recipe import read_recipe
+
+    draft = read_recipe(recipe, overrides or [])  # before torch is imported, so that errors appear at once
+
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.pipeline.setup.choices import load_run_recipe
+    from mtkit.pipeline.setup.choices import choose_for_run
 
-    loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir)
     with open_display() as display:
-        report = stages.preprocess(loaded, run_dir=run_dir, display=display)
+        report = stages.preprocess(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
     print_lines(report.lines)

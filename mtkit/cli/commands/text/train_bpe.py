@@ -177,12 +177,15 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
 
 
 def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -> None:
+    from mtkit.recipe.recipe import read_recipe
+
+    draft = read_recipe(recipe, overrides)  # before torch is imported, so that errors appear at once
+
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.pipeline.setup.choices import load_run_recipe
+    from mtkit.pipeline.setup.choices import choose_for_run
 
-    loaded = load_run_recipe(recipe, overrides, run_dir=run_dir)
     with open_display() as display:
-        report = stages.train_tokenizer(loaded, run_dir=run_dir, display=display)
+        report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
     print_lines(report.lines)

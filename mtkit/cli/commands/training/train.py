@@ -19,8 +19,12 @@ def train(
     Tokenizer and corpus are prepared first if they are missing.
     """
     from mtkit.cli.openmp import limit_spinning
+    from mtkit.recipe.defaults.facts import check_budget
+    from mtkit.recipe.recipe import read_recipe
 
     limit_spinning()
+    limits = check_budget(budget, overrides or [])
+    draft = read_recipe(recipe, overrides or [])  # before torch is imported, so that errors appear at once
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
@@ -28,16 +32,16 @@ def train(
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
-    from mtkit.pipeline.setup.choices import load_run_recipe
-    from mtkit.recipe.recipe import describe_choices
+    from mtkit.pipeline.setup.choices import choose_for_run
+    from mtkit.recipe.sections import describe_choices
 
     tune_malloc()
     with on_device(device):
-        loaded = load_run_recipe(recipe, overrides or [], run_dir=run_dir, fresh=fresh, budget=budget)
+        chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
-            print_lines([*describe_choices(loaded), dry_run_report(loaded)])
-            check_existing_inputs(loaded)
+            print_lines([*describe_choices(chosen), dry_run_report(chosen)])
+            check_existing_inputs(chosen)
             return
         with open_display() as display:
-            report = stages.train(loaded, run_dir=run_dir, fresh=fresh, display=display)
+            report = stages.train_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)
         print_lines(report.lines)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.recipe.builtin import builtin_files
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
-from mtkit.recipe.defaults.choose import RULES, describe
+from mtkit.recipe.defaults.choose import RULES, choose, keep_choices
 from mtkit.recipe.defaults.facts import Choice, Facts, Limits
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
-from mtkit.recipe.key_paths import has_path
-from mtkit.recipe.recipe import Recipe, describe_choices, load_recipe
+from mtkit.recipe.paths import builtin_files
+from mtkit.recipe.recipe import load_recipe, read_recipe
+from mtkit.recipe.sections import Recipe, describe, describe_choices
+from mtkit.recipe.type_hints import has_path
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 
@@ -98,7 +99,7 @@ def test_decided_choices_are_kept_when_the_text_grows(tmp_path, corpus):
     before = load_recipe(str(recipe_file(tmp_path, src[:1000], tgt[:1000])))
     grown = recipe_file(tmp_path, src, tgt)
     assert load_recipe(str(grown)).tokenizer != before.tokenizer
-    assert load_recipe(str(grown), decided=before) == before
+    assert keep_choices(read_recipe(str(grown)), before) == before
 
 
 def test_vocabulary_fits_the_published_sizes():
@@ -225,7 +226,7 @@ def test_stated_epochs_end_the_training_and_other_choices_follow_them(tmp_path, 
     expected = schedule.updates_of_epochs(4, facts_of(corpus), recipe.training.resolved_batch_tokens)
     assert recipe.training.max_updates >= 1.5 * expected
     assert recipe.training.schedule.warmup == round(0.1 * expected)
-    with_limit = load_recipe(str(path), limits=Limits(updates=7, hours=1, words="1h"))
+    with_limit = choose(read_recipe(str(path)), Limits(updates=7, hours=1, words="1h"))
     assert with_limit.training.max_updates == 7
 
 

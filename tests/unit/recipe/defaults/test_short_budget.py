@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.recipe.defaults import schedule
+from mtkit.recipe.defaults.choose import choose
 from mtkit.recipe.defaults.facts import Facts, Limits
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics
-from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.recipe import read_recipe
 
 DATA = Path(__file__).parents[4] / "data"
 BATCH = "training.batch_tokens=512"
@@ -43,7 +44,7 @@ def recipe_file(tmp_path: Path) -> str:
 def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates, hours, objective, dropout):
     keys = [f"training.max_updates={updates}", BATCH, f"training.objective={{kind: {objective}}}"]
     limits = Limits(hours=hours, words="a budget")
-    recipe = load_recipe(recipe_file, keys, limits=limits)
+    recipe = choose(read_recipe(recipe_file, keys), limits)
     assert recipe.model.dropout == dropout
 
 
@@ -59,7 +60,7 @@ def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates,
 )
 def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, monkeypatch, keys, objective):
     monkeypatch.chdir(Path(recipe_file).parent)  # paths of overrides are relative to it
-    recipe = load_recipe(recipe_file, keys, limits=Limits(hours=0.5, words="a budget"))
+    recipe = choose(read_recipe(recipe_file, keys), Limits(hours=0.5, words="a budget"))
     assert recipe.chosen
     assert recipe.training.objective.kind == objective
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.recipe.recipe import describe_choices, load_recipe
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import describe_choices
 
 
 def choices(folder: Path, *keys: str) -> str:

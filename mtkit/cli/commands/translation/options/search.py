@@ -51,8 +51,8 @@ def _print_search_keys(requested: bool) -> None:
     if not requested:
         return
     from mtkit.cli.printing import print_lines
-    from mtkit.recipe.recipe import Recipe
     from mtkit.recipe.reference import as_text, key_groups, select
+    from mtkit.recipe.sections import Recipe
 
     print_lines(as_text(select(key_groups(Recipe), "search")))
     raise typer.Exit

@@ -1,12 +1,78 @@
-"""Merging of value trees: `base:` recipes and `key=value` overrides of the command line."""
+"""The tree of a recipe's values: a file with its bases, and overrides of the command line, each value with its origin.
+
+Keys of the tree are those that the recipe states; nothing is known yet of types and defaults (see schema.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from mtkit.errors import RecipeError
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, Origin, read_value
+from mtkit.errors import MissingInputError, RecipeError
+from mtkit.recipe.paths import expand_path
+from mtkit.recipe.sections import Recipe
+from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, Origin, read_value, read_yaml_file
+
+CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in messages
+
+
+def complete_tree(path: Path, overrides: Sequence[str], errors: list[str]) -> LocatedValue:
+    """Read a recipe with its bases, apply overrides, and add the name and the values that others imply.
+
+    Args:
+        path: of the recipe; its stem is the name of a recipe that states none.
+        overrides: `key=value` each; relative paths in them are relative to the current directory.
+        errors: collects the errors of single values.
+
+    Raises:
+        RecipeError, MissingInputError: as `read_tree`; or an override is malformed.
+    """
+    tree = with_values(read_tree(path, errors), {"name": path.stem})
+    return _with_implied(apply_overrides(tree, overrides, Path.cwd(), errors))
+
+
+def read_tree(path: Path, errors: list[str]) -> LocatedValue:
+    """Read a recipe and its bases.
+
+    Raises:
+        RecipeError: a file is not YAML or not a mapping, or a recipe is its own base.
+        MissingInputError: a base does not exist.
+    """
+    tree = nest_dotted_keys(read_yaml_file(path, errors), errors)
+    seen = [path.resolve()]
+    while True:
+        if not isinstance(tree.value, dict):
+            known = ", ".join(field.name for field in fields(Recipe))
+            raise RecipeError(f"{tree.origin.location}: a recipe is a mapping with the keys {known}")
+        if "base" not in tree.value:
+            return tree
+        base = tree.value["base"]
+        if not isinstance(base.value, str):
+            raise RecipeError(f"{base.origin.location}: base: {base.to_plain()!r} is not a path")
+        path = base_path(base)
+        if not path.exists():
+            raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe")
+        seen.append(path.resolve())
+        if seen[-1] in seen[:-1]:
+            cycle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
+            raise RecipeError(f"{base.origin.location}: base: circular: {cycle}")
+        top = LocatedValue({k: v for k, v in tree.value.items() if k != "base"}, tree.origin)
+        below = nest_dotted_keys(read_yaml_file(path, errors), errors)
+        tree = merge(below, top) if isinstance(below.value, dict) else below
+
+
+def base_path(base: LocatedValue) -> Path:
+    """Return the path of a `base:` recipe.
+
+    Raises:
+        RecipeError: it has a variable that is not set.
+    """
+    try:
+        return base.origin.folder / expand_path(base.value)
+    except ValueError as error:
+        raise RecipeError(f"{base.origin.location}: base: {error}") from error
 
 
 def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
@@ -109,3 +175,28 @@ def _set_item(tree: LocatedValue, path: list[str], value: LocatedValue, name: st
         items.append(LocatedValue(None, Origin(COMMAND_LINE, value.origin.folder, from_file=False)))
     items[number] = _set_value(items[number], path[1:], value, name)
     return LocatedValue(items, tree.origin)
+
+
+def with_values(tree: LocatedValue, values: Mapping[str, Any]) -> LocatedValue:
+    """Return a tree with values that mtkit chose for keys that it does not state."""
+    origin = Origin(CHOSEN, tree.origin.folder, from_file=False)
+    for path, value in values.items():
+        tree = merge(nested(path, LocatedValue(value, origin)), tree)
+    return tree
+
+
+def _with_implied(tree: LocatedValue) -> LocatedValue:
+    """Return a tree with values that stated keys leave no choice about, unless it has `defaults: fixed`.
+
+    Two tokenizer models are two vocabularies, and with two vocabularies the embeddings of both sides differ.
+    """
+    defaults, model, shared = map(tree.at, ("defaults", "tokenizer.model", "tokenizer.shared"))
+    if defaults is not None and defaults.value == "fixed":
+        return tree
+    values: dict[str, Any] = {}
+    if model is not None and isinstance(model.value, dict) and not tree.states("tokenizer.shared"):
+        values["tokenizer.shared"] = False
+    has_two = values or (shared is not None and shared.value is False)
+    if has_two and not tree.states("model.tied_embeddings"):
+        values["model.tied_embeddings"] = "target"
+    return with_values(tree, values)

@@ -1,0 +1,96 @@
+"""Recipe: the sections of a run's configuration as frozen dataclasses, their plain form, and their choices in words.
+
+`recipe.py` builds it from YAML, `rules.py` checks it, and `defaults/choose.py` fills the keys that YAML leaves out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mtkit.corpus.config import CorpusConfig
+from mtkit.evaluation.config import EvaluationConfig
+from mtkit.models.config import ModelConfig
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.recipe.paths import escape_path
+from mtkit.search.config import SearchConfig
+from mtkit.text.config import TokenizerConfig
+from mtkit.training.config import TrainingConfig
+
+NAME_OF_RUN = "a name of at most 200 characters without / that begins with neither . nor a space"
+RunName = Annotated[str, Field(pattern=r"^[^/\s.\x00-\x1f][^/\x00-\x1f\x7f]{0,199}$", description=NAME_OF_RUN)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Configuration of a run.
+
+    `load_recipe` reads it from YAML, with absolute paths and checked types and ranges. A recipe that is built in Python
+    is checked in the same way by `mtkit.train` and `mtkit.run`; relative paths are then relative to the current
+    directory.
+    """
+
+    name: RunName  # name of the run folder, runs/NAME
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=TransformerConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    # of omitted keys of tokenizer, model and training: chosen from the corpus (docs/defaults.md), or those of this page
+    defaults: Literal["corpus", "fixed"] = "corpus"
+    chosen: dict[str, str] = field(default_factory=dict)  # reasons of the values that mtkit chose, for the reader
+
+
+def to_plain(value: Any) -> Any:
+    """Convert dataclasses to mappings, lists and scalars, with every key; paths are text as in YAML."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return escape_path(value) if isinstance(value, Path) else value
+
+
+def _value_at(plain: Any, key: str) -> Any:
+    """Return the value at a path of nested mappings; None behind a value that is no mapping."""
+    for part in key.split("."):
+        plain = plain[part] if isinstance(plain, dict) else None
+    return plain
+
+
+def describe_choices(recipe: Recipe) -> list[str]:
+    """Return the lines of `describe` for the values of a recipe that were chosen."""
+    return describe(recipe.chosen, to_plain(recipe))
+
+
+def describe(reasons: Mapping[str, str], plain: Mapping[str, Any]) -> list[str]:
+    """Return the values and their reasons: "tokenizer.vocab_size 4,000: 4,600 pairs".
+
+    Neighbouring keys of a section with one reason share a line: "model.d_model 128, d_ff 256: tiny: 127,241 tokens".
+    Keys whose value is null, such as `training.budget_hours` without a budget, are left out.
+    """
+    sections = list(dict.fromkeys(key.partition(".")[0] for key in reasons))
+    present = [key for key in reasons if _value_at(plain, key) is not None]
+    present.sort(key=lambda key: sections.index(key.partition(".")[0]))
+    lines = []
+    for (section, reason), keys in itertools.groupby(present, lambda key: (key.partition(".")[0], reasons[key])):
+        values = [f"{key.partition('.')[2]} {_short(_value_at(plain, key))}" for key in keys]
+        lines.append(f"{section}.{', '.join(values)}: {reason}")
+    return lines
+
+
+def _short(value: Any) -> str:
+    """Return a value for a reader: a section by its kind, numbers with commas, true and false as in YAML."""
+    if isinstance(value, dict):
+        value = value["kind"]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
