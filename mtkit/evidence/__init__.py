@@ -4,8 +4,10 @@ claim     ClaimConfig: the keys of a claim's file, and its reading
 system    translations of models that are changed after training
 measure   values of a metric for each system and seed
 run_values  values of a trained model: its log, and the attention of its encoder
-paired_effect  difference of two systems: effect and confidence interval
-verdict   confirmed, not confirmed or undecided, from an effect and its interval
+bleu_statistics  BLEU of any test lines from statistics of each line, and its error
+records   what is measured of a training, stored when it ends
+effect    difference of two systems: effect and confidence interval
+verdict   one of five words, from an effect and its interval
 results   the file of a tested claim
 run       a claim from its trainings to its result
 table     claims and results for the terminal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -23,6 +23,7 @@ MetricKey = Literal[
     "unseen_words", "train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second", "positional_head",
 ]  # fmt: skip
 METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words", "unseen_words")  # the others are those of trained models
+Scale = Literal["adequate", "one epoch", "one rate", "floor", "too small"]  # what the test can say, see method.md
 Theme = Literal[
     "attention", "positions", "norms", "architecture", "training", "exposure_bias", "search", "subwords", "data",
     "pre_training", "compression",
@@ -71,10 +72,11 @@ class SystemConfig:
     # overrides that keep the weights, as model.decoder_positions.scaling={kind: ntk}
     model: list[str] = field(default_factory=list)
     tag: TagName | None = None  # before each source instead of the tag of the test set
+    average: Annotated[int, Field(gt=1)] | None = None  # the mean of the last checkpoints, as many as are kept
 
     def __post_init__(self) -> None:
-        if self.compress is not None and self.model:
-            raise ValueError("model: cannot be changed together with compress; remove one of them")
+        if (self.compress is not None) + bool(self.model) + (self.average is not None) > 1:
+            raise ValueError("compress, model and average: each makes another model; keep one of them")
 
     def description(self) -> str:
         """The settings as text."""
@@ -83,12 +85,14 @@ class SystemConfig:
             settings.append(self.compress.description())
         if self.tag is not None:
             settings.append(f"--tag {self.tag}")
+        if self.average is not None:
+            settings.append(f"mtkit average of the last {self.average} checkpoints")
         return " ".join(settings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """One comparison of two systems, paired by seed."""
+    """One comparison of two systems."""
 
     of: str  # system: a variant of the study, or one of `systems`
     against: str
@@ -96,6 +100,8 @@ class CheckConfig:
     metric: MetricKey = "bleu"
     # smallest difference of interest, in the metric's unit: BLEU points, nats, or percent with ratio
     margin: Annotated[float, Field(gt=0)] = 0.5
+    published: Annotated[float, Field(gt=0)] | None = None  # effect in the source, same unit; null: it gives none
+    paired: bool = False  # the variants share their training, and differ only in what is made of its weights
     ratio: bool = False  # compare by 100 · ln(of / against), about the difference in percent
     # the effect on sources of more words, minus the effect on the other lines; BLEU only
     longer_than: Annotated[int, Field(gt=0)] | None = None
@@ -104,6 +110,8 @@ class CheckConfig:
     goal: Annotated[float, Field(gt=0, lt=100)] | None = None  # BLEU of the valid set that seconds_to_bleu waits for
 
     def __post_init__(self) -> None:
+        if self.published is not None and self.margin > self.published / 2:
+            raise ValueError(f"margin: {self.margin:g} is more than half of the published effect; lower it")
         for key, value in (("longer_than", self.longer_than), ("words", self.words)):
             if value is not None and (self.metric != "bleu" or self.ratio):
                 raise ValueError(f"{key}: only differences of BLEU are computed by length; remove metric and ratio")
@@ -122,19 +130,35 @@ class CheckConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FullTraining:
+    """What trainings to the end say of a claim, before all else: a sentence with the scores and a link to them."""
+
+    text: Text
+    verdict: Literal["confirmed", "contrary", "partly"] | None = (
+        None  # null: their setting is another, the test decides
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClaimConfig:
-    """A claim, its source and its test: all keys but `observation` are written before the scores are seen."""
+    """A claim, its source and its test.
+
+    All keys but the last three are written before the scores are seen.
+    """
 
     claim: Text  # one sentence
     source: Text  # publication and section, table or figure
     url: Text
     theme: Theme  # section of docs/evidence.md
+    scale: Scale
     study: str  # built-in study, or a file
     checks: Annotated[list[CheckConfig], Field(min_length=1)]
     minutes: Annotated[float, Field(gt=0)]  # expected time on one core
     systems: dict[str, SystemConfig] = field(default_factory=dict)
     note: str = ""  # what the test does not show
     observation: str = ""  # written after the test; it does not change the verdict
+    full_training: FullTraining | None = None  # it has the last word
+    tested_by: str | None = None  # claim whose test of the same sentence is larger; it has the last word once it ran
 
     def __post_init__(self) -> None:
         for check in self.checks:
@@ -148,6 +172,10 @@ class ClaimConfig:
     def variant_of(self, system: str) -> str:
         """Variant whose models a system uses."""
         return self.systems[system].variant if system in self.systems else system
+
+    def is_paired(self, check: CheckConfig) -> bool:
+        """Return whether a check compares models that share their training."""
+        return check.paired or self.variant_of(check.of) == self.variant_of(check.against)
 
     def system_names(self) -> list[str]:
         """Systems that occur in the checks, in their order."""
@@ -221,4 +249,4 @@ def _reduced(study: Study, variants: set[str]) -> Study:
     dependencies = (study.config.init_from_variant, study.config.teacher_variant)
     sources = {source_of[each] for source_of in dependencies for each in variants if each in source_of}
     needed = {name: recipe for name, recipe in study.recipes.items() if name in variants | sources}
-    return Study(study.config, needed, next(iter(needed)), study.test)
+    return replace(study, recipes=needed, baseline=next(iter(needed)))

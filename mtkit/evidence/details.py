@@ -1,13 +1,13 @@
-"""Section of docs/evidence.md about one tested claim: comparisons, numbers of each seed, conditions, remarks."""
+"""Paragraph of docs/evidence.md about one tested claim: comparisons, numbers of each seed, conditions, remarks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from mtkit.evidence.claim import CheckConfig, ClaimConfig
 from mtkit.evidence.results import CheckResult, ClaimResult
-from mtkit.evidence.verdict import outlook
 
 _DIGITS = {  # of values that do not have three
     "tokens_per_second": 0,
@@ -36,53 +36,44 @@ def markdown_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> 
     )
 
 
-def claim_section(name: str, config: ClaimConfig, result: ClaimResult) -> str:
-    """The section, with the claim's name as its heading."""
-    rows = [["comparison", "expected", "metric", "values", "effect", "95% interval", "by seed", "verdict"]]
-    rows += [_row(check) for check in result.checks]
-    paragraphs = [
-        f"### {name}",
-        f"**{result.verdict.value.capitalize()}.** {config.claim} ([{config.source}]({config.url}))",
-        markdown_table(rows, right=(4,)),
-        _conditions(config, result),
-    ]
-    observation = f"*After the test:* {config.observation}" if config.observation else ""
-    return "\n\n".join(part for part in [*paragraphs, config.note, observation] if part)
+def claim_section(config: ClaimConfig, result: ClaimResult) -> str:
+    """The paragraph below the claim's heading, one line: verdict and claim, comparisons, conditions and remarks."""
+    comparisons = [_comparison(each) for each in result.checks]
+    remarks = f"{config.note} {f'*After the test:* {config.observation}' if config.observation else ''}"
+    return "<br>".join(
+        [
+            f"{config.claim} ([{config.source}]({config.url}))",
+            *comparisons,
+            f"{remarks} {_conditions(config, result)}".strip(),
+        ]
+    )
 
 
 def effect_text(result: CheckResult) -> str:
     """Text of metric, effect and interval, as `BLEU +1.20 (+0.30 to +2.10)`."""
-    return f"{_metric(result.check)} {_mean(result)} ({_interval(result)})"
+    digits, interval = _effect_digits(result.check), result.effect.interval
+    between = "one seed" if interval is None else f"{interval[0]:+.{digits}f} to {interval[1]:+.{digits}f}"
+    return f"{_metric(result.check)} {result.effect.mean:+.{digits}f} ({between})"
 
 
-def _mean(result: CheckResult) -> str:
-    return f"{result.effect.mean:+.{_effect_digits(result.check)}f}"
-
-
-def _interval(result: CheckResult) -> str:
-    effect, digits = result.effect, _effect_digits(result.check)
-    return "one seed" if effect.low is None else f"{effect.low:+.{digits}f} to {effect.high:+.{digits}f}"
-
-
-def _row(result: CheckResult) -> list[str]:
-    check, digits = result.check, _effect_digits(result.check)
-    means = (fmean(side.values()) for side in (result.of, result.against))
-    values = ", ".join(f"{mean:.{_DIGITS.get(check.metric, 3)}f}" for mean in means)
-    values += " (all lines)" if check.longer_than else ""  # the effect is that of the long lines minus the others
-    by_seed = ", ".join(f"{value:+.{digits}f}" for value in result.differences.values())
-    expected = (
-        f"equal within {check.margin:g}" if check.expect == "equal" else f"{check.expect} (margin {check.margin:g})"
+def _comparison(result: CheckResult) -> str:
+    check = result.check
+    expected = f"equal within {check.margin:g}" if check.expect == "equal" else f"{check.expect} by {check.margin:g}"
+    if check.expect == "not_lower":
+        expected = f"not lower by {check.margin:g}"
+    published = "" if check.published is None else f"; published {check.published:g}"
+    pairs = ", pairs" if result.paired else ""
+    values = " against ".join(_values(check, side) for side in (result.of, result.against))
+    return (
+        f"`{check.of}` against `{check.against}`: {effect_text(result)}; {values}{pairs}; expected "
+        f"{expected}{published}: **{result.verdict_text}**."
     )
-    return [
-        f"`{check.of}` against `{check.against}`",
-        expected,
-        _metric(check),
-        values,
-        _mean(result),
-        _interval(result),
-        by_seed,
-        _verdict(result),
-    ]
+
+
+def _values(check: CheckConfig, by_seed: Mapping[int, float]) -> str:
+    digits = _DIGITS.get(check.metric, 3)
+    each = ", ".join(f"{value:.{digits}f}" for value in by_seed.values())
+    return f"{fmean(by_seed.values()):.{digits}f} ({each})"
 
 
 def _metric(check: CheckConfig) -> str:
@@ -95,14 +86,6 @@ def _metric(check: CheckConfig) -> str:
     return ("BLEU" if check.metric == "bleu" else check.metric.replace("_", " ")) + unit + length
 
 
-def _verdict(result: CheckResult) -> str:
-    """The verdict, and the one that more data would give."""
-    expected = outlook(result.check, result.effect)
-    if expected is None:
-        return result.verdict.value
-    return f"{result.verdict.value}; {expected.verdict.value} with {expected.factor} times the data"
-
-
 def _effect_digits(check: CheckConfig) -> int:
     if check.ratio or check.metric in ("seconds_to_bleu", "positional_head"):
         return 1
@@ -111,17 +94,19 @@ def _effect_digits(check: CheckConfig) -> int:
 
 def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
     """Study, time, machine, precision, versions and sizes."""
-    environment = result.environment
-    threads = ", ".join(map(str, environment["threads"]))
-    training, translation = (" and ".join(environment[f"{stage}_precision"]) for stage in ("training", "translation"))
+    about = {key: _listed(value) for key, value in result.environment.items()}
     overrides = f" with `{' '.join(result.overrides)}`" if result.overrides else ""
     sizes = ", ".join(f"`{variant}` {count:,}" for variant, count in result.parameters.items())
     systems = "".join(
         f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
     )
     return (
-        f"Study `{config.study}`{overrides}, {result.runs} models, {result.seconds / 60:.0f} minutes. "
-        f"{environment['processor']}, threads: {threads}, training in {training}, translation in {translation}; mtkit "
-        f"{environment['mtkit']}, "
-        f"torch {environment['torch']}; {result.date}. Parameters: {sizes}.{systems}"
+        f"Study `{config.study}`{overrides}, {result.runs} models, {result.seconds / 60:.0f} minutes, "
+        f"{about['processor']}, threads: {about['threads']}, {about['training_precision']}, translation in "
+        f"{about['translation_precision']}, mtkit {about['mtkit']}, torch {about['torch']}, {result.date}. Parameters: "
+        f"{sizes}.{systems}"
     )
+
+
+def _listed(value: Any) -> str:
+    return " and ".join(map(_listed, value)) if isinstance(value, list) else str(value)

@@ -1,10 +1,10 @@
-"""Measurements of a claim: the values of a metric for each system and seed, and translations."""
+"""Measurements of a claim: the values of both systems of each comparison, and the effect."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -15,43 +15,47 @@ from mtkit.corpus.config import TrainParallelFiles, training_text
 from mtkit.errors import DataError
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.evaluation.word_statistics import rare_word_f1, repetition_rate, word_counts
-from mtkit.evidence.claim import CheckConfig, Claim
-from mtkit.evidence.paired_effect import (
-    BleuContrast,
-    Effect,
+from mtkit.evidence.bleu_statistics import (
     Floats,
-    bleu_of_statistics,
+    Selections,
+    bleu_by_seed,
     bleu_statistics,
-    paired_effect,
+    pack,
+    sentence_error,
+    unpack,
 )
-from mtkit.evidence.run_values import best_validation, positional_head, seconds_to_bleu
+from mtkit.evidence.claim import CheckConfig, Claim
+from mtkit.evidence.records import Records
+from mtkit.evidence.results import CheckResult
+from mtkit.evidence.run_values import lines_per_second, positional_head, seconds_to_bleu
 from mtkit.evidence.system import hyps_of_system
 from mtkit.study.by_length import lines_by_length
 from mtkit.study.free_running import free_running_loss
+from mtkit.study.rates import with_chosen_rates
 from mtkit.study.runs import StudyRun, runs_of
 from mtkit.text.lines import read_lines
 
-_LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}
-
 
 class Measurements:
-    """Values of all systems of a claim from the finished runs of its study.
+    """Values of all systems of a claim, from the records of its trainings, or else from their run folders.
 
     Args:
         claim: the claim.
         folder: of the study's runs.
+        records: of trainings; what is measured is added to them.
     """
 
-    def __init__(self, claim: Claim, folder: Path) -> None:
-        self.claim = claim
-        self.runs = [run for run in runs_of(claim.study, folder) if run.is_finished()]
+    def __init__(self, claim: Claim, folder: Path, records: Records) -> None:
+        self.claim, self.records = claim, records
+        self.all_runs = runs_of(with_chosen_rates(claim.study, folder, records.loss), folder)
+        self.runs = [run for run in self.all_runs if records.find(run) or run.is_finished()]
         recipe = next(iter(claim.study.recipes.values()))
-        files = recipe.corpus.test[claim.study.test]
-        self.srcs, self.refs = list(read_lines(files.src)), list(read_lines(files.tgt))
+        self.tests = [recipe.corpus.test[name] for name in claim.study.tests]
+        self.srcs = [line for files in self.tests for line in read_lines(files.src)]
+        self.refs = [line for files in self.tests for line in read_lines(files.tgt)]
         self.tokenizer = choose_tokenizer(
-            self.refs, recipe.corpus.language_of_target(files), recipe.evaluation.tokenize
+            self.refs, recipe.corpus.language_of_target(self.tests[0]), recipe.evaluation.tokenize
         ).name
-        self._statistics: dict[str, Mapping[int, Floats]] = {}
 
     @cached_property
     def training_words(self) -> Counter[str]:
@@ -65,63 +69,99 @@ class Measurements:
         )
 
     def runs_of_system(self, system: str) -> list[StudyRun]:
-        """Finished runs that a system uses."""
+        """Runs with measurements that a system uses."""
         return [run for run in self.runs if run.variant == self.claim.config.variant_of(system)]
 
-    def effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
-        """Difference of a check for each seed that both systems have, and the effect.
+    def is_measured(self, run: StudyRun) -> bool:
+        """Return whether the record of a run has all that the claim asks for."""
+        record = self.records.find(run)
+        for check in self.claim.config.checks:
+            for system in (check.of, check.against):
+                if self.claim.config.variant_of(system) != run.variant:
+                    continue
+                known = () if record is None else (record.statistics if check.metric == "bleu" else record.values)
+                if (self._changes(system) if check.metric == "bleu" else self._key(system, check)) not in known:
+                    return False
+        return True
+
+    def measure(self, check: CheckConfig) -> CheckResult:
+        """Values of both systems for each seed.
 
         Raises:
-            DataError: the systems have no finished run of the same seed.
+            DataError: a system has no finished run, or a run has no such value.
         """
-        if check.metric == "bleu" and not check.ratio:
-            return self._bleu_effect(check)
-        of, against = self.values(check.of, check), self.values(check.against, check)
-        differences = {
-            seed: 100 * math.log(of[seed] / against[seed]) if check.ratio else of[seed] - against[seed]
-            for seed in sorted(of.keys() & against.keys())
-        }
-        _require_seeds(check, differences)
-        return differences, paired_effect(list(differences.values()))
+        for system in (check.of, check.against):
+            if not self.runs_of_system(system):
+                raise DataError(f"{system}: no finished run; run mtkit reproduce first")
+        paired = self.claim.config.is_paired(check)
+        if check.metric != "bleu":
+            return CheckResult(check, self.values(check.of, check), self.values(check.against, check), 0.0, paired)
+        of, against = self.statistics(check.of), self.statistics(check.against)
+        everything = np.ones((1, len(self.refs)))
+        selections = self._selections(check)
+        first, second = (
+            dict(zip(sorted(each), bleu_by_seed(each, everything, selections)[0].tolist(), strict=True))
+            for each in (of, against)
+        )
+        error = 0.0 if check.ratio else sentence_error(of, against, selections)
+        return CheckResult(check, first, second, error, paired)
 
     def values(self, system: str, check: CheckConfig) -> dict[int, float]:
-        """Value of a check's metric for each seed.
+        """Value of a metric for each seed.
 
         Raises:
             DataError: a run has no such value.
         """
-        if check.metric == "bleu":
-            chosen = self._lines(check.words)
-            statistics = self.statistics(system)
-            return {seed: float(bleu_of_statistics(lines[chosen].sum(axis=0))) for seed, lines in statistics.items()}
-        return {run.seed: self._value(run, system, check) for run in self.runs_of_system(system)}
-
-    def _lines(self, words: Sequence[int] | None) -> NDArray[np.bool_]:
-        """Test lines [L] whose sources have a number of words in this range; None: all."""
-        least, largest = (0, math.inf) if words is None else words
-        return np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_)
+        key = self._key(system, check)
+        return {
+            run.seed: self.records.value(run, key, lambda run=run: self._value(run, system, check))  # type: ignore[misc]
+            for run in self.runs_of_system(system)
+        }
 
     def statistics(self, system: str) -> Mapping[int, Floats]:
         """BLEU statistics of each seed's translations, [L, 10]."""
-        if system not in self._statistics:
-            self._statistics[system] = {
-                run.seed: bleu_statistics(self.hyps(run, system), self.refs, tokenize=self.tokenizer)
-                for run in self.runs_of_system(system)
-            }
-        return self._statistics[system]
+        return {
+            run.seed: unpack(
+                self.records.statistics(run, self._changes(system), lambda run=run: self._packed(run, system))  # type: ignore[misc]
+            )
+            for run in self.runs_of_system(system)
+        }
+
+    def _packed(self, run: StudyRun, system: str) -> str:
+        return pack(bleu_statistics(self.hyps(run, system), self.refs, tokenize=self.tokenizer))
 
     def hyps(self, run: StudyRun, system: str) -> list[str]:
-        """Translations of the test set: those of the run, or with the settings of the system, kept beside the run."""
+        """Translations of the test sets: those of the run, or with the settings of the system, kept beside the run."""
         config = self.claim.config.systems.get(system)
-        path = run.folder.hyps(run.test) if config is None else hyps_of_system(run, config, self.srcs)
-        return list(read_lines(path))
+        paths = [
+            run.folder.hyps(name) if config is None else hyps_of_system(run, config, name)
+            for name in self.claim.study.tests
+        ]
+        return [line for path in paths for line in read_lines(path)]
+
+    def _changes(self, system: str) -> str:
+        """What a system changes, as a key of records; empty for a variant."""
+        config = self.claim.config.systems.get(system)
+        return "" if config is None else config.description()
+
+    def _key(self, system: str, check: CheckConfig) -> str:
+        goal = "" if check.goal is None else f"{check.goal:g}"
+        return " ".join(filter(None, [check.metric, goal, self._changes(system)]))
+
+    def _selections(self, check: CheckConfig) -> Selections:
+        """Lines whose BLEU a check compares: of sources with so many words, or long ones minus the others."""
+        if check.longer_than is not None:
+            _, long = lines_by_length(self.srcs, [check.longer_than]).values()
+            is_long = np.isin(np.arange(len(self.refs)), long)
+            return [(1.0, is_long), (-1.0, ~is_long)]
+        least, largest = (0, math.inf) if check.words is None else check.words
+        return [(1.0, self._lines(least, largest))]
+
+    def _lines(self, least: float, largest: float) -> NDArray[np.bool_]:
+        return np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_)
 
     def _value(self, run: StudyRun, system: str, check: CheckConfig) -> float:
-        metric = check.metric
-        if metric in _LOGGED:
-            return float(best_validation(run)[_LOGGED[metric]])
-        report = run.folder.read_report()
-        match metric:
+        match check.metric:
             case "repetition":
                 return repetition_rate(self.hyps(run, system))
             case "rare_words":
@@ -129,32 +169,12 @@ class Measurements:
             case "unseen_words":
                 return rare_word_f1(self.hyps(run, system), self.refs, self.training_words, max_count=0)
             case "free_running_gap":
-                return free_running_loss(run.folder) - float(best_validation(run)["nll"])
+                return free_running_loss(run.folder) - self.records.of(run).values["loss"]
             case "positional_head":
                 return positional_head(run)
             case "seconds_to_bleu":
                 return seconds_to_bleu(run, check.goal or 0.0)
-            case "train_seconds":
-                return float(report["train"]["seconds"])
-            case "tokens_per_second":
-                return float(report["train"]["tokens_per_second"])
+            case "lines_per_second":
+                return lines_per_second(run, self.srcs)
             case _:
-                return len(self.refs) / float(report["test"][run.test]["seconds"])
-
-    def _bleu_effect(self, check: CheckConfig) -> tuple[dict[int, float], Effect]:
-        of, against = self.statistics(check.of), self.statistics(check.against)
-        seeds = sorted(of.keys() & against.keys())
-        _require_seeds(check, seeds)
-        selections = [(1.0, self._lines(check.words))]
-        if check.longer_than is not None:
-            _, long = lines_by_length(self.srcs, [check.longer_than]).values()
-            is_long = np.isin(np.arange(len(self.refs)), long)
-            selections = [(1.0, is_long), (-1.0, ~is_long)]
-        contrast = BleuContrast({s: of[s] for s in seeds}, {s: against[s] for s in seeds}, selections)
-        differences, effect = contrast.effect()
-        return dict(zip(seeds, differences, strict=True)), effect
-
-
-def _require_seeds(check: CheckConfig, seeds: Collection[int]) -> None:
-    if not seeds:
-        raise DataError(f"{check.of} and {check.against}: no finished run of the same seed; run mtkit reproduce first")
+                raise DataError(f"{run.label}: the log has no {check.metric}; train again with this version of mtkit")

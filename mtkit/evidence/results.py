@@ -1,19 +1,37 @@
-"""Result of a tested claim, as JSON in `recipes/results/NAME.json`: numbers of each seed, machine, versions."""
+"""Result of a tested claim, as JSON in `recipes/results/NAME.json`: numbers of each seed, machine, versions.
+
+A file has what was measured. Effects, intervals and verdicts are computed when it is read, with the margins of the
+claim's file, so that they always follow from the numbers.
+"""
 
 from __future__ import annotations
 
 import importlib.resources
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.evidence.claim import CheckConfig, ClaimConfig, CompressionConfig, SystemConfig
-from mtkit.evidence.paired_effect import Effect
-from mtkit.evidence.verdict import Verdict, judge, missing_data, overall
+from mtkit.evidence.claim import CheckConfig, ClaimConfig
+from mtkit.evidence.effect import Effect, Prior, paired_effect, unpaired_effect
+from mtkit.evidence.verdict import Verdict, judge, lacks, overall
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.io.json_text import parse_json
+
+MIN_BLEU = 5.0  # of models whose variance counts for others; below, models have learned next to nothing
+_MEASURED = (
+    "of",
+    "against",
+    "metric",
+    "ratio",
+    "longer_than",
+    "words",
+    "goal",
+)  # keys of a check that numbers depend on
 
 
 @dataclass(frozen=True)
@@ -21,29 +39,43 @@ class CheckResult:
     """Numbers of one comparison.
 
     Attributes:
-        check: the comparison, as in the claim's file when it was tested.
-        of, against: value of both systems for each seed, on all test lines.
-        differences: of each seed, in the unit of the check.
+        check: the comparison.
+        of, against: value of both systems for each seed. With `longer_than` the difference of two BLEU scores; of some
+            early tests only the difference of both systems is known, which is that of the first, and the other has 0.
+        sentence_error: standard error of their mean difference due to the test lines.
+        paired: the models share their training, so that equal seeds are pairs.
     """
 
     check: CheckConfig
-    of: Mapping[str, float]
-    against: Mapping[str, float]
-    differences: Mapping[str, float]
-    effect: Effect
+    of: Mapping[int, float]
+    against: Mapping[int, float]
+    sentence_error: float
+    paired: bool
+
+    @cached_property
+    def effect(self) -> Effect:
+        """Difference and its interval."""
+        check = self.check
+        of, against = ({seed: self._scaled(value) for seed, value in each.items()} for each in (self.of, self.against))
+        if self.paired:
+            return paired_effect([of[seed] - against[seed] for seed in of if seed in against], self.sentence_error)
+        has_prior = check.metric == "bleu" and not check.ratio and check.longer_than is None and check.words is None
+        prior = seed_prior() if has_prior else None
+        return unpaired_effect(list(of.values()), list(against.values()), self.sentence_error, prior)
+
+    def _scaled(self, value: float) -> float:
+        return 100 * math.log(value) if self.check.ratio else value
 
     @property
     def verdict(self) -> Verdict:
         """Verdict of the comparison."""
         return judge(self.check, self.effect)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The entry of the file."""
-        return {
-            **asdict(self),
-            "verdict": self.verdict.value,
-            "needs_times_the_data": missing_data(self.check, self.effect),
-        }
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, with what it lacks if it is undecided."""
+        verdict = self.verdict
+        return f"{verdict}: lacks {lacks(self.check, self.effect)}" if verdict == Verdict.undecided else verdict.value
 
 
 @dataclass(frozen=True)
@@ -55,15 +87,15 @@ class ClaimResult:
         systems: of the claim's file when it was tested.
         overrides: of the study's and the recipes' keys, except the folder of the corpus.
         date: of the test, YYYY-MM-DD.
-        environment: processor, cores, threads, versions, precision of training and of translation.
-        seconds: of training and translation, summed over the runs.
+        environment: processor, threads, versions, precision of training and of translation.
+        seconds: of training; early tests: of training and translation.
         runs: number of trained models.
         parameters: of each variant.
     """
 
     name: str
     study: str
-    systems: Mapping[str, SystemConfig]
+    systems: Mapping[str, Any]
     overrides: Sequence[str]
     date: str
     environment: Mapping[str, Any]
@@ -77,11 +109,6 @@ class ClaimResult:
         """Verdict of the claim."""
         return overall(check.verdict for check in self.checks)
 
-    def is_of(self, config: ClaimConfig) -> bool:
-        """Return whether study, systems and checks are those of the claim's file."""
-        checks = [result.check for result in self.checks]
-        return (self.study, self.systems, checks) == (config.study, config.systems, config.checks)
-
     def write(self, folder: Path) -> Path:
         """Write the file; returns its path.
 
@@ -89,9 +116,23 @@ class ClaimResult:
             ReadWriteError: the folder cannot be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        content = {**asdict(self), "checks": [check.as_dict() for check in self.checks], "verdict": self.verdict.value}
+        checks = [
+            {
+                "check": _measured_keys(each.check),
+                "of": each.of,
+                "against": each.against,
+                "sentence_error": each.sentence_error,
+            }
+            for each in self.checks
+        ]
+        content = {**vars(self), "checks": checks}
         write_json(folder / f"{self.name}.json", _rounded(content))
         return folder / f"{self.name}.json"
+
+
+def _measured_keys(check: CheckConfig) -> dict[str, Any]:
+    values = asdict(check)
+    return {key: values[key] for key in _MEASURED if values[key] not in (None, False)}
 
 
 def _rounded(value: Any) -> Any:
@@ -110,8 +151,8 @@ def results_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "recipes" / "results"
 
 
-def read_result(folder: Path, name: str) -> ClaimResult | None:
-    """Result of a claim; None if there is no file.
+def read_result(folder: Path, name: str, config: ClaimConfig) -> ClaimResult | None:
+    """Result of a claim; None if there is no file, or if it tested another study, other systems or comparisons.
 
     Raises:
         DataError: the file is damaged.
@@ -119,25 +160,44 @@ def read_result(folder: Path, name: str) -> ClaimResult | None:
     path = folder / f"{name}.json"
     if not path.is_file():
         return None
-    with translate_read_errors(path):
-        text = path.read_text(encoding="utf-8")
     try:
-        content = parse_json(text)
-        del content["verdict"]
-        checks = [_check(entry) for entry in content.pop("checks")]
-        systems = {name: _system(entry) for name, entry in content.pop("systems").items()}
-        return ClaimResult(**content, checks=checks, systems=systems)
-    except (ValueError, KeyError, TypeError) as error:
+        content = _read(path)
+        systems = {system: asdict(each) for system, each in config.systems.items()}
+        tested = [entry["check"] for entry in content["checks"]]
+        current = [_measured_keys(check) for check in config.checks]
+        if (content["study"], content["systems"], tested) != (config.study, systems, current):
+            return None
+        pairs = zip(config.checks, content.pop("checks"), strict=True)
+        checks = [_check(check, entry, paired=config.is_paired(check)) for check, entry in pairs]
+        return ClaimResult(**content, checks=checks)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: not a result of mtkit reproduce ({error}); remove it and test the claim again"
         ) from error
 
 
-def _system(entry: dict[str, Any]) -> SystemConfig:
-    compress = entry.pop("compress")
-    return SystemConfig(**entry, compress=None if compress is None else CompressionConfig(**compress))
+def _read(path: Path) -> dict[str, Any]:
+    with translate_read_errors(path):
+        text = path.read_text(encoding="utf-8")
+    content: dict[str, Any] = parse_json(text)
+    return content
 
 
-def _check(entry: dict[str, Any]) -> CheckResult:
-    values = {key: entry[key] for key in ("of", "against", "differences")}
-    return CheckResult(CheckConfig(**entry["check"]), **values, effect=Effect(**entry["effect"]))
+def _check(check: CheckConfig, entry: Mapping[str, Any], *, paired: bool) -> CheckResult:
+    of, against = ({int(seed): float(value) for seed, value in entry[side].items()} for side in ("of", "against"))
+    return CheckResult(check, of, against, float(entry["sentence_error"]), paired)
+
+
+@cache
+def seed_prior() -> Prior | None:
+    """Variance of BLEU over the seeds, from all models of the results that come with mtkit; see method.md."""
+    samples: set[tuple[float, ...]] = set()  # claims share models
+    for path in sorted(results_folder().glob("*.json")):
+        content = _read(path)
+        for entry in content["checks"]:
+            check = entry["check"]
+            if check["metric"] != "bleu" or check.keys() & {"ratio", "longer_than", "words"}:
+                continue
+            sides = (side for side in ("of", "against") if check[side] not in content["systems"])
+            samples |= {tuple(entry[side].values()) for side in sides}
+    return Prior.fit(sorted(sample for sample in samples if fmean(sample) >= MIN_BLEU))

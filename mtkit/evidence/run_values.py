@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from mtkit.analysis.head_statistics import HeadSums, real_queries, recorded_attention
 from mtkit.assembly.reference_text import batches
+from mtkit.assembly.translator import load_translator
 from mtkit.errors import DataError
 from mtkit.evidence.system import valid_text
 from mtkit.model_folder.folder import read_model
 from mtkit.study.runs import StudyRun, log_events
+from mtkit.training.monitoring.meter import Stopwatch
 
 
 def best_validation(run: StudyRun) -> Mapping[str, Any]:
@@ -29,7 +31,7 @@ def best_validation(run: StudyRun) -> Mapping[str, Any]:
 
 
 def seconds_to_bleu(run: StudyRun, goal: float) -> float:
-    """Training time until the first validation with a BLEU of `goal`, without the time of the validations.
+    """Processor time until the first validation with a BLEU of `goal`, without that of the validations.
 
     Raises:
         DataError: no validation reached it, or the log has no time of that update.
@@ -39,12 +41,30 @@ def seconds_to_bleu(run: StudyRun, goal: float) -> float:
         raise DataError(
             f"{run.label}: no validation has a BLEU of {goal:g}; lower goal, or set training.validation.sentences"
         )
-    times = {event["update"]: float(event["seconds"]) for event in _events(run, "train")}
+    times = {event["update"]: float(event["processor_seconds"]) for event in _events(run, "train")}
     if reached[0] not in times:
         raise DataError(
             f"{run.label}: the log has no time of update {reached[0]}; set training.log_every to validate_every"
         )
     return times[reached[0]]
+
+
+def last_times(run: StudyRun) -> Mapping[str, Any]:
+    """Event of the last updates, which has the times of the whole training; empty if the log has none."""
+    return next(reversed(_events(run, "train")), {})
+
+
+def lines_per_second(run: StudyRun, srcs: Sequence[str]) -> float:
+    """Lines that are translated in a second of processor time, with the search of the recipe.
+
+    Raises:
+        DataError: the model is damaged.
+    """
+    translator = load_translator(run.folder.model, search=run.recipe.search)
+    translator.translate_lines(srcs[:20])  # the first batch pays for what is loaded late
+    watch = Stopwatch()
+    translator.translate_lines(srcs)
+    return len(srcs) / watch.processor_seconds
 
 
 def positional_head(run: StudyRun) -> float:

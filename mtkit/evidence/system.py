@@ -19,28 +19,31 @@ from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
 from mtkit.models.config import ModelConfig
+from mtkit.pipeline.average import average_models
 from mtkit.recipe import schema
 from mtkit.recipe.recipe import with_location
 from mtkit.recipe.sections import to_plain
 from mtkit.recipe.tree import apply_overrides
 from mtkit.study.runs import StudyRun
+from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
+from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.weights import weights
 
 
-def hyps_of_system(run: StudyRun, system: SystemConfig, srcs: Sequence[str]) -> Path:
+def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:
     """File of the translations of a test set, made once for equal models, texts and settings, and kept beside the run.
 
     Args:
         run: a finished run of the system's variant.
         system: what is changed.
-        srcs: source lines of the test set.
+        name: of the test set.
 
     Raises:
         RecipeError, UsageError: the system is not possible with this model.
         DataError: the run has no text to choose attention heads by, or a file is damaged.
     """
-    test, search = run.recipe.corpus.test[run.test], run.recipe.search
+    test, search = run.recipe.corpus.test[name], run.recipe.search
     prefix = SourcePrefix(tag=system.tag or test.tag, prefix=test.prefix)
     files = [run.folder.model / WEIGHTS, test.src]
     if _needs_text(system):
@@ -51,8 +54,8 @@ def hyps_of_system(run: StudyRun, system: SystemConfig, srcs: Sequence[str]) -> 
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         model = _model(run, system, folder / "model")
-        translator = load_translator(model, search=search, search_overrides=system.search)
-        hyps = [translation.hyp for translation in translator.with_source_prefix(prefix).translate(srcs)]
+        translator = load_translator(model, search=search, search_overrides=system.search).with_source_prefix(prefix)
+        hyps = [translation.hyp for translation in translator.translate(list(read_lines(test.src)))]
         write_text(path, "".join(f"{hyp}\n" for hyp in hyps))
     return path
 
@@ -61,6 +64,9 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     """Folder of the system's model: that of the run, or a changed copy."""
     if system.compress is not None:
         compress_model(run.folder.model, changed, _compression(run, system.compress))
+        return changed
+    if system.average is not None:
+        average_models(list(list_checkpoints(run.folder.checkpoints).values())[-system.average :], changed)
         return changed
     if system.model:
         _write_with_overrides(run.folder.model, changed, system.model)

@@ -2,94 +2,84 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mtkit.evidence.claim import CheckConfig
-from mtkit.evidence.paired_effect import Effect
+from mtkit.evidence.effect import Effect
 
-MAX_FACTOR = 20  # of data, in a projection
+MAX_SEEDS = 20  # of a projection
 
 
 class Verdict(StrEnum):
     """Outcome of a test."""
 
     confirmed = "confirmed"
-    refuted = "not confirmed"
+    contrary = "contrary"
+    smaller = "smaller than the margin"
+    partly = "partly"
     undecided = "undecided"
 
 
 def judge(check: CheckConfig, effect: Effect) -> Verdict:
     """Verdict of one comparison.
 
-    higher, lower: confirmed if the whole interval is on the expected side of 0; not confirmed if the whole interval is
-    below the margin in the expected direction. equal: confirmed if the whole interval is within the margin on both
-    sides, not confirmed if it is outside. not_lower: confirmed if the whole interval is above minus the margin, not
-    confirmed if it is below. Everything else is undecided, as is a single seed.
+    | | contrary: the whole interval is | smaller: otherwise, it is | confirmed: otherwise, it is |
+    |---|---|---|---|
+    | higher | below 0 | below the margin | above 0 |
+    | equal | outside of the margin | within it, and does not contain 0 | within the margin |
+    | not_lower | below minus the margin | above minus the margin, and below 0 | above minus the margin |
+
+    lower is higher with the opposite sign. Everything else is undecided, as is a single seed.
     """
-    if effect.low is None or effect.high is None:
+    if effect.interval is None:
         return Verdict.undecided
-    low, high = effect.low, effect.high
-    if check.expect == "lower":
-        low, high = -high, -low
-    if check.expect == "equal":
-        if -check.margin < low and high < check.margin:
-            return Verdict.confirmed
-        return Verdict.refuted if low > check.margin or high < -check.margin else Verdict.undecided
-    if check.expect == "not_lower":
-        low, high = low + check.margin, high + 2 * check.margin
-    if low > 0:
-        return Verdict.confirmed
-    return Verdict.refuted if high < check.margin else Verdict.undecided
+    low, high = effect.interval
+    margin = check.margin
+    match check.expect:
+        case "equal":
+            is_contrary, is_within = low > margin or high < -margin, -margin < low and high < margin
+            is_smaller, is_confirmed = is_within and (low > 0 or high < 0), is_within
+        case "not_lower":
+            is_contrary, is_confirmed = high < -margin, low > -margin
+            is_smaller = is_confirmed and high < 0
+        case _:
+            low, high = (low, high) if check.expect == "higher" else (-high, -low)
+            is_contrary, is_smaller, is_confirmed = high < 0, high < margin, low > 0
+    if is_contrary:
+        return Verdict.contrary
+    if is_smaller:
+        return Verdict.smaller
+    return Verdict.confirmed if is_confirmed else Verdict.undecided
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """Verdict of a claim: not confirmed if any check is, confirmed if all are, otherwise undecided."""
+    """Verdict of a claim from those of its parts.
+
+    Equal verdicts are that of the claim. It is partly right if a part is confirmed and another one is not, undecided if
+    the other ones are only undecided; without a confirmed part it is contrary if a part is.
+    """
     every = set(verdicts)
-    if Verdict.refuted in every:
-        return Verdict.refuted
-    return Verdict.confirmed if every == {Verdict.confirmed} else Verdict.undecided
+    if len(every) == 1:
+        return every.pop()
+    if Verdict.confirmed in every and every != {Verdict.confirmed, Verdict.undecided}:
+        return Verdict.partly
+    return Verdict.contrary if Verdict.contrary in every else Verdict.undecided
 
 
-def missing_data(check: CheckConfig, effect: Effect) -> int | None:
-    """Factor by which seeds and test lines must grow for a decision, if the effect stays the same.
+def lacks(check: CheckConfig, effect: Effect) -> str:
+    """What an undecided comparison lacks: the fewest seeds, with the present test lines or else with twice as many.
 
-    The interval narrows with the square root of the data. None if the effect lies on the border of two verdicts, where
-    no amount is enough, or from a single seed.
+    A projection, if mean and variances stay. Where MAX_SEEDS are too few, the effect is about the border of two
+    verdicts, and says nothing about its side.
     """
-    if effect.low is None or effect.high is None:
-        return None
-    half = (effect.high - effect.low) / 2
-    mean = -effect.mean if check.expect == "lower" else effect.mean
-    match check.expect:
-        case "equal":
-            distance = abs(check.margin - abs(mean))
-        case "not_lower":
-            distance = abs(check.margin + mean)
-        case _:
-            distance = max(mean, check.margin - mean)
-    return math.ceil((half / distance) ** 2) if distance > 0.01 * half else None
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Projection if the effect stays the same: the factor of `missing_data`, and the verdict with so much data."""
-
-    factor: int
-    verdict: Verdict
-
-
-def outlook(check: CheckConfig, effect: Effect) -> Outlook | None:
-    """The verdict that the least sufficient amount of data would give; None if there is one, or no amount is enough.
-
-    None also above MAX_FACTOR: the effect is about the border of two verdicts, and says nothing about its side.
-    """
-    factor = missing_data(check, effect)
-    if judge(check, effect) != Verdict.undecided or factor is None or effect.low is None or effect.high is None:
-        return None
-    if factor > MAX_FACTOR:
-        return None
-    half = (effect.high - effect.low) / 2 / math.sqrt(factor) * (1 - 1e-9)  # strictly within the border
-    return Outlook(factor, judge(check, replace(effect, low=effect.mean - half, high=effect.mean + half)))
+    if effect.interval is None:
+        return "more than one seed"
+    for lines in (1, 2):
+        if judge(check, effect.with_seeds(MAX_SEEDS, lines=lines)) == Verdict.undecided:
+            continue
+        for seeds in range(2, MAX_SEEDS + 1):
+            verdict = judge(check, effect.with_seeds(seeds, lines=lines))
+            if verdict != Verdict.undecided:
+                return f"{seeds} seeds{' and twice the test lines' if lines > 1 else ''} ({verdict.value}, if it stays)"
+    return "an effect further from the border of two verdicts"

@@ -13,6 +13,7 @@ from mtkit.recipe.yaml_reader import LocatedValue, Origin
 VariantName = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$")]  # name of a folder
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 NumWords = Annotated[int, Field(gt=0)]
+LearningRate = Annotated[float, Field(gt=0)]
 
 
 def empty() -> LocatedValue:
@@ -32,25 +33,32 @@ class StudyConfig:
     base: str  # recipe: a file, relative to this one, or the name of a built-in recipe
     common: LocatedValue = field(default_factory=empty)  # partial recipe that all variants share
     variants: dict[VariantName, LocatedValue] = field(default_factory=dict)  # partial recipes by name
+    # more variants: recipes of their own, files or names of built-in recipes; `common` and `grid` change them too
+    recipes: dict[VariantName, str] = field(default_factory=dict)
     # values by the path of their key; every combination is a variant
     grid: dict[str, Annotated[list[LocatedValue], Field(min_length=1)]] = field(default_factory=dict)
     # variant: the variant whose trained model it is initialised from
     init_from_variant: dict[str, str] = field(default_factory=dict)
     # variant whose objective is distillation: the variant whose trained model is its teacher
     teacher_variant: dict[str, str] = field(default_factory=dict)
+    # variant: learning rates to try with the first seed; the one with the lowest loss on valid is that of the variant
+    learning_rates: dict[str, Annotated[list[LearningRate], Field(min_length=1)]] = field(default_factory=dict)
     # three seeds are enough for a standard deviation
     seeds: Annotated[list[Seed], Field(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
-    test: str | None = None  # test set of the comparison; null: the recipe's first
+    # test sets of the comparison; null: the recipe's first. The table has the first; claims have the lines of all
+    test: str | list[str] | None = None
     baseline: str | None = None  # variant that the others are tested against; null: the first
     # also report BLEU by source length: maximum number of words of each group; longer sources are a group of their own
     bleu_by_length: list[NumWords] = field(default_factory=list)
     exposure_bias: bool = False  # also measure free-running loss and repetition
 
     def __post_init__(self) -> None:
-        if not self.variants and not self.grid:
+        if not self.variants and not self.grid and not self.recipes:
             raise ValueError("variants: nothing to compare; add variants or a grid")
         for seed in self.seeds:
             if self.seeds.count(seed) > 1:
                 raise ValueError(f"seeds: {seed} occurs twice; equal seeds give equal runs")
+        for variant in self.variants.keys() & self.recipes.keys():
+            raise ValueError(f"recipes: {variant} is one of variants too; give it another name")
         if any(above <= below for below, above in zip(self.bleu_by_length, self.bleu_by_length[1:], strict=False)):
             raise ValueError(f"bleu_by_length: {self.bleu_by_length} is not ascending; sort the limits")

@@ -209,6 +209,7 @@ def run_jobs(
     display: Display,
     *,
     command: Callable[[StudyRun], Sequence[str]] = mtkit_run,
+    finished: Callable[[StudyRun], object] = lambda run: None,
 ) -> None:
     """Train and score every run; a run whose training fails is recorded and does not stop the others.
 
@@ -219,6 +220,7 @@ def run_jobs(
         slots: resources, one run at a time on each.
         display: receives the start and the end of each run.
         command: command line of a run.
+        finished: called when a run has been trained and scored.
 
     Raises:
         Interrupted: a signal was received.
@@ -231,7 +233,8 @@ def run_jobs(
             time.sleep(POLL_SECONDS)
             if signals.received is not None:
                 raise Interrupted(signals.received, "interrupted; the same command resumes")
-            pool.collect_finished()
+            for run in pool.collect_finished():
+                finished(run)
 
 
 class JobPool:
@@ -259,16 +262,18 @@ class JobPool:
         unfinished = {id(run) for run in [*waiting, *(job.run for job in self.jobs)]}
         return next((run for run in waiting if unfinished.isdisjoint(map(id, run.required))), None)
 
-    def collect_finished(self) -> None:
-        """Remove jobs whose process has ended, and free their slots.
+    def collect_finished(self) -> list[StudyRun]:
+        """Remove jobs whose process has ended, and free their slots; returns the runs that succeeded.
 
         Raises:
             MtkitError: a process ended with an error other than a failed training.
         """
-        for job in [job for job in self.jobs if job.process.poll() is not None]:
+        ended = [job for job in self.jobs if job.process.poll() is not None]
+        for job in ended:
             self.jobs.remove(job)
             self.free_slots.append(job.slot)
             self._notify(f"{job.run.label}: {job.finish()}")
+        return [job.run for job in ended if job.process.returncode == 0]
 
     def close(self) -> None:
         """Terminate all processes, and wait until they have saved their state."""

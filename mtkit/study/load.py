@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from mtkit.corpus.config import ParallelFiles
@@ -35,13 +35,20 @@ class Study:
         config: content of the file.
         recipes: of each variant, in the order of the file; name and seed are those of the base.
         baseline: variant that the others are tested against.
-        test: name of the test set.
+        tests: names of the test sets.
+        rates: learning rates that were chosen for variants (see rates.py), with which `recipes` train.
     """
 
     config: StudyConfig
     recipes: Mapping[str, Recipe]
     baseline: str
-    test: str
+    tests: Sequence[str]
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def test(self) -> str:
+        """Name of the first test set."""
+        return self.tests[0]
 
 
 def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
@@ -70,9 +77,11 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
     recipes = _recipes(config, tree)
     _check_names(config, tree, recipes)
     baseline = config.baseline or next(iter(recipes))
-    test = config.test or next(iter(recipes[baseline].corpus.test), "")
-    _check_test_set(recipes, tree, baseline=baseline, test=test)
-    return Study(config, recipes, baseline, test)
+    tests = config.test or next(iter(recipes[baseline].corpus.test), "")
+    tests = [tests] if isinstance(tests, str) else tests
+    for test in tests:
+        _check_test_set(recipes, tree, baseline=baseline, test=test)
+    return Study(config, recipes, baseline, tests)
 
 
 def _is_recipe(content: Mapping[str, LocatedValue]) -> bool:
@@ -102,12 +111,16 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
     sections = {"common": shared, **partial, **dict(zip(config.grid, grid, strict=True))}
     shared_errors += [error for name, section in sections.items() for error in _section_errors(section, name)]
     common = merge(base, shared)
+    variants = {name: merge(common, section) for name, section in variant_grid(partial, config.grid).items()}
+    if config.recipes:
+        own = tree.value["recipes"].value
+        variants = variants if config.variants or config.grid else {}
+        variants |= {name: merge(read_tree(_base_path(own[name]), shared_errors), shared) for name in config.recipes}
     recipes: dict[str, Recipe] = {}
     variants_of_error: dict[str, list[str]] = {}
-    variants = variant_grid(partial, config.grid)
-    for name, overrides in variants.items():
+    for name, variant in variants.items():
         try:
-            recipes[name] = build_recipe(_with_teacher(merge(common, overrides), name, config), shared_errors)
+            recipes[name] = build_recipe(_with_teacher(variant, name, config), shared_errors)
         except RecipeError as error:
             for line in str(error).split("\n"):
                 variants_of_error.setdefault(line, []).append(name)
@@ -161,6 +174,16 @@ def _check_names(config: StudyConfig, tree: LocatedValue, recipes: Mapping[str, 
     if config.baseline is not None and config.baseline not in variants:
         errors.append(_unknown_variant(tree.value["baseline"], "baseline", config.baseline, variants))
     dependent = config.init_from_variant.keys() | config.teacher_variant.keys()
+    needed = {*config.init_from_variant.values(), *config.teacher_variant.values()}
+    for variant in config.learning_rates:
+        located = tree.value["learning_rates"].value[variant]
+        if variant not in variants:
+            errors.append(_unknown_variant(located, "learning_rates", variant, variants))
+        elif variant in needed:
+            errors.append(
+                f"{located.origin.location}: learning_rates.{variant}: other variants need its model; give its recipe "
+                "one learning rate"
+            )
     for key, source_of in (
         ("init_from_variant", config.init_from_variant),
         ("teacher_variant", config.teacher_variant),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from mtkit.io.lock import RunLock
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
 from mtkit.study.report import write_results
+from mtkit.study.rates import trials, with_chosen_rates
 from mtkit.study.results import StudyResults, compare_runs
-from mtkit.study.runs import RunState, runs_of
+from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
 from mtkit.training.monitoring.log import Display
 
 
@@ -37,11 +39,24 @@ def run_study(study: Study, folder: Path, slots: Sequence[DeviceSlot], *, fresh:
     Raises:
         MtkitError: the study cannot be run. A failed training is no error but part of the results.
     """
-    runs = runs_of(study, folder)
-    with RunLock(folder):
+
+    def train(runs: Sequence[StudyRun]) -> None:
         prepare_runs(runs, fresh=fresh, display=display)
         run_jobs([run for run in runs if not run.is_finished()], slots, display)
+
+    with RunLock(folder):
+        tried = trials(study, folder)
+        train(tried)
+        paths = {run.folder.path for run in tried}
+        chosen = with_chosen_rates(study, folder, _loss)
+        train([run for run in runs_of(chosen, folder) if run.folder.path not in paths])
     return report_study(study, folder)
+
+
+def _loss(run: StudyRun) -> float | None:
+    """Loss of a trial of a learning rate on valid; infinite if it failed, None if it has not ended."""
+    result = run_result(run)
+    return result.metrics.get("loss", math.inf if result.state == RunState.failed else None)
 
 
 def report_study(study: Study, folder: Path) -> StudyReport:
@@ -52,6 +67,7 @@ def report_study(study: Study, folder: Path) -> StudyReport:
         DataError: a file of a run is corrupted.
         ReadWriteError: the report cannot be written.
     """
+    study = with_chosen_rates(study, folder, _loss)
     runs = runs_of(study, folder)
     results = compare_runs(study, runs)
     if all(row.count(RunState.unfinished) == len(row.results) for row in results.rows):

@@ -40,9 +40,9 @@ class StudyRun:
     """One variant trained from one seed.
 
     Attributes:
-        recipe: with the run's own name and seed, and the study's test set only.
-        folder: runs/STUDY/VARIANT/seed-N.
-        test: name of the study's test set.
+        recipe: with the run's own name and seed, and the study's test sets only.
+        folder: runs/STUDY/VARIANT/seed-N; VARIANT@RATE if the learning rate was chosen from several.
+        test: name of the study's first test set.
         source: run whose model initialises this one; None: random initialisation, or the recipe's init_from.
         teacher: run whose model this one is distilled from; None: the recipe has no teacher, or names its folder.
     """
@@ -58,7 +58,7 @@ class StudyRun:
     @property
     def label(self) -> str:
         """Name in messages."""
-        return f"{self.variant}, seed {self.seed}"
+        return f"{self.folder.path.parent.name}, seed {self.seed}"
 
     @property
     def required(self) -> list[StudyRun]:
@@ -72,15 +72,16 @@ class StudyRun:
         """
         try:
             report = self.folder.read_report()
-            scores = report.get("test", {}).get(self.test, {})
-            if "train" not in report or "bleu" not in scores or not self.folder.model.is_dir():
+            scores = report.get("test", {})
+            is_complete = all("bleu" in scores.get(test, {}) for test in self.recipe.corpus.test)
+            if "train" not in report or not is_complete or not self.folder.model.is_dir():
                 return False
             recipe = reconcile_recipe(self.recipe, self.folder)[0]
             trained = read_config(self.folder.model / CONFIG)["training"] == training_fingerprint(
                 recipe.model, recipe.training
             )
             is_current = trained and recipe == load_saved(self.folder.recipe) and not self.outdated()
-            return is_current and is_scored(recipe, self.folder, self.test)
+            return is_current and all(is_scored(recipe, self.folder, test) for test in self.recipe.corpus.test)
         except (DamagedError, FormatError, RecipeError, MissingInputError):  # running it repairs or reports it
             return False
 
@@ -147,10 +148,11 @@ def _of_seed(study: Study, folder: Path, seed: int) -> Iterator[StudyRun]:
             training = replace(training, init_from=source.folder.path)
         if teacher is not None and isinstance(training.objective, DistillationConfig):
             training = replace(training, objective=replace(training.objective, teacher=teacher.folder.path))
-        corpus = replace(recipe.corpus, test={study.test: recipe.corpus.test[study.test]})
+        corpus = replace(recipe.corpus, test={test: recipe.corpus.test[test] for test in study.tests})
         recipe = replace(recipe, name=f"{study.config.name}-{variant}-{seed}", corpus=corpus, training=training)
+        name = f"{variant}@{study.rates[variant]:g}" if variant in study.rates else variant
         runs[variant] = StudyRun(
-            variant, seed, recipe, RunFolder(folder / variant / f"seed-{seed}"), study.test, source, teacher
+            variant, seed, recipe, RunFolder(folder / name / f"seed-{seed}"), study.test, source, teacher
         )
         yield runs[variant]
 
@@ -182,8 +184,8 @@ class RunResult:
     hyps: list[str]
 
 
-def run_result(run: StudyRun, config: StudyConfig) -> RunResult:
-    """Read the result of a run from its folder.
+def run_result(run: StudyRun, config: StudyConfig | None = None) -> RunResult:
+    """Read the result of a run from its folder, with the optional metrics of a study.
 
     Raises:
         DataError: a file is corrupted.
@@ -198,7 +200,8 @@ def run_result(run: StudyRun, config: StudyConfig) -> RunResult:
     hyps = list(read_lines(run.folder.hyps(run.test)))
     report = run.folder.read_report()
     metrics = _metrics(report["train"], report["test"][run.test], events, lines=len(hyps))
-    metrics |= _optional_metrics(run, config, hyps)
+    if config is not None:
+        metrics |= _optional_metrics(run, config, hyps)
     return RunResult(run, RunState.finished, "", parameters, metrics, hyps)
 
 

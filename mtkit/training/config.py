@@ -69,7 +69,7 @@ class TrainingConfig:
     compile: bool = field(default=False, metadata=RESUMABLE)  # torch.compile: takes a minute or two at each start
     # recompute layers in the backward pass: less memory, a third more time, the same gradient
     activation_checkpointing: bool = field(default=False, metadata=RESUMABLE)
-    precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast, same quality
+    precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast
     # each of several processes holds the whole model (ddp) or a shard of every weight (fsdp)
     parallel: Literal["ddp", "fsdp"] = field(default="ddp", metadata=RESUMABLE)
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of initial weights, data order and dropout

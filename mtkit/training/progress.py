@@ -20,6 +20,7 @@ class Progress:
         position: of the next update's data; skipped updates advance it too.
         src_tokens, tgt_tokens: real tokens of the applied updates, over all ranks.
         seconds: time of the updates, without validation and saving.
+        processor_seconds: of these, the time that the threads of this process computed.
         validation_seconds: time of the validations.
         last_validated: last update that was validated, 0 for none.
         best_updates: the best validations.
@@ -33,6 +34,7 @@ class Progress:
     src_tokens: int = 0
     tgt_tokens: int = 0
     seconds: float = 0.0
+    processor_seconds: float = 0.0
     validation_seconds: float = 0.0
     last_validated: int = 0
     best_updates: BestUpdates = field(default_factory=BestUpdates)
@@ -57,6 +59,10 @@ class Progress:
         return replace(
             self, position=data.next_position, skipped=self.skipped + 1, skipped_in_a_row=self.skipped_in_a_row + 1
         )
+
+    def with_times(self, seconds: float, processor_seconds: float) -> Progress:
+        """Return the progress with the time of all updates so far."""
+        return replace(self, seconds=seconds, processor_seconds=processor_seconds)
 
     def with_metric(self, validation_fingerprint: str) -> Progress:
         """Return the progress without the validations of another metric or data, which are not comparable."""

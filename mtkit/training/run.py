@@ -73,8 +73,8 @@ class TrainingRun:
     def __enter__(self) -> Self:
         self._contexts.enter_context(self._signals)
         self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
-        self._watch = Stopwatch(self.progress.seconds)
         progress = self.progress
+        self._watch = Stopwatch(progress.seconds, progress.processor_seconds)
         self.budget = TimeBudget(self.config.budget_hours, progress.seconds, progress.validation_seconds)
         self._meter = ThroughputMeter(self._watch)
         self._logged_limit = self.learner.splitter.max_padded_tokens
@@ -164,7 +164,7 @@ class TrainingRun:
         fields = self._meter.read()
         self._meter.reset()
         others = {
-            "seconds": round(self._watch.seconds, 1),
+            **{name: round(value, 1) for name, value in self._watch.times.items()},
             "seconds_left": round((self.config.max_updates - update) * fields["seconds_per_update"], 1),
             "memory_gb": round(peak_memory(self.learner.device) / 1e9, 3),
             "teacher_forcing_ratio": self.config.decoder_input.ratio_at(update),
@@ -254,7 +254,7 @@ class TrainingRun:
         if not self.progress.update:
             return  # nothing was trained; a fresh start would skip the same updates
         with self._watch.paused():
-            self.progress = replace(self.progress, seconds=self._watch.seconds)
+            self.progress = self.progress.with_times(**self._watch.times)
             state = {"progress": self.progress.to_json(), **self.learner.scalar_state()}
             tensors = self.learner.tensors() if self.learner.participates_in_save else {}
             is_new = self.ranks.is_first and self._writer.submit(self.progress.update, Checkpoint(tensors, state))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ claim: Pre-norm is better than post-norm.
 source: a test
 url: https://example.org
 theme: norms
+scale: adequate
 study: study.yaml
 minutes: 1
 systems:
@@ -35,6 +37,7 @@ claim: A changed model is another system.
 source: a test
 url: https://example.org
 theme: norms
+scale: adequate
 study: study.yaml
 minutes: 1
 systems:
@@ -60,7 +63,7 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     command = ["reproduce", "pre-norm.yaml", "seeds=[1]", "training.max_updates=2"]
 
     assert entry.execute([*command, "--measure-only"]) == 65
-    assert "no finished run of the same seed" in capsys.readouterr().err
+    assert "pre: no finished run" in capsys.readouterr().err
 
     assert entry.execute(command) == 0
     captured = capsys.readouterr()
@@ -68,19 +71,20 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     assert "pre-norm: undecided" in captured.out  # one seed decides nothing
     runs = tmp_path / "runs" / "evidence"
     assert [path.name for path in (runs / "norms").iterdir() if path.is_dir()] == ["pre"]
+    assert [path.name for path in (runs / "results" / "trainings" / "norms").iterdir()] == ["pre-seed-1.json"]
     assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("*/test.hyp")]
     stored = json.loads((runs / "results" / "pre-norm.json").read_text())
     report = json.loads((runs / "norms" / "pre" / "seed-1" / "report.json").read_text())
     beam, gap, head = stored["checks"]
     assert beam["against"]["1"] == pytest.approx(report["test"]["toy"]["bleu"], abs=1e-3)
-    assert gap["differences"] == {"1": 0.0}
+    assert gap["of"] == gap["against"]
     rows = analyse_attention(
         runs / "norms" / "pre" / "seed-1", read_reference_text(Path("valid.en"), Path("valid.de"))
     ).rows
     shares = [share for row in rows if row.module.startswith("encoder.") for share in (row.previous, row.next)]
     assert head["of"]["1"] == pytest.approx(100 * max(share or 0.0 for share in shares), abs=1e-3)
     assert stored["overrides"] == ["seeds=[1]", "training.max_updates=2"]
-    assert stored["environment"]["training_precision"] == ["float32"]
+    assert stored["environment"]["training_precision"] == "float32"
 
     (tmp_path / "systems.yaml").write_text(SYSTEMS)
     assert entry.execute(["reproduce", "systems.yaml", *command[2:]]) == 0
@@ -101,3 +105,45 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     assert entry.execute([*command, "-o", "elsewhere"]) == 0
     assert "started" not in capsys.readouterr().err
     assert (tmp_path / "elsewhere" / "pre-norm.json").is_file()
+
+
+RATES = """\
+claim: Pre-norm is better than post-norm.
+source: a test
+url: https://example.org
+theme: norms
+scale: adequate
+study: study.yaml
+minutes: 1
+systems:
+  mean: {variant: pre, average: 2}
+checks:
+  - {of: pre, against: post, expect: higher}
+  - {of: mean, against: pre, expect: higher}
+"""
+
+
+def test_the_learning_rate_of_a_variant_is_the_best_on_valid_and_records_replace_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toy_corpus(tmp_path)
+    (tmp_path / "rates.yaml").write_text(RATES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    rates = "learning_rates={pre: [1e-4, 1e-2]}"
+    command = ["reproduce", "rates.yaml", rates, "training.max_updates=4", "training.keep={last: 2}"]
+    assert entry.execute(command) == 0
+    assert "started" in capsys.readouterr().err
+    runs = tmp_path / "runs" / "evidence"
+    folders = sorted(str(path.parent.relative_to(runs / "norms")) for path in runs.glob("norms/*/*/report.json"))
+    assert folders == ["post/seed-1", "post/seed-2", "pre@0.0001/seed-1", "pre@0.01/seed-1", "pre@0.01/seed-2"]
+    records = {path.stem: json.loads(path.read_text()) for path in runs.glob("results/trainings/norms/*.json")}
+    assert records["pre@0.01-seed-1"]["values"]["loss"] < records["pre@0.0001-seed-1"]["values"]["loss"]
+    stored = json.loads((runs / "results" / "rates.json").read_text())
+    assert stored["checks"][0]["of"].keys() == {"1", "2"}
+    assert stored["checks"][1]["against"] == stored["checks"][0]["of"]
+
+    shutil.rmtree(runs / "norms")
+    assert entry.execute(command) == 0
+    assert "started" not in capsys.readouterr().err
+    assert json.loads((runs / "results" / "rates.json").read_text())["checks"] == stored["checks"]

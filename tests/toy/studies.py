@@ -11,6 +11,7 @@ from mtkit.pipeline.score_test_sets import score_fingerprint
 from mtkit.recipe.saved import save_recipe
 from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
+from mtkit.text.lines import read_lines
 
 RECIPE = """\
 name: toy
@@ -77,20 +78,23 @@ def toy_study(folder: Path, *overrides: str) -> Study:
 def finish(run: StudyRun, hyps: list[str], *, bleu: float, loss: float, speed: float = 1000.0) -> None:
     """Write the files of a finished run that a study reads."""
     folder = run.folder
+    tests = list(run.recipe.corpus.test)
     for path in (folder.model, folder.hyps(run.test).parent):
         path.mkdir(parents=True, exist_ok=True)
     save_recipe(run.recipe, folder.recipe)
     folder.write_version()
-    write(folder.hyps(run.test), hyps)
-    train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "best_update": 2}
-    write_record(folder.report, {"train": train, "test": {run.test: {"bleu": bleu, "seconds": 4.0}}})
+    for test in tests:  # each has its own lines, of the same translation
+        write(folder.hyps(test), hyps[: sum(1 for _ in read_lines(run.recipe.corpus.test[test].src))])
+    train = {"updates": 4, "precision": "float32", "tokens_per_second": speed, "seconds": 2.0, "best_update": 2}
+    write_record(folder.report, {"train": train, "test": {test: {"bleu": bleu, "seconds": 4.0} for test in tests}})
     (folder.model / WEIGHTS).write_text(f"weights of {run.label} with loss {loss}")
     (folder.model / MODEL_CARD).write_text("")
     write_config(folder.model / CONFIG, {"training": training_fingerprint(run.recipe.model, run.recipe.training)})
-    write_record(folder.fingerprints, {"scores": {run.test: score_fingerprint(run.recipe, folder, run.test)}})
+    write_record(folder.fingerprints, {"scores": {test: score_fingerprint(run.recipe, folder, test) for test in tests}})
     events = [
         {"event": "begin", "update": 0, "parameters": 1234},
         {"event": "validation", "update": 2, "nll": loss, "bleu": bleu},
         {"event": "validation", "update": 4, "nll": loss + 1, "bleu": bleu},
+        {"event": "train", "update": 4, "seconds": 2.0, "processor_seconds": 1.0},
     ]
     folder.log.write_bytes(b"".join(record_line({"time": 0.0, **event}) for event in events))

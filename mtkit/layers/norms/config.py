@@ -85,7 +85,7 @@ class PreNormConfig:
     """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
 
     kind: Literal["pre_norm"] = "pre_norm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper; whether it is as good is undecided
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
@@ -106,7 +106,7 @@ class PostNormConfig:
     """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
 
     kind: Literal["post_norm"] = "post_norm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper; whether it is as good is undecided
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
@@ -129,7 +129,7 @@ class SandwichNormConfig:
     """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
 
     kind: Literal["sandwich"] = "sandwich"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper; whether it is as good is undecided
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
@@ -150,7 +150,7 @@ class DeepNormConfig:
     """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
 
     kind: Literal["deepnorm"] = "deepnorm"
-    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper, of equal quality in our study
+    norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper; whether it is as good is undecided
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""

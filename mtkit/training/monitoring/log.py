@@ -9,7 +9,8 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | numerics_changed | result: a sentence; the resumed training does not end with the bits of an uninterrupted one |
 | metric_changed | result: a sentence; earlier validations are not comparable and were forgotten |
 | train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
-| | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, seconds_left |
+| | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, processor_seconds, |
+| | seconds_left |
 | validation | nll, perplexity, bleu, command, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, |
 | | seconds |
 | validation_command | result: a sentence about a failure |

@@ -20,24 +20,37 @@ class Stopwatch:
 
     Args:
         seconds: initial value.
+        processor_seconds: initial value of the time that the threads of this process computed.
     """
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
         self._start = time.perf_counter() - seconds
+        self._processor_start = time.process_time() - processor_seconds
 
     @property
     def seconds(self) -> float:
         """Seconds counted so far."""
         return time.perf_counter() - self._start
 
+    @property
+    def processor_seconds(self) -> float:
+        """Processor time counted so far, summed over the threads of this process."""
+        return time.process_time() - self._processor_start
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Both times, by the names of Progress."""
+        return {"seconds": self.seconds, "processor_seconds": self.processor_seconds}
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Do not count the time within the block."""
-        before = self.seconds
+        before, processor_before = self.seconds, self.processor_seconds
         try:
             yield
         finally:
             self._start = time.perf_counter() - before
+            self._processor_start = time.process_time() - processor_before
 
 
 class TimeBudget:

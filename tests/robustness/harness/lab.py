@@ -46,7 +46,10 @@ evaluation: {metrics: [bleu, chrf]}
 SIZES = {"train": 40, "valid": 4, "test": 4, "other": 40}  # lines of the embedded corpus
 SOURCES = {"other": "train"}
 SETUP_LIMIT = 120.0  # seconds for a command that prepares an experiment
-TIMES = {"seconds", "tokens_per_second", "time", "seconds_per_update", "seconds_left", "memory_gb", "sha256"}
+TIMES = {
+    "seconds", "processor_seconds", "tokens_per_second", "time", "seconds_per_update", "seconds_left", "memory_gb",
+    "sha256",
+}  # fmt: skip
 # the lock has no content of its own; a checkpoint's state holds times, and the manifest its hash
 UNCOMPARED = (".lock", "/state.json", "-00000006/manifest.json", "-00000004/manifest.json")
 LOGGED_EVENTS = ("train", "validation")  # an interruption saves one more checkpoint

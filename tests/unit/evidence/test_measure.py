@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from mtkit.cli import entry
 from mtkit.errors import DataError, RecipeError
 from mtkit.evidence.claim import CheckConfig, Claim, CompressionConfig, SystemConfig, read_claim
 from mtkit.evidence.measure import Measurements
+from mtkit.evidence.records import Records
+from mtkit.evidence.results import read_result
 from mtkit.evidence.run import measure_claim, study_folder
 from mtkit.evidence.run_values import seconds_to_bleu
 from mtkit.io.records import record_line
@@ -24,6 +27,7 @@ claim: pre is better
 source: nobody 2026
 url: https://example.org
 theme: norms
+scale: adequate
 study: study.yaml
 minutes: 1
 checks:
@@ -54,25 +58,66 @@ def bleu(hyps: list[str]) -> float:
     return BLEU().corpus_score(hyps, [REF]).score
 
 
-def test_values_and_differences(claim: Claim) -> None:
-    result = measure_claim(claim, study_folder(claim, None))
+def test_values_of_both_systems(claim: Claim, tmp_path: Path) -> None:
+    result = measure_claim(claim, study_folder(claim, None), Records(tmp_path / "results"))
     by_bleu, by_loss, by_speed, by_length = result.checks
-    assert by_bleu.of == {str(seed): pytest.approx(bleu(PRE[seed])) for seed in (1, 2)}
-    assert by_bleu.differences == {str(s): pytest.approx(bleu(PRE[s]) - bleu(POST[s])) for s in (1, 2)}
-    assert by_loss.differences == {"1": -0.5, "2": -0.5}  # of the best update
-    assert by_loss.verdict == "confirmed"
-    assert by_speed.differences == {seed: pytest.approx(100 * math.log(2)) for seed in ("1", "2")}
-    assert by_length.differences != by_bleu.differences
+    assert by_bleu.of == {seed: pytest.approx(bleu(PRE[seed])) for seed in (1, 2)}
+    assert by_bleu.against == {seed: pytest.approx(bleu(POST[seed])) for seed in (1, 2)}
+    assert by_loss.effect.mean == -0.5  # of the best update
+    assert by_speed.effect.mean == pytest.approx(100 * math.log(2))
+    # of the processor, which computed for half of the time
+    assert by_speed.of == {seed: pytest.approx(1000.0 * seed * 2 * 2) for seed in (1, 2)}
+    assert by_length.of != by_bleu.of
+    assert not by_bleu.paired
     assert (result.runs, result.parameters) == (4, {"pre": 1234, "post": 1234})
-    assert result.environment["training_precision"] == ["float32"]
+    assert result.environment["training_precision"] == "float32"
 
 
-def test_unseen_words_are_in_no_training_line(claim: Claim) -> None:
+def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path) -> None:
+    folder, records = study_folder(claim, None), Records(tmp_path / "results")
+    before = measure_claim(claim, folder, records)
+    runs = Measurements(claim, folder, records).all_runs
+    assert [path.name for path in sorted(tmp_path.glob("results/trainings/norms/*"))] == [
+        f"{variant}-seed-{seed}.json" for variant in ("post", "pre") for seed in (1, 2)
+    ]
+    shutil.rmtree(folder)
+    measurements = Measurements(claim, folder, records)
+    assert all(map(measurements.is_measured, runs))
+    assert measure_claim(claim, folder, records) == before
+    changed = read_claim("claim.yaml", ["training.max_updates=5"])
+    with pytest.raises(DataError, match="no finished run"):
+        measure_claim(changed, folder, records)
+    records.path(runs[0]).write_text("{}")
+    with pytest.raises(DataError, match="not a record of mtkit reproduce"):
+        measure_claim(claim, folder, records)
+
+
+def test_all_test_sets_are_compared_together(claim: Claim, tmp_path: Path) -> None:
+    claim = read_claim("claim.yaml", ["test=[toy, other]"])
+    for run in runs_of(claim.study, study_folder(claim, None)):
+        finish(run, REF, bleu=1.0, loss=2.0)
+    measurements = Measurements(claim, study_folder(claim, None), Records(tmp_path / "results"))
+    assert len(measurements.srcs) == len(measurements.refs) == 46
+    assert measurements.hyps(measurements.runs[0], "pre") == REF + REF[:6]
+    hyps, refs = REF + REF[:6], REF + translated(sentences(6, 1))
+    expected = BLEU().corpus_score(hyps, [refs]).score
+    assert measurements.measure(claim.config.checks[0]).of == {seed: pytest.approx(expected) for seed in (1, 2)}
+
+
+def test_pairs_are_compared_as_pairs(claim: Claim, tmp_path: Path) -> None:
+    (tmp_path / "claim.yaml").write_text(CLAIM.replace("higher}", "higher, paired: true}", 1))
+    result = measure_claim(read_claim("claim.yaml", []), study_folder(claim, None), Records(tmp_path / "results"))
+    assert result.checks[0].paired
+    assert [len(check.effect.spreads) for check in result.checks] == [1, 2, 2, 2]
+
+
+def test_unseen_words_are_in_no_training_line(claim: Claim, tmp_path: Path) -> None:
     check = CheckConfig(of="pre", against="post", expect="higher", metric="unseen_words")
-    measurements = Measurements(claim, study_folder(claim, None))
+    measurements = Measurements(claim, study_folder(claim, None), Records(tmp_path / "results"))
     assert "oder" not in measurements.training_words
     assert measurements.values("pre", check) == {1: 0.0, 2: 0.0}  # oder, which no reference has
     measurements.training_words.clear()  # then all words are unseen
+    shutil.rmtree(tmp_path / "results")
     assert all(50 < value < 100 for value in measurements.values("pre", check).values())
 
 
@@ -81,15 +126,14 @@ def test_bleu_of_sources_with_so_many_words(claim: Claim, tmp_path: Path, least:
     check = f"  - {{of: pre, against: post, expect: higher, words: [{least}, {largest}]}}\n"
     (tmp_path / "claim.yaml").write_text(CLAIM + check)
     claim = read_claim("claim.yaml", [])
-    result = measure_claim(claim, study_folder(claim, None)).checks[-1]
+    result = measure_claim(claim, study_folder(claim, None), Records(tmp_path / "results")).checks[-1]
     chosen = [index for index, line in enumerate(sentences(40, 2)) if least <= len(line.split()) <= largest]
     assert 0 < len(chosen) < 40
     ref = [REF[index] for index in chosen]
     for system, stored in ((PRE, result.of), (POST, result.against)):
         for seed, hyps in system.items():
             expected = BLEU().corpus_score([hyps[index] for index in chosen], [ref]).score
-            assert stored[str(seed)] == pytest.approx(expected)
-    assert result.differences == {s: pytest.approx(result.of[s] - result.against[s]) for s in ("1", "2")}
+            assert stored[seed] == pytest.approx(expected)
 
 
 def write_log(run: StudyRun, *events: dict[str, object]) -> None:
@@ -99,7 +143,7 @@ def write_log(run: StudyRun, *events: dict[str, object]) -> None:
 def test_seconds_to_a_bleu(claim: Claim) -> None:
     run = runs_of(claim.study, study_folder(claim, None))[0]
     scores = {2: 4.0, 4: 9.0, 6: 8.0, 8: 12.0}
-    times = [{"event": "train", "update": update, "seconds": update / 2} for update in (2, 4, 8)]
+    times = [{"event": "train", "update": update, "processor_seconds": update / 2} for update in (2, 4, 8)]
     validations = [{"event": "validation", "update": update, "bleu": bleu} for update, bleu in scores.items()]
     write_log(run, *times, *validations)
     assert seconds_to_bleu(run, 9.0) == 2.0  # the first that reaches it, although the next one is below
@@ -111,9 +155,9 @@ def test_seconds_to_a_bleu(claim: Claim) -> None:
         seconds_to_bleu(run, 9.0)
 
 
-def test_without_runs_of_the_same_seed_nothing_is_compared(claim: Claim, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no finished run of the same seed"):
-        Measurements(claim, tmp_path / "empty").effect(claim.config.checks[0])
+def test_without_finished_runs_nothing_is_compared(claim: Claim, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="pre: no finished run; run mtkit reproduce first"):
+        Measurements(claim, tmp_path / "empty", Records(tmp_path)).measure(claim.config.checks[0])
 
 
 def test_unknown_systems_are_named(claim: Claim, tmp_path: Path) -> None:
@@ -126,7 +170,7 @@ def test_unknown_systems_are_named(claim: Claim, tmp_path: Path) -> None:
     ("system", "message"),
     [
         ("{variant: pre, search: [search.beam_size=3], tag: a b}", "systems.x.tag"),
-        ("{variant: pre, compress: {to: int8}, model: [model.bias=false]}", "cannot be changed together with compress"),
+        ("{variant: pre, compress: {to: int8}, model: [model.bias=false]}", "each makes another model"),
         ("{variant: pre, compress: {to: int9}}", "systems.x.compress.to"),
         ("{variant: pre, compress: {to: int8, most_important: true}}", "most_important: has no effect with to: int8"),
         ("{variant: prae}", "prae: no such variant in study.yaml; did you mean pre"),
@@ -153,6 +197,7 @@ def test_metrics_of_the_trained_model_are_not_those_of_a_changed_one(claim: Clai
         ("words: [1, 4], longer_than: 4", "longer_than compares two selections; remove one of them"),
         ("words: [5, 4]", r"words: \[5, 4\] is not ascending"),
         ("words: [5]", "words"),
+        ("published: 0.8", "margin: 0.5 is more than half of the published effect"),
         ("goal: 10", "goal: belongs to metric: seconds_to_bleu, and to no other"),
         ("metric: seconds_to_bleu", "goal: belongs to metric: seconds_to_bleu, and to no other"),
     ],
@@ -179,8 +224,11 @@ def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pyt
     out = capsys.readouterr().out
     assert "claim: " in out.split("\n")[-3]
     stored = json.loads((tmp_path / "runs" / "evidence" / "results" / "claim.json").read_text())
-    assert stored["checks"][1]["effect"]["mean"] == -0.5
-    assert stored["verdict"] in out
+    assert stored["checks"][1]["of"] == {"1": 2.0, "2": 2.0}
+    assert "-0.500" in out
+    result = read_result(tmp_path / "runs" / "evidence" / "results", "claim", claim.config)
+    assert result is not None
+    assert f"claim: {result.verdict.value} (adequate)" in out
 
 
 @pytest.mark.parametrize(
@@ -188,6 +236,8 @@ def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pyt
     [
         ([], 2, "give either NAME, --list, --all or --markdown"),
         (["rope", "--all"], 2, "give either NAME"),
+        (["rope", "--study", "medium"], 2, "--study selects from all claims; add --all"),
+        (["--all", "--study", "mediom"], 2, "no claim has the study mediom"),
         (["roppe"], 66, "no such claim"),
     ],
 )

@@ -7,15 +7,17 @@ from typing import get_args
 import pytest
 
 from mtkit.evidence.claim import CheckConfig, Expectation
-from mtkit.evidence.paired_effect import Effect
-from mtkit.evidence.verdict import Outlook, Verdict, judge, missing_data, outlook, overall
+from mtkit.evidence.effect import Effect, Spread
+from mtkit.evidence.verdict import Verdict, judge, lacks, overall
 
-YES, NO, OPEN = Verdict.confirmed, Verdict.refuted, Verdict.undecided
+YES, NO, LESS, PART, OPEN = Verdict.confirmed, Verdict.contrary, Verdict.smaller, Verdict.partly, Verdict.undecided
 
 
 def effect(low: float | None, high: float | None) -> Effect:
-    mean = 0.0 if low is None or high is None else (low + high) / 2
-    return Effect(mean, low, high, 0.1, 0.0)
+    """An effect whose whole interval, that of the normal distribution, comes from the test lines."""
+    if low is None or high is None:
+        return Effect(0.0, [Spread(0.0, 0.0, 1)], 0.0)
+    return Effect((low + high) / 2, [Spread(0.0, 2.0, 3)], (high - low) / 2 / 1.959964)
 
 
 def check(expect: Expectation) -> CheckConfig:
@@ -27,12 +29,12 @@ def check(expect: Expectation) -> CheckConfig:
     [
         (2.0, 3.0, [YES, NO, NO, YES]),
         (0.2, 3.0, [YES, NO, OPEN, YES]),
-        (0.2, 0.8, [YES, NO, YES, YES]),
-        (-0.5, 0.5, [NO, NO, YES, YES]),
-        (-0.5, 2.0, [OPEN, NO, OPEN, YES]),
+        (0.2, 0.8, [LESS, NO, LESS, YES]),
+        (-0.5, 0.5, [LESS, LESS, YES, YES]),
+        (-0.5, 2.0, [OPEN, LESS, OPEN, YES]),
         (-2.0, 2.0, [OPEN, OPEN, OPEN, OPEN]),
-        (-2.0, 0.5, [NO, OPEN, OPEN, OPEN]),
-        (-0.8, -0.2, [NO, YES, YES, YES]),
+        (-2.0, 0.5, [LESS, OPEN, OPEN, OPEN]),
+        (-0.8, -0.2, [NO, LESS, LESS, LESS]),
         (-3.0, -0.2, [NO, YES, OPEN, OPEN]),
         (-3.0, -2.0, [NO, YES, NO, NO]),
         (None, None, [OPEN, OPEN, OPEN, OPEN]),
@@ -43,67 +45,39 @@ def test_verdicts(low: float | None, high: float | None, verdicts: list[Verdict]
     assert [judge(check(each), effect(low, high)) for each in get_args(Expectation)] == verdicts
 
 
-def test_a_claim_stands_or_falls_with_all_its_checks() -> None:
-    assert overall([YES, YES]) == YES
-    assert overall([YES, OPEN]) == OPEN
-    assert overall([YES, OPEN, NO]) == NO
-
-
-@pytest.mark.parametrize("expect", ["higher", "lower", "equal", "not_lower"])
-@pytest.mark.parametrize("mean", [-2.3, -0.4, 0.3, 0.7, 1.8])
-def test_the_missing_data_decide(expect: Expectation, mean: float) -> None:
-    """An interval that is narrower by the square root of the factor has a verdict, one of less data has none."""
-    half = 4.0
-    undecided = effect(mean - half, mean + half)
-    assert judge(check(expect), undecided) == OPEN
-    factor = missing_data(check(expect), undecided)
-    assert factor is not None
-    narrow, wide = (half / count**0.5 for count in (factor * 1.001, (factor - 1) * 0.999))
-    assert judge(check(expect), effect(mean - narrow, mean + narrow)) != OPEN
-    assert judge(check(expect), effect(mean - wide, mean + wide)) == OPEN
-
-
 @pytest.mark.parametrize(
-    ("expect", "mean", "half", "expected"),
+    ("parts", "verdict"),
     [
-        ("higher", 0.7, 2.5, YES),
-        ("higher", 0.3, 2.5, NO),  # below the margin before it is above 0
-        ("higher", -2.3, 4.0, NO),
-        ("lower", -0.7, 2.5, YES),
-        ("lower", 1.8, 4.0, NO),
-        ("equal", 0.3, 2.5, YES),
-        ("equal", -1.8, 2.5, NO),
-        ("not_lower", -0.4, 2.5, YES),
-        ("not_lower", -2.3, 4.0, NO),
+        ([YES, YES], YES),
+        ([NO, NO], NO),
+        ([LESS], LESS),
+        ([YES, OPEN], OPEN),
+        ([YES, NO], PART),
+        ([YES, LESS, OPEN], PART),
+        ([NO, LESS], NO),
+        ([NO, OPEN], NO),
+        ([LESS, OPEN], OPEN),
     ],
 )
-def test_the_outlook_names_the_verdict_of_that_much_data(
-    expect: Expectation, mean: float, half: float, expected: Verdict
-) -> None:
-    now = effect(mean - half, mean + half)
-    assert judge(check(expect), now) == OPEN
-    found = outlook(check(expect), now)
-    assert found is not None
-    assert found == Outlook(missing_data(check(expect), now) or 0, expected)
-    narrower = half / (found.factor * 1.001) ** 0.5
-    assert judge(check(expect), effect(mean - narrower, mean + narrower)) == expected
+def test_the_verdict_of_a_claim_follows_from_its_parts(parts: list[Verdict], verdict: Verdict) -> None:
+    assert overall(parts) == verdict
 
 
-def test_an_effect_about_the_border_of_two_verdicts_has_no_outlook() -> None:
-    """Twenty times the data are the limit (method.md)."""
-    assert outlook(check("not_lower"), effect(-2.7, 1.7)) == Outlook(20, YES)
-    assert missing_data(check("not_lower"), effect(-3.2, 2.2)) == 30
-    assert outlook(check("not_lower"), effect(-3.2, 2.2)) is None
+def test_an_undecided_comparison_names_the_fewest_seeds_that_decide() -> None:
+    """Seeds count twice: in the standard error, and in the quantile of Student's distribution (4.303 for 3 seeds)."""
+    now = Effect(0.5, [Spread(0.25, 2.0, 3)], 0.0)  # 0.5 ± 4.303 · 0.5 / sqrt(3) = 0.5 ± 1.24
+    assert judge(check("higher"), now) == OPEN
+    # 6 seeds: 2.571 · 0.5 / sqrt(6) = 0.525; 7: 2.447 · 0.5 / sqrt(7) = 0.462, below the 0.5 to 0 and to the margin
+    assert lacks(check("higher"), now) == "7 seeds (smaller than the margin, if it stays)"
+    assert judge(check("higher"), now.with_seeds(6)) == OPEN
 
 
-def test_a_factor_that_reaches_the_border_exactly_has_a_verdict() -> None:
-    assert outlook(check("higher"), effect(-2.0, 6.0)) == Outlook(4, YES)  # half of 4 is the distance of 2 from 0
+def test_seeds_do_not_replace_test_lines() -> None:
+    """-0.8 ± 0.98 at any number of seeds; with half of the variance ± 0.69."""
+    now = Effect(-0.8, [Spread(0.01, 2.0, 3)], 0.5)
+    assert lacks(check("lower"), now).endswith("seeds and twice the test lines (confirmed, if it stays)")
 
 
 def test_no_amount_decides_on_the_border() -> None:
-    assert missing_data(check("equal"), effect(0.0, 2.0)) is None
-    assert missing_data(check("higher"), effect(None, None)) is None
-    assert outlook(check("equal"), effect(0.0, 2.0)) is None
-    assert outlook(check("higher"), effect(2.0, 3.0)) is None  # decided already
-    assert outlook(check("higher"), effect(2.0, 2.0)) is None
-    assert outlook(check("higher"), effect(None, None)) is None
+    assert lacks(check("equal"), effect(0.0, 2.0)) == "an effect further from the border of two verdicts"
+    assert lacks(check("higher"), effect(None, None)) == "more than one seed"

@@ -15,6 +15,12 @@ def reproduce(
     overrides: Overrides = None,
     list_claims: Annotated[bool, typer.Option("--list", help="List all claims with verdict and cost.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Test all built-in claims, one after another.")] = False,
+    study: Annotated[
+        str, typer.Option("--study", metavar="STUDY", help="With --all: only the claims of this study.")
+    ] = "",
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, help="Simultaneous trainings, which share the CPU threads.")
+    ] = 1,
     run_dir: RunDir = None,
     output: Annotated[
         Path | None,
@@ -27,15 +33,17 @@ def reproduce(
         bool, typer.Option("--markdown", help="Print all claims and stored results as Markdown.")
     ] = False,
 ) -> None:
-    """Test a claim of the literature by a short study.
+    """Test a claim of the literature by a study.
 
     The models that the claim needs are trained from several seeds and compared; claims of the same study share them.
-    The result is a verdict with effect and confidence interval, and a JSON file with all numbers.
+    The result is a verdict with effect and confidence interval, and a JSON file with all numbers. After an interruption
+    the same command resumes: a training whose record is in the folder of the results is not repeated.
     """
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines, print_table
-    from mtkit.errors import UsageError
-    from mtkit.evidence.claim import claim_names, read_claim
+    from mtkit.errors import DataError, UsageError
+    from mtkit.evidence.claim import claim_names, read_claim, read_config
+    from mtkit.evidence.records import Records
     from mtkit.evidence.report import evidence_markdown
     from mtkit.evidence.results import results_folder
     from mtkit.evidence.run import RUNS, measure_claim, study_folder, train_models
@@ -46,6 +54,8 @@ def reproduce(
         raise UsageError("reproduce: give either NAME, --list, --all or --markdown")
     if (list_claims or markdown) and (overrides or run_dir is not None or measure_only):
         raise UsageError("reproduce: --list and --markdown only read results; of the other options they take -o alone")
+    if study and not every:
+        raise UsageError("reproduce: --study selects from all claims; add --all")
     if list_claims:
         print_table(claims_table(output or results_folder()))
         return
@@ -53,11 +63,22 @@ def reproduce(
         print_lines(evidence_markdown(output or results_folder()).rstrip("\n").split("\n"))
         return
     folder = output or (run_dir or RUNS) / "results"
-    for each in claim_names() if every else [name]:
+    records = Records(folder)
+    names = [each for each in claim_names() if study in ("", read_config(each)[1].study)] if every else [name]
+    if not names:
+        raise UsageError(f"reproduce: no claim has the study {study}; mtkit reproduce --list lists all")
+    failed: list[DataError] = []
+    for each in names:
         claim = read_claim(each, overrides or [])
         runs = study_folder(claim, run_dir)
         if not measure_only:
             with open_display() as display:
-                train_models(claim, runs, cpu_slots(1), display)
-        result = measure_claim(claim, runs)
+                train_models(claim, runs, records, cpu_slots(jobs), display)
+        try:
+            result = measure_claim(claim, runs, records)
+        except DataError as error:  # a training failed; the other claims do not need it
+            failed.append(error)
+            continue
         print_lines([*result_lines(claim.config, result), str(result.write(folder))])
+    if failed:
+        raise DataError("\n".join(map(str, failed)))

@@ -1,0 +1,151 @@
+"""Records of trainings: what is measured of each, stored at once and small, so that claims need no model afterwards.
+
+A record is `trainings/STUDY/VARIANT-seed-N.json` in the folder of the results. A training with a record is not repeated
+although its run folder is gone, unless a claim asks for what was not measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.bench.machine import inspect_machine
+from mtkit.errors import DataError
+from mtkit.evidence.run_values import best_validation, last_times
+from mtkit.io.files import translate_read_errors, write_json
+from mtkit.io.json_text import parse_json
+from mtkit.recipe.recipe import to_plain
+from mtkit.study.runs import StudyRun, log_events
+
+LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}  # metric: key
+
+
+@dataclass(frozen=True)
+class Record:
+    """Measurements of one training.
+
+    Attributes:
+        recipe: hash of the recipe, without the folders of the corpus and of the runs.
+        environment: processor, threads, precision, versions.
+        values: by metric, and by metric and system.
+        statistics: of BLEU, by system: each test line, packed (see bleu_statistics).
+    """
+
+    recipe: str
+    environment: dict[str, Any]
+    values: dict[str, float]
+    statistics: dict[str, str]
+
+
+class Records:
+    """Records in a folder of results.
+
+    Args:
+        folder: of the results.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "trainings"
+
+    def path(self, run: StudyRun) -> Path:
+        """File of a run's record."""
+        label, study = run.folder.path.parent, run.folder.path.parent.parent
+        return self._folder / study.name / f"{label.name}-seed-{run.seed}.json"
+
+    def find(self, run: StudyRun) -> Record | None:
+        """Record of a run with this recipe; None if there is none.
+
+        Raises:
+            DataError: the file is damaged.
+        """
+        path = self.path(run)
+        if not path.is_file():
+            return None
+        with translate_read_errors(path):
+            text = path.read_text(encoding="utf-8")
+        try:
+            record = Record(**parse_json(text))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path}: not a record of mtkit reproduce ({error}); remove it") from error
+        return record if record.recipe == _recipe_hash(run) else None
+
+    def of(self, run: StudyRun) -> Record:
+        """Record of a run; written with what its log tells, if there is none.
+
+        Raises:
+            DataError: the run has not finished, or its files are damaged.
+        """
+        found = self.find(run)
+        if found is not None:
+            return found
+        report, validation, times = run.folder.read_report(), best_validation(run), last_times(run)
+        train = report["train"]
+        values = {metric: float(validation[key]) for metric, key in LOGGED.items() if validation.get(key) is not None}
+        values |= {"updates": float(train["updates"]), "parameters": float(_parameters(run))}
+        if "processor_seconds" in times:
+            seconds = float(times["processor_seconds"])
+            tokens = train["tokens_per_second"] * train["seconds"]
+            values |= {"train_seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
+        for test, scores in report["test"].items():
+            values |= {f"{test} {name}": score for name, score in scores.items() if isinstance(score, float)}
+        record = Record(_recipe_hash(run), _environment(run), values, {})
+        self._write(run, record)
+        return record
+
+    def loss(self, run: StudyRun) -> float | None:
+        """Loss on valid of a trial of a learning rate; infinite if it failed, None if it has not ended."""
+        if self.find(run) is not None or run.is_finished():
+            return self.of(run).values["loss"]
+        return None if run.failure() is None else math.inf
+
+    def value(self, run: StudyRun, key: str, compute: Callable[[], float]) -> float:
+        """A value of a run, computed if its record has none."""
+        record = self.of(run)
+        if key not in record.values:
+            record.values[key] = compute()
+            self._write(run, record)
+        return record.values[key]
+
+    def statistics(self, run: StudyRun, system: str, compute: Callable[[], str]) -> str:
+        """Packed statistics of a system's translations, computed if the record of its run has none."""
+        record = self.of(run)
+        if system not in record.statistics:
+            record.statistics[system] = compute()
+            self._write(run, record)
+        return record.statistics[system]
+
+    def _write(self, run: StudyRun, record: Record) -> None:
+        path = self.path(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(record))
+
+
+def _recipe_hash(run: StudyRun) -> str:
+    text = json.dumps(to_plain(run.recipe), sort_keys=True, default=str)
+    for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
+        text = text.replace(str(folder), "")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _environment(run: StudyRun) -> dict[str, Any]:
+    """This machine; precision, threads and library of matrix products are those of the run."""
+    machine, report = inspect_machine(measure=False), run.folder.read_report()
+    numerics = report["train"].get("numerics", {})
+    return {
+        "processor": machine.processor,
+        "instructions": machine.instructions,
+        "threads": numerics.get("threads", []),
+        "matmul": numerics.get("matmul", ""),
+        **{name: machine.versions[name] for name in ("mtkit", "python", "torch")},
+        "training_precision": report["train"]["precision"],
+        "translation_precision": report["test"][run.test].get("compute_type", ""),
+    }
+
+
+def _parameters(run: StudyRun) -> int:
+    return next((int(event["parameters"]) for event in reversed(log_events(run)) if event["event"] == "begin"), 0)
