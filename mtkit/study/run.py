@@ -11,8 +11,8 @@ from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
-from mtkit.study.report import write_results
 from mtkit.study.rates import trials, with_chosen_rates
+from mtkit.study.report import write_results
 from mtkit.study.results import StudyResults, compare_runs
 from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
 from mtkit.training.monitoring.log import Display
