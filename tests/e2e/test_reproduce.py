@@ -63,7 +63,7 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     command = ["reproduce", "pre-norm.yaml", "seeds=[1]", "training.max_updates=2"]
 
     assert entry.execute([*command, "--measure-only"]) == 65
-    assert "pre: no finished run" in capsys.readouterr().err
+    assert "no finished run; run mtkit reproduce first" in capsys.readouterr().err
 
     assert entry.execute(command) == 0
     captured = capsys.readouterr()
