@@ -19,7 +19,7 @@ from mtkit.errors import DataError
 from mtkit.evidence.run_values import best_validation, last_times
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.io.json_text import parse_json
-from mtkit.recipe.recipe import to_plain
+from mtkit.recipe.sections import to_plain
 from mtkit.study.runs import StudyRun, log_events
 
 LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}  # metric: key
