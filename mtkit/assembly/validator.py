@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import torch
 
-from mtkit.corpus.noise.noise import Corpus
+from mtkit.corpus.noise.noise import Corpus, get_store
 from mtkit.corpus.order.loader import eval_batches
-from mtkit.corpus.store import Side, Store
+from mtkit.corpus.store import SIDES, Side, Store
 from mtkit.errors import RecipeError
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import Objective, TranslationModel
@@ -21,6 +21,7 @@ from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
 from mtkit.training.precision import Precision
+from mtkit.training.robustness.oom import explain_oom
 
 TranslateFn = Callable[[TranslationModel, Sequence[str]], list[str]]
 CommandFn = Callable[[Sequence[str], Sequence[str], Sequence[str]], float | None]  # None: it failed
@@ -128,13 +129,26 @@ class TranslationValidator:
         self.objective = objective
         self.command = command
 
-    @torch.no_grad()
     def validate_shard(self, model: TranslationModel, update: int, ranks: ProcessGroup) -> ValidationShard:
         """Compute the losses and translations of this rank's share: every world_size-th batch and sentence.
 
         The batches do not depend on the number of ranks, and `merge_shards` adds their losses in the order of batches,
         so the nll is the same to the bit on any number of ranks.
+
+        Raises:
+            ComputeError: memory runs out; names the longest line.
         """
+        longest = max(
+            (get_store(one.corpus).stats(side) for one in self.sets for side in SIDES), key=attrgetter("max_length")
+        )
+        remedy = (
+            f"the longest line has {longest.max_length:,} tokens ({longest.path}:{longest.max_length_line}): shorten "
+            "it, lower corpus.cleaning.max_length, or choose a smaller model"
+        )
+        with explain_oom("validation", remedy), torch.no_grad():
+            return self._validate(model, ranks)
+
+    def _validate(self, model: TranslationModel, ranks: ProcessGroup) -> ValidationShard:
         device = next(model.parameters()).device
         nats, tokens, predictions = [], 0, []
         batches = chain.from_iterable(eval_batches(one.corpus, batch_tokens=self.batch_tokens) for one in self.sets)

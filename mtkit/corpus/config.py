@@ -94,7 +94,7 @@ class CorpusConfig:
     # a set, or a list with one per direction; None: no early stopping, no choice of the best checkpoint
     valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Field(min_length=1)] | None = None
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)
-    cleaning: CleaningConfig = field(default_factory=CleaningConfig)  # of the training corpora only
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)  # of training corpora and validation sets
     noise: NoiseConfig | None = None  # applied to text in one language, for training to undo
 
     @property

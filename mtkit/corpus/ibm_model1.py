@@ -107,7 +107,7 @@ class Lexicon:
 _REMEDY = "in a run folder, mtkit preprocess rebuilds it"
 
 
-class _AlignmentPairs(NamedTuple):
+class AlignmentPairs(NamedTuple):
     """All P (source token, target token) pairs of some sentence pairs, grouped by target position."""
 
     key: NDArray[np.int64]  # [P] source · V_tgt + target
@@ -125,7 +125,7 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
     # memory of the list that the EM iterations go through.
     blocks = []
     for src, tgt in _sentence_blocks(stores, src_vocab.size, tgt_vocab.size):
-        pairs = _alignment_pairs(src, tgt, eos=src_vocab.eos, num_targets=tgt_vocab.size)
+        pairs = alignment_pairs(src, tgt, eos=src_vocab.eos, num_targets=tgt_vocab.size)
         block_keys, index = np.unique(pairs.key, return_inverse=True)
         blocks.append((block_keys, index.astype(np.int32), pairs.start))
     # Now that all keys are known, each block's index is mapped to the table of distinct keys of the whole corpus.
@@ -133,13 +133,13 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
     indexed = [
         (np.searchsorted(keys, block_keys).astype(np.int32)[index], start) for block_keys, index, start in blocks
     ]
-    probability = _expectation_maximisation(keys // tgt_vocab.size, indexed)
+    probability = expectation_maximisation(keys // tgt_vocab.size, indexed)
     counts = sum((_count_targets(store, tgt_vocab.size) for store in stores), np.zeros(tgt_vocab.size))
     frequent = np.argsort(-counts, kind="stable").astype(np.int32)
     return _build_lexicon(keys, probability, frequent, num_sources=src_vocab.size)
 
 
-def _expectation_maximisation(
+def expectation_maximisation(
     source: NDArray[np.int64], blocks: Sequence[tuple[NDArray[Any], NDArray[Any]]]
 ) -> NDArray[np.float64]:
     """t(target | source) of each distinct pair [N].
@@ -177,7 +177,7 @@ def _build_lexicon(
     return lexicon.pruned(max_targets=MAX_TARGETS, min_prob=0.0)
 
 
-def _alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) -> _AlignmentPairs:
+def alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) -> AlignmentPairs:
     """The pairs of every target position with every token of its source sentence, eos included."""
     src_lengths = src.lengths + 1  # with eos, the empty word of Model 1
     src_ids = np.insert(src.flat.astype(np.int64), src.offsets[1:], eos)
@@ -187,7 +187,7 @@ def _alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) ->
     src_start = lengths_to_offsets(src_lengths)[:-1][sentence]  # [T] where the sentence starts in src_ids
     # Pair p of a target position that starts at `start` reads src_ids[src_start + p - start].
     source = src_ids[np.arange(pairs_per_target.sum()) - np.repeat(start - src_start, pairs_per_target)]  # [P]
-    return _AlignmentPairs(source * num_targets + np.repeat(tgt.flat.astype(np.int64), pairs_per_target), start)
+    return AlignmentPairs(source * num_targets + np.repeat(tgt.flat.astype(np.int64), pairs_per_target), start)
 
 
 def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int) -> Iterator[tuple[Ragged, Ragged]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,7 @@ HELD_OUT_SHARE = 0.05  # of the pairs, for each of valid and test
 MIN_HELD_OUT, MAX_HELD_OUT = 5, 1000
 MIN_PAIRS = 100
 MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000  # of a held-out side: headings are no test, and occur many times
+USUAL_SHARE = 0.9  # of the pairs that must be within these limits, which otherwise become those of the text
 ODD_RATIO = 4.0  # lengths of the two sides, relative to the median ratio
 GIVE_HELD_OUT = "give files for them: mtkit new SRC TGT --valid SRC TGT --test SRC TGT"
 ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies much
@@ -32,10 +33,23 @@ ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies muc
 
 @dataclass(frozen=True)
 class SplitLimits:
-    """Upper limits of the hashes of valid and test, between 0 and 1."""
+    """Upper limits of the hashes of valid and test, between 0 and 1, and limits of their lines.
+
+    Attributes:
+        valid: of the hashes of valid.
+        test: of those of test.
+        min_characters: of a held-out side.
+        max_characters: of a held-out side.
+    """
 
     valid: float
     test: float
+    min_characters: int = MIN_CHARACTERS
+    max_characters: int = MAX_CHARACTERS
+
+    def of_lines(self) -> str:
+        """Return the lengths that are never held out, in words."""
+        return f"under {self.min_characters:,} or over {self.max_characters:,}"
 
     def part_of(self, position: float) -> Part:
         """Return the part of a pair or document with this hash."""
@@ -53,6 +67,8 @@ class TextFindings:
         copies: pairs whose sides are equal.
         odd: pairs whose lengths differ by far more than usual.
         longest: characters of the longest line.
+        unusual: pairs that stay in train, since they are shorter or longer than held-out lines.
+        limits: of the characters of these, in words.
     """
 
     pairs: int = 0
@@ -61,6 +77,8 @@ class TextFindings:
     copies: int = 0
     odd: int = 0
     longest: int = 0
+    unusual: int = 0
+    limits: str = ""
 
     def describe(self) -> list[str]:
         """Return the findings as sentences."""
@@ -70,6 +88,8 @@ class TextFindings:
             "whose two sides are equal": self.copies,
             f"whose lengths differ {ODD_RATIO:.0f} times more than usual": self.odd,
         }
+        if self.limits:
+            found[f"left out of valid and test, with a side of {self.limits} characters"] = self.unusual
         lines = [f"{count_of(count, 'pair')} {what}" for what, count in found.items() if count]
         return [f"{count_of(self.pairs, 'pair')}, the longest line has {count_of(self.longest, 'character')}", *lines]
 
@@ -93,25 +113,51 @@ class PairPositions:
     """Hashes of all pairs of a corpus.
 
     Attributes:
-        positions: [N] hash of each pair, or of its document; 2 for a pair that is never held out.
+        hashes: [N] of each pair, or of its document.
+        lengths: [N, 2] characters of both sides; 0 if one is blank.
+        has_documents: documents are held out as a whole.
         findings: about the text.
     """
 
-    positions: NDArray[np.float64]
+    hashes: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    has_documents: bool
     findings: TextFindings
+
+    def positions(self, limits: SplitLimits) -> NDArray[np.float64]:
+        """Return the hash of each pair, and 2 for a pair that is never held out, since it is too short or too long."""
+        if self.has_documents:
+            return self.hashes
+        is_usual = (self.lengths.min(axis=1) >= limits.min_characters) & (
+            self.lengths.max(axis=1) <= limits.max_characters
+        )
+        return np.where(is_usual, self.hashes, 2.0)
 
     def limits(self) -> SplitLimits:
         """Choose limits: HELD_OUT_SHARE of the pairs for each of valid and test, at most MAX_HELD_OUT.
 
+        If MIN_CHARACTERS or MAX_CHARACTERS leave out too many pairs, as of a dictionary or of documents, the limits are
+        such that at most one in twenty is too short, and one in twenty too long.
+
         Raises:
             DataError: there are too few pairs or documents.
         """
-        pairs = len(self.positions)
+        pairs = len(self.hashes)
+        shorter, longer = self.lengths[self.lengths.min(axis=1) > 0].T if pairs else (self.hashes, self.hashes)
+        shorter, longer = np.minimum(shorter, longer), np.maximum(shorter, longer)
+        rest = (1 - USUAL_SHARE) / 2
+        lowest, highest = MIN_CHARACTERS, MAX_CHARACTERS
+        if len(shorter) and (shorter < lowest).mean() > rest:
+            lowest = int(np.quantile(shorter, rest, method="lower"))
+        if len(longer) and (longer > highest).mean() > rest:
+            highest = int(np.quantile(longer, 1 - rest, method="higher"))
+        limits = SplitLimits(0, 0, lowest, highest)
         count = round(min(max(HELD_OUT_SHARE * pairs, MIN_HELD_OUT), MAX_HELD_OUT))
-        ordered = np.sort(self.positions[self.positions < 1])
+        positions = self.positions(limits)
+        ordered = np.sort(positions[positions < 1])
         if pairs < MIN_PAIRS or len(ordered) < 4 * count:
             raise DataError(
-                f"{pairs:,} pairs, {len(ordered):,} of them long enough for a test, are too few to hold valid and "
+                f"{pairs:,} pairs, {pairs - len(shorter):,} of them with a blank side, are too few to hold valid and "
                 f"test sets out; {GIVE_HELD_OUT}"
             )
         valid = _above(ordered, ordered[count - 1])
@@ -121,7 +167,7 @@ class PairPositions:
                 f"{pairs:,} pairs: too few different pairs or documents to hold valid and test sets out; "
                 f"{GIVE_HELD_OUT}"
             )
-        return SplitLimits(valid, test)
+        return replace(limits, valid=valid, test=test)
 
 
 def _above(ordered: NDArray[np.float64], value: float) -> float:
@@ -146,27 +192,27 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
             f"{docid}: {count_of(lines, 'line')}, but {src} has {pairs:,}; each line of it names a pair's document"
         )
     findings = TextFindings()
-    positions, lengths = [], []
+    positions, lengths, texts = [], [], []
     hashes: set[int] = set()
     documents: Iterable[str | None] = () if docid is None else read_lines(docid)
     for source, target, document in zip_longest(read_lines(src), read_lines(tgt), documents):
         position = position_of(f"{source}\t{target}")
         findings.pairs += 1
-        findings.empty += not (source.strip() and target.strip())
+        is_blank = not (source.strip() and target.strip())
+        findings.empty += is_blank
         findings.copies += source == target and bool(source.strip())
         findings.duplicates += (key := int(position * 2**53)) in hashes
         hashes.add(key)
-        sides = (len(source), len(target))
-        lengths.append(sides)
+        lengths.append((len(source), len(target)))
+        texts.append((0, 0) if is_blank else lengths[-1])
         if document is not None:
             if not document.strip():
                 raise DataError(f"{docid}:{findings.pairs}: blank; write the name of a document on each line")
             position = position_of(f"document {document}")
-        elif not MIN_CHARACTERS <= min(sides) <= max(sides) <= MAX_CHARACTERS:
-            position = 2.0
         positions.append(position)
     _add_lengths(findings, np.array(lengths, dtype=np.int64).reshape(-1, 2))
-    return PairPositions(np.array(positions), findings)
+    sides = np.array(texts, dtype=np.int64).reshape(-1, 2)
+    return PairPositions(np.array(positions), sides, docid is not None, findings)
 
 
 def _add_lengths(findings: TextFindings, lengths: NDArray[np.int64]) -> None:
@@ -182,10 +228,18 @@ def _add_lengths(findings: TextFindings, lengths: NDArray[np.int64]) -> None:
 
 @dataclass
 class HeldOutLines:
-    """Normalised lines of valid and test, which train must not contain."""
+    """Normalised lines of valid and test, which train must not contain.
+
+    Attributes:
+        src: sources.
+        tgt: targets.
+        min_characters: shorter sources may be in all parts, as headings are; so may targets below MIN_CHARACTERS, of
+            which a dictionary has few.
+    """
 
     src: set[str]
     tgt: set[str]
+    min_characters: int
 
     def add(self, src: str, tgt: str) -> bool:
         """Add a pair; return False if one of its sides was there."""
@@ -195,11 +249,9 @@ class HeldOutLines:
         return is_new
 
     def overlaps(self, src: str, tgt: str) -> bool:
-        """Return whether a side is held out; lines of less than MIN_CHARACTERS, as headings, may be in all."""
-        return any(
-            len(line) >= MIN_CHARACTERS and normalised(line) in lines
-            for line, lines in ((src, self.src), (tgt, self.tgt))
-        )
+        """Return whether a side is held out."""
+        sides = (src, self.src, self.min_characters), (tgt, self.tgt, max(self.min_characters, MIN_CHARACTERS))
+        return any(len(line) >= length and normalised(line) in lines for line, lines, length in sides)
 
 
 def read_pairs(src: Path, tgt: Path) -> Iterator[tuple[str, str]]:

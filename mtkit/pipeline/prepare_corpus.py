@@ -108,24 +108,25 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         DataError, MissingInputError, ReadWriteError: as `binarise`.
     """
     corpus = run.recipe.corpus
-    jobs: list[tuple[CorpusFiles, Path, CleaningConfig | None]] = [
-        (pair, run.folder.train(number), corpus.cleaning) for number, pair in enumerate(corpus.train)
+    jobs: list[tuple[CorpusFiles, Path]] = [
+        (pair, run.folder.train(number)) for number, pair in enumerate(corpus.train)
     ]
-    jobs += [(pair, run.folder.valid(number), None) for number, pair in enumerate(corpus.valid_sets)]
-    for pair, folder, cleaning in jobs:
+    jobs += [(pair, run.folder.valid(number)) for number, pair in enumerate(corpus.valid_sets)]
+    for number, (pair, folder) in enumerate(jobs):
         name, prefix = folder.name, pair.ids(tokenizers)
-        state = _corpus_state(run, folder, pair, tokenizers, cleaning)
+        state = _corpus_state(run, folder, pair, tokenizers)
         if state == "current":
             run.mark_unchanged(name)
             continue
-        if state == "changed" and cleaning is not None:
+        is_train = number < len(corpus.train)
+        if state == "changed" and is_train:
             run.forbid_overwrite("the training text")
         if state == "changed" and run.recipe.training.schedule.kind == "plateau":
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
         run.report_mistakes()
-        report = binarise(*_text(pair), folder, tokenizers, cleaning, prefix=prefix)
+        report = binarise(*_text(pair), folder, tokenizers, corpus.cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
-    _remove_stale_corpora(run.folder.corpus, [folder for _, folder, _ in jobs])
+    _remove_stale_corpora(run.folder.corpus, [folder for _, folder in jobs])
     train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
     prepared = PreparedCorpora(train, valid, _prepare_lexicon(run, train))
     _check_prefixes_of_tests(run.recipe, tokenizers, prepared.max_source_length)
@@ -171,7 +172,7 @@ def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
 
 
 def _corpus_state(
-    run: Run, folder: Path, pair: CorpusFiles, tokenizers: TokenizerPair, cleaning: CleaningConfig | None
+    run: Run, folder: Path, pair: CorpusFiles, tokenizers: TokenizerPair
 ) -> Literal["current", "changed", "lost"]:
     """Compare a binarised corpus with its inputs; "lost" if it is missing, damaged or in another format."""
     if not (folder / MANIFEST).is_file():
@@ -183,8 +184,10 @@ def _corpus_state(
     except DamagedError as error:
         run.notify("damaged", f"{error.what}; it is made again")
         return "lost"
-    # a key of cleaning that the manifest lacks, since an older version wrote it, had its default then
-    known_limits = None if manifest.cleaning is None else {**asdict(CleaningConfig()), **manifest.cleaning}
+    limits = asdict(run.recipe.corpus.cleaning)
+    # A key of cleaning that the manifest lacks, since an older version wrote it, had its default then. Older versions
+    # did not clean validation sets; a training that one of them began keeps its set.
+    known_limits = limits if manifest.cleaning is None else {**asdict(CleaningConfig()), **manifest.cleaning}
     known_inputs = (
         manifest.src.sha256,
         manifest.tgt.sha256,
@@ -193,7 +196,6 @@ def _corpus_state(
         list(manifest.prefix),
         manifest.limit,
     )
-    limits = None if cleaning is None else asdict(cleaning)
     limit = pair.limit if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else None
     inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers), limit)
     return "current" if known_inputs == inputs else "changed"

@@ -18,6 +18,7 @@ from mtkit.text.lines import COMPRESSION_SUFFIXES
 CLASSIFIED_LINES = 1000
 CLASSIFIED_CHARACTERS = 20_000
 MIN_PROBABILITY = 0.9
+NO_LANGUAGE = "zxx"  # of numbers and signs
 TWO_LETTERS = frozenset(
     re.findall(
         "..",
@@ -151,7 +152,7 @@ def language_of_text(lines: Iterable[str]) -> str | None:
         return None
     text = " ".join(line for line in itertools.islice(lines, CLASSIFIED_LINES) if line)[:CLASSIFIED_CHARACTERS]
     code, probability = _identifier().classify(text)
-    return str(code) if text.strip() and probability >= MIN_PROBABILITY else None
+    return str(code) if text.strip() and probability >= MIN_PROBABILITY and code != NO_LANGUAGE else None
 
 
 @cache

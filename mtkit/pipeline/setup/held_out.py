@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO
 
 from mtkit.corpus.binarise import check_line_counts
+from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import GIVE_HELD_OUT, HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
 from mtkit.errors import DataError, UsageError
 from mtkit.io.counts import count_of
@@ -95,12 +96,21 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
             return SplitReport(record["counts"], TextFindings(**record["findings"]))
         _require_only_own_files(folder, record)
         limits = SplitLimits(**record["limits"])
+    for src, tgt in ((corpus.src, corpus.tgt), *corpus.held_out.values()):
+        forbid_shifted_lines(src, tgt)
     hashed = hash_pairs(corpus.src, corpus.tgt, corpus.docid)
     if limits is None:
         limits = SplitLimits(0, 0) if len(corpus.held_out) == 2 else hashed.limits()
-    parts = [_part(limits, float(position), corpus) for position in hashed.positions]
+    positions = hashed.positions(limits)
+    parts = [_part(limits, float(position), corpus) for position in positions]
     with atomic_folder(folder) as temporary:
-        report = SplitReport(_write(corpus, parts, temporary), hashed.findings)
+        counts = _write(corpus, parts, temporary, min_characters=limits.min_characters)
+        findings = replace(
+            hashed.findings,
+            unusual=int((positions > 1).sum()),
+            limits="" if len(corpus.held_out) == 2 else limits.of_lines(),
+        )
+        report = SplitReport(counts, findings)
         _require_pairs(corpus, report.counts)
         files = hash_files(temporary)
         write_record(
@@ -171,10 +181,10 @@ def _part(limits: SplitLimits, position: float, corpus: ParallelText) -> Part:
     return "train" if part in corpus.held_out else part
 
 
-def _write(corpus: ParallelText, parts: list[Part], folder: Path) -> dict[str, int]:
+def _write(corpus: ParallelText, parts: list[Part], folder: Path, *, min_characters: int) -> dict[str, int]:
     """Write the files of all parts, held-out ones first, and return their counts."""
     counts = Counter(dict.fromkeys((*PARTS, "duplicates"), 0))
-    held_out = HeldOutLines(set(), set())
+    held_out = HeldOutLines(set(), set(), min_characters)
     with ExitStack() as stack:
         files = {
             (part, lang): stack.enter_context((folder / f"{part}.{lang}").open("w", encoding="utf-8", newline="\n"))

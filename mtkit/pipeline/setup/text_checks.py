@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.errors import DataError
 from mtkit.text.language import CLASSIFIED_LINES, are_similar, language_code, language_of_text
 from mtkit.text.lines import read_lines
@@ -22,7 +23,7 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         corpus: the files and the languages.
 
     Raises:
-        DataError: source and target of a pair of files are swapped.
+        DataError: source and target of a pair of files are swapped, or the lines of one are shifted.
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     sentences: list[str] = []
@@ -31,7 +32,9 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         texts = [_first_lines(path) for path in (files.src, files.tgt)]
         if files.src == files.tgt or texts[0] == texts[1]:
             sentences.append(f"{place}: {files.src} and {files.tgt} are the same text; a model learns to copy it")
-        elif files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
+        else:
+            forbid_shifted_lines(files.src, files.tgt)
+        if texts[0] != texts[1] and files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
             guesses = [language_of_text(lines) for lines in texts]
             sentences += _language_mistakes(place, files, guesses, [corpus.src_lang, tgt_lang])
         if isinstance(files, TrainParallelFiles):

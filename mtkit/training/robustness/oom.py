@@ -15,17 +15,18 @@ HINT = "set training.activation_checkpointing: true, or choose a smaller model"
 
 
 @contextmanager
-def explain_oom() -> Iterator[None]:
-    """Raise an out-of-memory exception of the block as a ComputeError with a hint."""
+def explain_oom(
+    name: str = "training",
+    remedy: str = "lower training.batch_tokens (and raise training.micro_batches by the same factor, for the same "
+    f"update), {HINT}",
+) -> Iterator[None]:
+    """Raise an out-of-memory exception of the block as a ComputeError that names what ran out of memory."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_oom(error):
             raise
-        raise ComputeError(
-            "training ran out of memory; lower training.batch_tokens (and raise training.micro_batches by the same "
-            f"factor, for the same update), {HINT}; saved checkpoints are not affected"
-        ) from error
+        raise ComputeError(f"{name} ran out of memory; {remedy}; saved checkpoints are not affected") from error
 
 
 class MicroBatchSplitter:
