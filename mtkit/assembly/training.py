@@ -31,8 +31,8 @@ from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.monitoring.validation_command import ValidationCommand
+from mtkit.training.objectives.config import DistillationConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.distillation import DistillationConfig
 from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
 from mtkit.training.objectives.masked_lm import MaskedLM
 from mtkit.training.parameter_selection import freeze

@@ -20,7 +20,7 @@ from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import SearchParts
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.objectives.interface import RewardName
+from mtkit.training.key_types import RewardName
 from mtkit.translate.translator import special_ids
 
 

@@ -16,7 +16,7 @@ from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
 from mtkit.bench.machine import Machine
 from mtkit.hardware import has_bf16
 from mtkit.inference.prepare import ComputeType
-from mtkit.training.precision import PrecisionName
+from mtkit.training.key_types import PrecisionName
 
 COLUMNS = ("search", "type", "workers", "engine", "lines/s", "line, ms", "MiB", "BLEU", "speed", "latency", "memory")
 TRANSLATION_HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.noise import NoiseConfig
+from mtkit.corpus.noise.config import NoiseConfig
 from mtkit.text.lines import Text, text_of_limit
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 

@@ -18,7 +18,7 @@ from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
 from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
 from mtkit.study.config import StudyConfig, empty
-from mtkit.training.objectives.distillation import DistillationConfig
+from mtkit.training.objectives.config import DistillationConfig
 
 # keys that a variant may not set, with the reason
 _RESERVED_KEYS = {

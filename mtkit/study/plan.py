@@ -12,7 +12,7 @@ from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_traini
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
 from mtkit.training.monitoring.busy_machine import read_cpu_times
-from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
+from mtkit.training.objectives.config import CrossEntropyConfig
 
 
 def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:

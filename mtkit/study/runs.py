@@ -25,7 +25,7 @@ from mtkit.study.free_running import free_running_loss
 from mtkit.study.load import Study
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.log import parse_line
-from mtkit.training.objectives.distillation import DistillationConfig
+from mtkit.training.objectives.config import DistillationConfig
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ loop                  `train`: the updates from the newest checkpoint to the end
 run                   bookkeeping between two updates: log, validation, checkpoints, stop conditions
 learner               arithmetic of one update: forward, backward, clip, step
 config                the recipe's `training:` section
+key_types             choices and ranges of keys that modules share with the configurations
 chunked_loss          label-smoothed cross-entropy without [N, V] logits
 progress              state of a training that is not a tensor
 weights               weights of a model by name

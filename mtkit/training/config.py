@@ -9,21 +9,14 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from mtkit.training.checkpoints.averaging import CheckpointAverageConfig
-from mtkit.training.checkpoints.ema import EMAConfig
-from mtkit.training.checkpoints.writer import RetentionConfig
-from mtkit.training.decoder_inputs import DecoderInputConfig
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcingConfig
+from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
+from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
 from mtkit.training.init_config import InitFromConfig, ParameterGroupName, WordVectorsConfig
-from mtkit.training.monitoring.validation import Goal, Metric
-from mtkit.training.objectives import ObjectiveConfig
-from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
-from mtkit.training.optimisers import OptimiserConfig
+from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName
+from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
+from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
 from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig
-from mtkit.training.precision import PrecisionName
 from mtkit.training.robustness.divergence import DivergenceConfig
-from mtkit.training.robustness.nonfinite import OnNonFinite
 
 Positive = Annotated[int, Field(gt=0)]
 

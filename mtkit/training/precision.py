@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from mtkit.errors import RecipeError
 from mtkit.hardware import has_bf16
-
-PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
+from mtkit.training.key_types import PrecisionName
 
 
 @dataclass(frozen=True)

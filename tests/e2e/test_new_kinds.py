@@ -90,9 +90,8 @@ def test_new_kinds_of_transformer_parts(package: Path) -> None:
     add_to_union(package, "layers/attention/config.py", "UniformAttentionConfig", after="SSRUConfig")
 
     shutil.copy(NEW_KINDS / "sign_sgd.py", package / "training/optimisers")
-    optimisers = "training/optimisers/__init__.py"
-    add_import(package, optimisers, "mtkit.training.optimisers.sign_sgd", "SignSGDConfig")
-    add_to_union(package, optimisers, "SignSGDConfig", after="LionConfig")
+    add_config(package, "training/optimisers/config.py", "SignSGDConfig", before="OptimiserConfig =")
+    add_to_union(package, "training/optimisers/config.py", "SignSGDConfig", after="LionConfig")
 
     add_config(package, "search/method_config.py", "PlainGreedy", before="SearchMethodConfig =")
     add_to_union(package, "search/method_config.py", "PlainGreedy", after="DiverseBeamConfig")

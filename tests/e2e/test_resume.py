@@ -11,11 +11,11 @@ import torch
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from mtkit.training.checkpoints.ema import EMAConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
+from mtkit.training.checkpoints.config import EMAConfig
+from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig
 from mtkit.training.learner import build_learner
+from mtkit.training.optimisers.config import AdamConfig, AdamWConfig
 from mtkit.training.optimisers.schedule import PlateauConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig
 from mtkit.training.robustness.divergence import DivergenceConfig
 from tests.e2e.crash_harness import config as crash_config
 from tests.toy.training import VOCAB, objective_inputs_of, toy_config, toy_train

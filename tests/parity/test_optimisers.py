@@ -10,11 +10,16 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.training.optimisers.adafactor import AdafactorConfig
 from mtkit.training.optimisers.base import set_lr
-from mtkit.training.optimisers.lion import LionConfig
-from mtkit.training.optimisers.muon import MuonConfig
-from mtkit.training.optimisers.torch_optimisers import AdadeltaConfig, AdamConfig, AdamWConfig, SGDConfig
+from mtkit.training.optimisers.config import (
+    AdadeltaConfig,
+    AdafactorConfig,
+    AdamConfig,
+    AdamWConfig,
+    LionConfig,
+    MuonConfig,
+    SGDConfig,
+)
 
 UPDATES = 12
 

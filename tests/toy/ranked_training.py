@@ -27,7 +27,7 @@ from mtkit.training.learner import build_learner
 from mtkit.training.loop import accumulate_gradients
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.optimisers.torch_optimisers import SGDConfig
+from mtkit.training.optimisers.config import SGDConfig
 from mtkit.training.weights import load_weights, weights
 from tests.toy.training import VOCAB, TeacherForced, ToyLoader, toy_batch, toy_config, toy_train
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.loader import DataPosition, UpdateData
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.checkpoints.ema import EMAConfig
+from mtkit.training.checkpoints.config import EMAConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner, build_learner

@@ -1,5 +1,6 @@
 """Checkpoints of a training and averages of weights.
 
+config        keys of a recipe on averages and on what is kept
 checkpoint    folder format: write, verify, read, quarantine
 tensor_file   safetensors files
 writer        background thread that writes checkpoints and applies `training.keep`

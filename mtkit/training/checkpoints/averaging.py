@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
 from mtkit.training.checkpoints.tensor_file import check_finite, read_tensors
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointAverageConfig:
-    """The final model is the mean of several checkpoints (Vaswani et al. 2017, sec. 6.1: the last 5, or 20)."""
-
-    count: Annotated[int, Field(gt=1)] = 5  # Vaswani et al. 2017, sec. 6.1
-    which: Literal["last", "best"] = "last"  # best by training.validation.metric
 
 
 def translation_weights(path: Path) -> dict[str, Tensor]:

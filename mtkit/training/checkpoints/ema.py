@@ -4,26 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from mtkit.training.distributed.fsdp import copy_into_shard, local_shard
-
-
-@dataclass(frozen=True, kw_only=True)
-class EMAConfig:
-    """Exponential moving average of the weights; validation and the final model use it."""
-
-    decay: Annotated[float, Field(gt=0, lt=1)] = 0.998  # a horizon of 500 updates, an eighth of 4,000
-    update_every: Annotated[int, Field(gt=0)] = 4  # updates; averaging at every update costs 3% of the time
-
-    def build(self, model: nn.Module) -> ExponentialMovingAverage:
-        """Build the average, starting from the model's current weights."""
-        return ExponentialMovingAverage(model, decay=self.decay, update_every=self.update_every)
 
 
 class ExponentialMovingAverage:

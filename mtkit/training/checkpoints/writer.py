@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from mtkit.hardware import require_thread_memory
 from mtkit.training.checkpoints.checkpoint import (
@@ -18,15 +14,6 @@ from mtkit.training.checkpoints.checkpoint import (
     remove_checkpoint,
     write_checkpoint,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetentionConfig:
-    """Checkpoints that are retained, besides those that `training.checkpoint_average` needs."""
-
-    last: Annotated[int, Field(gt=0)] = 2  # two, so that damage to the newest costs little
-    best: Annotated[int, Field(gt=0)] = 1  # by training.validation.metric
-    every: Annotated[int, Field(gt=0)] | None = None  # updates; multiples of it are never removed
 
 
 class CheckpointWriter:

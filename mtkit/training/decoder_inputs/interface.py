@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-
-
-class DecoderInputConfigBase:
-    """Capabilities of a decoder input's configuration; a kind overrides those that differ."""
-
-    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
-
-    def ratio_at(self, update: int) -> float | None:
-        """Teacher forcing ratio at an update (1 is the first), for the log; None for a kind without a schedule."""
-        return None
 
 
 class DecoderInput(Protocol):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
-from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, TruthMask
+from mtkit.training.decoder_inputs.scheduled_sampling import TruthMask
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
-from mtkit.training.decoder_inputs.token_sampler import SamplerName, Temperature, TokenSampler, make_sampler
+from mtkit.training.decoder_inputs.token_sampler import TokenSampler
 
 
 class ParallelSampling:
@@ -68,28 +63,3 @@ class ParallelSampling:
             hidden = model.decode_states(batch.source, target)  # [B, T, D]
             target = tokens.replace_in(target, tokens.map_logits(model, hidden, self.sampler))
         return target
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParallelSamplingConfig(DecoderInputConfigBase):
-    """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
-
-    passes_depend_on_data: ClassVar[bool] = True
-
-    kind: Literal["parallel_sampling"] = "parallel_sampling"
-    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    per: Literal["token", "sentence"] = "token"  # choose between truth and prediction for each token or each sentence
-    sampler: SamplerName = "multinomial"  # choice of the predicted token
-    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
-    num_passes: Annotated[int, Field(gt=0)] = 1  # 1 is the two-pass method: one to predict, one to learn
-
-    def ratio_at(self, update: int) -> float | None:
-        """Teacher forcing ratio at an update (1 is the first)."""
-        return self.teacher_forcing_ratio.ratio(update - 1)
-
-    def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
-        """The decoder input."""
-        sampler = make_sampler(self.sampler, self.temperature)
-        return ParallelSampling(
-            self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler, num_passes=self.num_passes
-        )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
-from mtkit.training.decoder_inputs.token_sampler import SamplerName, Temperature, TokenSampler, make_sampler
+from mtkit.training.decoder_inputs.token_sampler import TokenSampler
 
 TruthMask = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
 
@@ -105,25 +101,3 @@ def per_sentence_mask(ids: Tensor, probability: float) -> Tensor:
 
 
 TRUTH_MASKS: dict[str, TruthMask] = {"token": per_token_mask, "sentence": per_sentence_mask}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScheduledSamplingConfig(DecoderInputConfigBase):
-    """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
-
-    passes_depend_on_data: ClassVar[bool] = True
-
-    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
-    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    per: Literal["token", "sentence"] = "token"  # choose truth or prediction for each of these; token is the paper's
-    sampler: SamplerName = "multinomial"  # choice of the predicted token
-    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
-
-    def ratio_at(self, update: int) -> float | None:
-        """Teacher forcing ratio at an update (1 is the first)."""
-        return self.teacher_forcing_ratio.ratio(update - 1)
-
-    def build(self, vocab_ids: TargetVocabIds) -> ScheduledSampling:
-        """The decoder input."""
-        sampler = make_sampler(self.sampler, self.temperature)
-        return ScheduledSampling(self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 
 
 class TeacherForcing:
@@ -21,14 +17,3 @@ class TeacherForcing:
 
     def set_update(self, update: int) -> None:
         """Do nothing: the input is the same at every update."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TeacherForcingConfig(DecoderInputConfigBase):
-    """The decoder reads the true tokens (see TeacherForcing)."""
-
-    kind: Literal["teacher_forcing"] = "teacher_forcing"
-
-    def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:
-        """The decoder input."""
-        return TeacherForcing()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from mtkit.training.key_types import SamplerName
+
 TokenSampler = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
-SamplerName = Literal["argmax", "multinomial", "gumbel"]
-Temperature = Annotated[float, Field(gt=0)]
 
 
 def sample_argmax(logits: Tensor) -> Tensor:

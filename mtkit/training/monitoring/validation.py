@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mtkit.models.interface import TranslationModel
 from mtkit.training.distributed.process_group import ProcessGroup
-
-Metric = Literal["nll", "bleu", "command"]
-Goal = Literal["max", "min"]
+from mtkit.training.key_types import Goal, Metric
 
 
 @dataclass(frozen=True)

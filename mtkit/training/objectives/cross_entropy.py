@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossEntropyConfig(ObjectiveConfigBase):
-    """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
-
-    kind: Literal["cross_entropy"] = "cross_entropy"
-
-    def build(self, inputs: ObjectiveInputs) -> CrossEntropy:
-        """The objective."""
-        return CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
 
 class CrossEntropy:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
@@ -16,40 +11,6 @@ from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.decoder_inputs.interface import DecoderInput
 from mtkit.training.objectives.chunked_divergence import chunked_divergence
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistillationConfig(ObjectiveConfigBase):
-    """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
-
-    kind: Literal["distillation"] = "distillation"
-    teacher: Path  # a model folder or a finished run, with the tokenizer of this training
-    temperature: Annotated[float, Field(gt=0)] = 2.0  # higher shows more of the teacher's second choices; 1: none
-    soft: Annotated[float, Field(ge=0)] = 0.6  # weight of the teacher's distribution; DistilBERT's three are 5:2:1
-    hard: Annotated[float, Field(ge=0)] = 0.3  # weight of cross-entropy with the true tokens
-    cosine: Annotated[float, Field(ge=0)] = 0.1  # weight of the angle of decoder states; needs the teacher's d_model
-
-    needs_teacher_forcing: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.soft == self.hard == self.cosine == 0:
-            raise ValueError("soft: soft, hard and cosine are 0, so that nothing is learned; set one of them")
-
-    @property
-    def teacher_model(self) -> Path:
-        """See ObjectiveConfigBase."""
-        return self.teacher
-
-    def build(self, inputs: ObjectiveInputs) -> Distillation:
-        """The objective.
-
-        Raises:
-            ValueError: the inputs have no teacher.
-        """
-        if inputs.teacher is None:
-            raise ValueError("distillation without a teacher")
-        return Distillation(inputs.decoder_input, inputs.smoothing, inputs.teacher, self)
 
 
 class Distillation:
@@ -64,16 +25,28 @@ class Distillation:
         decoder_input: returns the student's decoder states [N, D].
         smoothing: label smoothing of the cross-entropy.
         teacher: in eval mode, with the student's vocabulary; it gets no gradient.
-        config: temperature and weights.
+        temperature: T.
+        hard: weight of the cross-entropy.
+        soft: weight of the divergence.
+        cosine: weight of the angles of decoder states.
     """
 
     def __init__(
-        self, decoder_input: DecoderInput, smoothing: float, teacher: TranslationModel, config: DistillationConfig
+        self,
+        decoder_input: DecoderInput,
+        smoothing: float,
+        teacher: TranslationModel,
+        *,
+        temperature: float,
+        hard: float,
+        soft: float,
+        cosine: float,
     ) -> None:
         self.decoder_input = decoder_input
         self.smoothing = smoothing
         self.teacher = teacher.eval().requires_grad_(False)
-        self.config = config
+        self.temperature = temperature
+        self.hard, self.soft, self.cosine = hard, soft, cosine
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; `soft` and `cosine` with their weights are logged."""
@@ -92,14 +65,14 @@ class Distillation:
         self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The three weighted terms, summed over the N positions."""
-        config, own, teacher = self.config, model.output, self.teacher.output
+        own, teacher = model.output, self.teacher.output
         hard = label_smoothed_loss(hidden, own.weight, own.bias, target, smoothing=self.smoothing)
         logits = (hidden, own.weight, own.bias, taught, teacher.weight, teacher.bias)
-        soft = chunked_divergence(*logits, temperature=config.temperature) if config.soft else hard.new_zeros(())
+        soft = chunked_divergence(*logits, temperature=self.temperature) if self.soft else hard.new_zeros(())
         cosine = hard.new_zeros(())
-        if config.cosine:
+        if self.cosine:
             cosine = (1 - F.cosine_similarity(_wide(hidden), _wide(taught), dim=1)).sum()
-        return config.hard * hard, config.soft * soft, config.cosine * cosine
+        return self.hard * hard, self.soft * soft, self.cosine * cosine
 
 
 def _wide(x: Tensor) -> Tensor:

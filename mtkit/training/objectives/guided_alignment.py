@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.ibm_model1 import Lexicon
@@ -15,7 +11,6 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 HEAD = 0  # the one that is guided; the others of its layer stay free (Garg et al. 2019, sec. 4.2)
 MIN_WEIGHT = 1e-6  # of attention, so that its logarithm is finite
@@ -99,19 +94,3 @@ class LexiconTable:
         keys = source.unsqueeze(1) * self._vocab + target.unsqueeze(2)  # [B, T, S]
         place = torch.searchsorted(self._keys, keys).clamp(max=len(self._keys) - 1)
         return torch.where(self._keys[place] == keys, self._probabilities[place], 0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuidedAlignmentConfig(ObjectiveConfigBase):
-    """Cross-entropy, and one attention head learns the alignments of a lexicon (see GuidedAlignment); learns faster."""
-
-    needs_teacher_forcing: ClassVar[bool] = True
-    needs_attention: ClassVar[bool] = True
-    needs_lexicon: ClassVar[bool] = True
-
-    kind: Literal["guided_alignment"] = "guided_alignment"
-    weight: Annotated[float, Field(gt=0)] = 1.0  # of the alignment, beside 1 for the words; 0.1 and 0.3 gain less
-
-    def build(self, inputs: ObjectiveInputs) -> GuidedAlignment:
-        """The objective."""
-        return GuidedAlignment(inputs.smoothing, self.weight, inputs.lexicon)

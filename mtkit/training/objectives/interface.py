@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Protocol
 
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import Objective, TranslationModel
 from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
-
-RewardName = Literal["bleu", "chrf"]
-
-
-class ObjectiveConfigBase:
-    """Capabilities of an objective's configuration; a kind overrides those that differ."""
-
-    trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
-    predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
-    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
-    needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
-
-    needs_attention: ClassVar[bool] = False  # of all target tokens over the source
-    needs_lexicon: ClassVar[bool] = False  # of the training corpora
-
-    @property
-    def teacher_model(self) -> Path | None:
-        """Model folder or run of a teacher; None without one."""
-        return None
+from mtkit.training.key_types import RewardName
 
 
 class TrainingObjective(Objective, Protocol):

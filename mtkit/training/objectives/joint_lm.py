@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
-
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class JointLM:
@@ -50,17 +44,3 @@ class JointLM:
 
     def set_update(self, update: int) -> None:
         """Do nothing: the objective is the same at every update."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JointLMConfig(ObjectiveConfigBase):
-    """Cross-entropy of both sides, for a decoder-only model with source_visibility causal (see JointLM)."""
-
-    predicts_source: ClassVar[bool] = True
-
-    kind: Literal["joint_lm"] = "joint_lm"
-    source_weight: Annotated[float, Field(gt=0)] = 0.5  # of a source token relative to a target token
-
-    def build(self, inputs: ObjectiveInputs) -> JointLM:
-        """The objective."""
-        return JointLM(inputs.smoothing, self.source_weight)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class MaskedLM:
@@ -43,16 +39,3 @@ class MaskedLM:
 
     def set_update(self, update: int) -> None:
         """Do nothing: the objective is the same at every update."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskedLMConfig(ObjectiveConfigBase):
-    """Train the encoder on masked text (see MaskedLM); needs corpus.noise.kind mlm."""
-
-    trains_encoder_only: ClassVar[bool] = True
-
-    kind: Literal["masked_lm"] = "masked_lm"
-
-    def build(self, inputs: ObjectiveInputs) -> MaskedLM:
-        """The objective."""
-        return MaskedLM(inputs.smoothing)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
@@ -16,8 +14,9 @@ from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
+from mtkit.training.key_types import RewardName
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs, RewardName, TranslationSampler
+from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,32 @@ class MinimumRisk:
     https://arxiv.org/abs/1512.02433, https://arxiv.org/abs/1711.04956
 
     Args:
-        config: the configuration.
         inputs: components; the decoder input is used by the cross-entropy only.
+        reward: quality of a translation.
+        num_samples: translations that are sampled for each sentence.
+        temperature: of sampling.
+        sharpness: exponent of P(y|x).
+        include_reference: the reference is a candidate too.
+        cross_entropy: weight of the cross-entropy.
     """
 
-    def __init__(self, config: MinimumRiskConfig, inputs: ObjectiveInputs) -> None:
-        self.config = config
+    def __init__(
+        self,
+        inputs: ObjectiveInputs,
+        *,
+        reward: RewardName,
+        num_samples: int,
+        temperature: float,
+        sharpness: float,
+        include_reference: bool,
+        cross_entropy: float,
+    ) -> None:
+        self.reward: RewardName = reward
+        self.num_samples = num_samples
+        self.temperature = temperature
+        self.sharpness = sharpness
+        self.include_reference = include_reference
+        self.cross_entropy_weight = cross_entropy
         self.vocab_ids: TargetVocabIds = inputs.vocab_ids
         self.translation_sampler: TranslationSampler = inputs.translation_sampler
         self.cross_entropy = CrossEntropy(inputs.decoder_input, inputs.smoothing)
@@ -62,20 +81,20 @@ class MinimumRisk:
         """The risk summed over sentences (logged as `risk`), plus the weighted cross-entropy."""
         candidates = self.candidates(model, batch)
         log_prob = self.log_probs(model, batch, candidates)  # [M]
-        risk = expected_risk(log_prob, candidates, batch.num_sentences, sharpness=self.config.sharpness)
-        if not self.config.cross_entropy:
+        risk = expected_risk(log_prob, candidates, batch.num_sentences, sharpness=self.sharpness)
+        if not self.cross_entropy_weight:
             return Losses(risk, int(batch.loss_mask.sum()), {"risk": risk.detach()})
         losses = self.cross_entropy(model, batch)
-        return Losses(risk + self.config.cross_entropy * losses.sum, losses.tokens, {"risk": risk.detach()})
+        return Losses(risk + self.cross_entropy_weight * losses.sum, losses.tokens, {"risk": risk.detach()})
 
     @no_grad_uncached()
     def candidates(self, model: TranslationModel, batch: Batch) -> SampledCandidates:
         """Distinct samples of each sentence and, with `include_reference`, its reference."""
-        config, was_training = self.config, model.training
+        was_training = model.training
         model.eval()
         try:
             samples = self.translation_sampler.sample(
-                model, batch.source, count=config.num_samples, temperature=config.temperature
+                model, batch.source, count=self.num_samples, temperature=self.temperature
             )
         finally:
             model.train(was_training)  # also after an out-of-memory error, which training may survive
@@ -84,10 +103,10 @@ class MinimumRisk:
         rewards: list[float] = []
         for number, (labels, loss_mask) in enumerate(zip(batch.labels, batch.loss_mask, strict=True)):
             ref = labels[loss_mask].tolist()[:-1]
-            distinct = {tuple(hyp): list(hyp) for hyp in ([ref] if config.include_reference else []) + samples[number]}
+            distinct = {tuple(hyp): list(hyp) for hyp in ([ref] if self.include_reference else []) + samples[number]}
             tokens += distinct.values()
             sentences += [number] * len(distinct)
-            rewards += self.translation_sampler.reward(config.reward, list(distinct.values()), ref)
+            rewards += self.translation_sampler.reward(self.reward, list(distinct.values()), ref)
         device = batch.labels.device
         return SampledCandidates(tokens, torch.tensor(sentences, device=device), torch.tensor(rewards, device=device))
 
@@ -128,26 +147,3 @@ def expected_risk(log_prob: Tensor, candidates: SampledCandidates, num_sentences
     weight = (scaled - max_scaled[sentence]).exp()  # [M]
     total = weight.new_zeros(num_sentences).index_add(0, sentence, weight)  # [B]
     return (weight / total[sentence] * (1 - candidates.reward.to(weight.dtype))).sum()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinimumRiskConfig(ObjectiveConfigBase):
-    """Expected risk over translations sampled from the model (see MinimumRisk).
-
-    For fine-tuning (`training.init_from`): samples of an untrained model are of no use. Memory and time are
-    proportional to `num_samples`, so `training.batch_tokens` should be divided by about that.
-    """
-
-    passes_depend_on_data: ClassVar[bool] = True
-
-    kind: Literal["minimum_risk"] = "minimum_risk"
-    reward: RewardName = "bleu"  # per sentence: BLEU with add-one smoothing, or chrF
-    num_samples: Annotated[int, Field(gt=1)] = 8  # per sentence; the paper has 100, most of the gain comes by 10
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # of sampling
-    sharpness: Annotated[float, Field(gt=0)] = 0.005  # the paper's alpha, sec. 4.1: close to uniform
-    include_reference: bool = True  # as a candidate, as in the paper
-    cross_entropy: Annotated[float, Field(ge=0)] = 0.3  # weight of the added term, for fluency; the paper has 0
-
-    def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
-        """The objective."""
-        return MinimumRisk(self, inputs)

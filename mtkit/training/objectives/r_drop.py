@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 
 class RDrop:
@@ -53,15 +49,3 @@ class RDrop:
         cross_entropy = -(1 - self.smoothing) * target_log_prob - self.smoothing / mean.size(1) * mean.sum()
         symmetric_kl = ((p.exp() - q.exp()) * (p - q)).sum()  # KL(P1 || P2) + KL(P2 || P1)
         return torch.stack([cross_entropy, self.weight / 4 * symmetric_kl])
-
-
-@dataclass(frozen=True, kw_only=True)
-class RDropConfig(ObjectiveConfigBase):
-    """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
-
-    kind: Literal["r_drop"] = "r_drop"
-    weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
-
-    def build(self, inputs: ObjectiveInputs) -> RDrop:
-        """The objective."""
-        return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)

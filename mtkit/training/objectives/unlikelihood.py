@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import ObjectiveConfigBase, ObjectiveInputs
 
 MIN_COMPLEMENT = 1e-5  # lower limit of 1 - p, so that its logarithm is finite (as in the authors' code)
 
@@ -62,15 +58,3 @@ class Unlikelihood:
         negative = (earlier_counts > 0).scatter(1, target.unsqueeze(1), False)  # [n, V]
         unlikelihood = -(1 - log_prob[negative].exp()).clamp(min=MIN_COMPLEMENT).log().sum()
         return torch.stack([cross_entropy, self.weight * unlikelihood])
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnlikelihoodConfig(ObjectiveConfigBase):
-    """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
-
-    kind: Literal["unlikelihood"] = "unlikelihood"
-    weight: Annotated[float, Field(ge=0)] = 1.0  # the paper's alpha, sec. 5
-
-    def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
-        """The objective."""
-        return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)

@@ -1,4 +1,4 @@
-"""Parts of all kinds of optimisers: the base of their configurations, parameter groups and learning rates.
+"""Parts of all kinds of optimisers: parameter groups and learning rates.
 
 Every parameter group stores its peak learning rate, which the schedule scales. With FSDP a parameter and its state are
 sharded: an optimiser whose `step` is written here computes with `local_shard` of them (see lion.py), or sets
@@ -7,22 +7,10 @@ sharded: an optimiser whose `step` is written here computes with `local_shard` o
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import nn
-
-PositiveFloat = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class OptimiserConfigBase:
-    """Capabilities of an optimiser's configuration; a kind sets `bytes_per_weight` and overrides what differs."""
-
-    bytes_per_weight: ClassVar[int]  # bytes of optimiser state per weight, at most; vectors per matrix are not counted
-    needs_whole_matrices: ClassVar[bool] = False  # an update of a row depends on other rows, so FSDP cannot shard it
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:

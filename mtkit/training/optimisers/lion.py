@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import torch
-from torch import nn
 
 from mtkit.training.distributed.fsdp import local_shard
-from mtkit.training.optimisers.base import (
-    Beta,
-    NonNegative,
-    OptimiserConfigBase,
-    PositiveFloat,
-    weight_decay_groups,
-)
 
 
 class Lion(torch.optim.Optimizer):
@@ -49,21 +40,3 @@ class Lion(torch.optim.Optimizer):
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(weights, directions, alpha=-group["lr"])
             torch._foreach_lerp_(momenta, gradients, 1 - group["beta2"])
-
-
-@dataclass(frozen=True, kw_only=True)
-class LionConfig(OptimiserConfigBase):
-    """Sign momentum (see Lion); half the state of Adam."""
-
-    bytes_per_weight: ClassVar[int] = 4
-
-    kind: Literal["lion"] = "lion"
-    learning_rate: PositiveFloat = 3e-4  # at the schedule's peak; sec. 5: 3 to 10 times below Adam's
-    beta1: Beta = 0.9  # weight of the momentum in an update's direction; sec. 4.1
-    beta2: Beta = 0.99  # decay of the momentum; sec. 4.1
-    weight_decay: NonNegative = 0.1  # of matrices, times the learning rate, per update; 3 to 10 times above AdamW's
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`, in two groups."""
-        groups = weight_decay_groups(model, self.weight_decay, self.learning_rate)
-        return Lion(groups, lr=self.learning_rate, beta1=self.beta1, beta2=self.beta2, weight_decay=self.weight_decay)

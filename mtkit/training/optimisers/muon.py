@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import nn
-
-from mtkit.training.optimisers.base import (
-    Beta,
-    NonNegative,
-    OptimiserConfigBase,
-    PositiveFloat,
-    trainable,
-    with_peak_lr,
-)
 
 
 class CombinedOptimizer(torch.optim.Optimizer):
@@ -33,57 +22,6 @@ class CombinedOptimizer(torch.optim.Optimizer):
             member.state = self.state  # shared, and set here because loading a checkpoint replaces it
             member.param_groups = [group for group in self.param_groups if group["member"] == number]
             member.step()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MuonConfig(OptimiserConfigBase):
-    """Orthogonalised momentum (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), torch's implementation.
-
-    It trains hidden matrices. Embeddings, output projection, gains and biases are trained by AdamW at the same learning
-    rate: updates of matrices are scaled by 0.2 sqrt(longer side), which gives them AdamW's usual root mean square (Liu
-    et al. 2025, eq. 4, https://arxiv.org/abs/2502.16982).
-    """
-
-    bytes_per_weight: ClassVar[int] = 8  # AdamW's; 4 of hidden matrices
-    needs_whole_matrices: ClassVar[bool] = True
-
-    kind: Literal["muon"] = "muon"
-    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; AdamW's default
-    momentum: Beta = 0.95  # the authors' choice
-    ns_steps: int = 5  # Newton-Schulz iterations; the authors' choice
-    beta1: Beta = 0.9  # of AdamW
-    beta2: Beta = 0.98  # of AdamW
-    eps: PositiveFloat = 1e-9  # of AdamW
-    weight_decay: NonNegative = 0.01  # of all matrices, times the learning rate, per update
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`."""
-        hidden = {id(p) for p in hidden_matrices(model)}
-        matrices = [p for p in trainable(model) if id(p) in hidden]
-        rest = [p for p in trainable(model) if id(p) not in hidden]
-        decayed = [p for p in rest if p.dim() >= 2]
-        groups = [
-            {"params": decayed, "weight_decay": self.weight_decay},
-            {"params": [p for p in rest if p.dim() < 2], "weight_decay": 0.0},
-        ]
-        adamw = torch.optim.AdamW(
-            with_peak_lr(groups, self.learning_rate),
-            lr=self.learning_rate,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            fused=True,
-        )
-        if not matrices:
-            return adamw
-        muon = torch.optim.Muon(
-            with_peak_lr([{"params": matrices}], self.learning_rate),
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            ns_steps=self.ns_steps,
-            adjust_lr_fn="match_rms_adamw",
-        )
-        return CombinedOptimizer([muon, adamw])
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +13,6 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch
 from mtkit.io.files import atomic_folder
 from mtkit.training.checkpoints.tensor_file import write_tensors
-
-OnNonFinite = Literal["stop", "skip"]
 
 
 def abbreviate(sample_ids: Sequence[int]) -> str:

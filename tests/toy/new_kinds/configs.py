@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
+from mtkit.training.key_types import PositiveFloat
+from mtkit.training.optimisers.capabilities import OptimiserConfigBase
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
     from mtkit.layers.positions.base import StackPositions
     from mtkit.search.run import Search, SearchParts
@@ -50,6 +55,26 @@ class UniformAttentionConfig(AttentionConfigBase):
         from mtkit.layers.attention.uniform import UniformAttention
 
         return parts.with_kernel(UniformAttention())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignSGDConfig(OptimiserConfigBase):
+    """Signs of the gradient (see SignSGD)."""
+
+    bytes_per_weight: ClassVar[int] = 0
+
+    kind: Literal["sign_sgd"] = "sign_sgd"
+    # Learning rate at the schedule's peak.
+    # Default: half of Adam's, because every update has full size.
+    learning_rate: PositiveFloat = 1e-3
+
+    def build(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Build the optimiser."""
+        from mtkit.training.optimisers.sign_sgd import SignSGD
+
+        from mtkit.training.optimisers.base import weight_decay_groups
+
+        return SignSGD(weight_decay_groups(model, 0.0, self.learning_rate), lr=self.learning_rate)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mtkit.recipe.recipe import load_recipe
+from mtkit.training.optimisers.config import AdadeltaConfig, SGDConfig
 from mtkit.training.optimisers.schedule import InverseSqrtConfig
-from mtkit.training.optimisers.torch_optimisers import AdadeltaConfig, SGDConfig
 
 RECURRENT = ["wmt14-lstm", "wmt14-rnnsearch"]
 TRANSFORMERS = ["wmt14-transformer-base", "wmt14-transformer-big", "multi30k-transformer-2017", "iwslt14-de-en"]

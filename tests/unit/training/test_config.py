@@ -3,10 +3,9 @@
 import pytest
 
 from mtkit.training.config import TrainingConfig, ValidationConfig, resumable_keys
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
-from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
-from mtkit.training.optimisers.adafactor import AdafactorConfig
-from mtkit.training.optimisers.muon import MuonConfig
+from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig
+from mtkit.training.objectives.config import MinimumRiskConfig
+from mtkit.training.optimisers.config import AdafactorConfig, MuonConfig
 from mtkit.training.optimisers.schedule import ConstantConfig, PlateauConfig, WarmupStableDecayConfig
 from tests.toy.training import toy_config
 

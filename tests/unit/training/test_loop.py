@@ -11,15 +11,15 @@ import torch
 
 from mtkit.errors import Interrupted, ReadWriteError
 from mtkit.training.checkpoints import checkpoint as checkpoints
-from mtkit.training.checkpoints.averaging import CheckpointAverageConfig, average_checkpoints, translation_weights
+from mtkit.training.checkpoints.averaging import average_checkpoints, translation_weights
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.checkpoints.writer import RetentionConfig
+from mtkit.training.checkpoints.config import CheckpointAverageConfig, RetentionConfig
 from mtkit.training.config import ValidationConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSamplingConfig
+from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig
 from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
 from mtkit.training.monitoring.validation import Validation
+from mtkit.training.optimisers.config import AdamConfig
 from mtkit.training.optimisers.schedule import ConstantConfig, LinearConfig, PlateauConfig
-from mtkit.training.optimisers.torch_optimisers import AdamConfig
 from mtkit.training.progress import Progress
 from tests.toy.training import ToyLoader, equal, events, signal_at, toy_config, toy_learner, toy_train, toy_validate
 

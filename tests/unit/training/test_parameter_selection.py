@@ -9,7 +9,7 @@ from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import build_learner
-from mtkit.training.optimisers.torch_optimisers import AdamWConfig
+from mtkit.training.optimisers.config import AdamWConfig
 from mtkit.training.parameter_selection import freeze, select_parameters
 from tests.toy.training import VOCAB, objective_inputs_of, toy_batch, toy_config, toy_train
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 from mtkit.training.decoder_inputs.token_sampler import sample_argmax
-
-Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class ConfidenceAware:
@@ -65,22 +59,3 @@ class ConfidenceAware:
 def _probability(logits: Tensor, ids: Tensor) -> Tensor:
     """The probability of ids [n] under logits [n, V]."""
     return logits.float().softmax(-1).gather(1, ids.unsqueeze(1)).squeeze(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfidenceAwareConfig(DecoderInputConfigBase):
-    """The decoder reads its own prediction where it is confident (see ConfidenceAware); costs an extra forward."""
-
-    passes_depend_on_data: ClassVar[bool] = True
-
-    kind: Literal["confidence_aware"] = "confidence_aware"
-    golden: Probability = 0.9  # up to this confidence the truth is read; the paper's choice, sec. 4.2
-    random: Probability = 0.95  # above this confidence a random token is read; the paper's choice, sec. 4.2
-
-    def __post_init__(self) -> None:
-        if self.random < self.golden:
-            raise ValueError(f"random: {self.random} is below golden, {self.golden}; set it to that or above")
-
-    def build(self, vocab_ids: TargetVocabIds) -> ConfidenceAware:
-        """The decoder input."""
-        return ConfidenceAware(self.golden, self.random, vocab_ids)

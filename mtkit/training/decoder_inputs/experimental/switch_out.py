@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
+from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 
 
@@ -57,15 +53,3 @@ class SwitchOut:
         counts = torch.arange(target.ids.size(1), device=target.ids.device)  # [T]
         probability = (-counts / self.temperature).exp() * (counts <= max_count)  # [B, T]
         return torch.multinomial(probability, 1).squeeze(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SwitchOutConfig(DecoderInputConfigBase):
-    """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
-
-    kind: Literal["switch_out"] = "switch_out"
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # larger values replace more; 1: half a token per sentence
-
-    def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
-        """The decoder input."""
-        return SwitchOut(self.temperature, vocab_ids)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInputConfigBase, TargetVocabIds
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens, scored_states
 
 
@@ -39,15 +34,3 @@ class WordDropout:
         tokens = TargetTokens.of(batch.target)
         tokens = tokens.select(torch.rand(tokens.column.shape, device=tokens.column.device) < self.rate)
         return scored_states(model, batch, tokens.replace_in(batch.target, torch.full_like(tokens.column, self.unk)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordDropoutConfig(DecoderInputConfigBase):
-    """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
-
-    kind: Literal["word_dropout"] = "word_dropout"
-    rate: Annotated[float, Field(ge=0, le=1)] = 0.1  # probability for each token
-
-    def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
-        """The decoder input."""
-        return WordDropout(self.rate, vocab_ids.unk)

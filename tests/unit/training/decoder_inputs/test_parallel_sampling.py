@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAwareConfig
-from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling, ParallelSamplingConfig
+from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, ParallelSamplingConfig
+from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
 from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, step_by_step
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,8 +14,10 @@ from mtkit.training import chunked_loss
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives import chunked_divergence as chunked_divergence_module
 from mtkit.training.objectives.chunked_divergence import chunked_divergence
+from mtkit.training.objectives.config import DistillationConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.distillation import Distillation, DistillationConfig
+from mtkit.training.objectives.distillation import Distillation
+from mtkit.training.objectives.interface import ObjectiveInputs
 from tests.toy.decoders import MODELS, assert_same_gradients, make_batch, make_model
 
 
@@ -28,16 +31,17 @@ def perturbed(model):
     return teacher
 
 
-def config(tmp_path, **weights) -> DistillationConfig:
-    return DistillationConfig(teacher=tmp_path, **weights)
+def distillation(teacher, **weights) -> Distillation:
+    """The objective as the configuration builds it, with teacher forcing."""
+    inputs = ObjectiveInputs(TeacherForcing(), 0.1, vocab_ids=None, translation_sampler=None, teacher=teacher)
+    return DistillationConfig(teacher=Path("unused"), **weights).build(inputs)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_three_terms_in_torchs_functions(tmp_path, temperature):
+def test_three_terms_in_torchs_functions(temperature):
     model, batch = make_model(MODELS["transformer"]).eval(), make_batch()
     teacher = perturbed(model)
-    settings = config(tmp_path, temperature=temperature, soft=0.5, hard=0.3, cosine=0.2)
-    losses = Distillation(TeacherForcing(), 0.1, teacher, settings)(model, batch)
+    losses = distillation(teacher, temperature=temperature, soft=0.5, hard=0.3, cosine=0.2)(model, batch)
     states, taught = (each.decode_states(batch.source, batch.target)[batch.loss_mask] for each in (model, teacher))
     target, taught = batch.labels[batch.loss_mask], taught.detach()
     hard = F.cross_entropy(model.output(states), target, label_smoothing=0.1, reduction="sum")
@@ -50,23 +54,22 @@ def test_three_terms_in_torchs_functions(tmp_path, temperature):
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
-def test_hard_alone_is_cross_entropy(tmp_path):
+def test_hard_alone_is_cross_entropy():
     model, batch = make_model(MODELS["rnn"]).eval(), make_batch()
-    settings = config(tmp_path, soft=0, hard=1, cosine=0)
-    losses = Distillation(TeacherForcing(), 0.1, perturbed(model), settings)(model, batch)
+    losses = distillation(perturbed(model), soft=0, hard=1, cosine=0)(model, batch)
     assert_same_gradients(model, losses.sum, CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum)
 
 
-def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(tmp_path):
+def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it():
     model, batch = make_model(MODELS["transformer"]).eval(), make_batch()
-    losses = Distillation(TeacherForcing(), 0.1, copy.deepcopy(model), config(tmp_path))(model, batch)
+    losses = distillation(copy.deepcopy(model))(model, batch)
     assert_close(losses.extra["soft"], torch.tensor(0.0), atol=1e-5, rtol=0, check_dtype=False)
     assert_close(losses.extra["cosine"], torch.tensor(0.0), atol=1e-5, rtol=0, check_dtype=False)
 
 
 def test_weights_of_0_are_refused(tmp_path):
     with pytest.raises(ValueError, match="soft, hard and cosine are 0"):
-        config(tmp_path, soft=0, hard=0, cosine=0)
+        DistillationConfig(teacher=tmp_path, soft=0, hard=0, cosine=0)
 
 
 @pytest.mark.parametrize("with_bias", [True, False])

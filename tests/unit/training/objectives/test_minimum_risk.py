@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.objectives.config import MinimumRiskConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.interface import ObjectiveInputs
-from mtkit.training.objectives.minimum_risk import MinimumRiskConfig, SampledCandidates, expected_risk
+from mtkit.training.objectives.minimum_risk import SampledCandidates, expected_risk
 from tests.toy.decoders import MODELS, VOCAB_IDS, assert_same_gradients, make_batch, make_model
 from tests.toy.training import ToyTranslationSampler
 

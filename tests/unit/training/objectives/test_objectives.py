@@ -1,10 +1,7 @@
 """Properties that all objectives share."""
 
-from mtkit.training.objectives.cross_entropy import CrossEntropyConfig
+from mtkit.training.objectives.config import CrossEntropyConfig, MinimumRiskConfig, RDropConfig, UnlikelihoodConfig
 from mtkit.training.objectives.interface import ObjectiveInputs
-from mtkit.training.objectives.minimum_risk import MinimumRiskConfig
-from mtkit.training.objectives.r_drop import RDropConfig
-from mtkit.training.objectives.unlikelihood import UnlikelihoodConfig
 from tests.toy.decoders import VOCAB_IDS, AlternatingInput
 from tests.toy.training import ToyTranslationSampler
 

@@ -5,11 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.training.optimisers import OptimiserConfig
 from mtkit.training.optimisers.base import set_lr
-from mtkit.training.optimisers.muon import MuonConfig, hidden_matrices
+from mtkit.training.optimisers.config import AdamConfig, AdamWConfig, MuonConfig, OptimiserConfig, SGDConfig
+from mtkit.training.optimisers.muon import hidden_matrices
 from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
-from mtkit.training.optimisers.torch_optimisers import AdamConfig, AdamWConfig, SGDConfig
 from tests.toy.training import ToyModel
 
 UNION = get_args(get_args(OptimiserConfig)[0])

@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Target
-from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut, SwitchOutConfig
+from mtkit.training.decoder_inputs.config import SwitchOutConfig
+from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
 from tests.toy.decoders import VOCAB, VOCAB_IDS, ReadRecorder, make_batch
 
 

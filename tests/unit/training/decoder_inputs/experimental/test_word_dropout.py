@@ -1,6 +1,6 @@
 import torch
 
-from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropoutConfig
+from mtkit.training.decoder_inputs.config import WordDropoutConfig
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens
 from tests.toy.decoders import VOCAB_IDS, ReadRecorder, make_batch
 

@@ -1,0 +1,16 @@
+"""The union of kinds of noise that a recipe can name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from mtkit.corpus.noise.bart import BartNoiseConfig
+from mtkit.corpus.noise.language_model import LanguageModelConfig
+from mtkit.corpus.noise.mlm import MLMMaskingConfig
+from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
+
+NoiseConfig = Annotated[
+    SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig | LanguageModelConfig, Field(discriminator="kind")
+]

@@ -1,0 +1,151 @@
+"""Configurations of decoder inputs, and the union of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.training.decoder_inputs.capabilities import DecoderInputConfigBase
+from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
+from mtkit.training.key_types import SamplerName, Temperature
+
+if TYPE_CHECKING:
+    from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware
+    from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
+    from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropout
+    from mtkit.training.decoder_inputs.interface import TargetVocabIds
+    from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
+    from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling
+    from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForcingConfig(DecoderInputConfigBase):
+    """The decoder reads the true tokens (see TeacherForcing)."""
+
+    kind: Literal["teacher_forcing"] = "teacher_forcing"
+
+    def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+
+        return TeacherForcing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledSamplingConfig(DecoderInputConfigBase):
+    """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
+
+    passes_depend_on_data: ClassVar[bool] = True
+
+    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
+    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
+    per: Literal["token", "sentence"] = "token"  # choose truth or prediction for each of these; token is the paper's
+    sampler: SamplerName = "multinomial"  # choice of the predicted token
+    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
+
+    def ratio_at(self, update: int) -> float | None:
+        """Teacher forcing ratio at an update (1 is the first)."""
+        return self.teacher_forcing_ratio.ratio(update - 1)
+
+    def build(self, vocab_ids: TargetVocabIds) -> ScheduledSampling:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling
+        from mtkit.training.decoder_inputs.token_sampler import make_sampler
+
+        sampler = make_sampler(self.sampler, self.temperature)
+        return ScheduledSampling(self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelSamplingConfig(DecoderInputConfigBase):
+    """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
+
+    passes_depend_on_data: ClassVar[bool] = True
+
+    kind: Literal["parallel_sampling"] = "parallel_sampling"
+    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
+    per: Literal["token", "sentence"] = "token"  # choose between truth and prediction for each token or each sentence
+    sampler: SamplerName = "multinomial"  # choice of the predicted token
+    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
+    num_passes: Annotated[int, Field(gt=0)] = 1  # 1 is the two-pass method: one to predict, one to learn
+
+    def ratio_at(self, update: int) -> float | None:
+        """Teacher forcing ratio at an update (1 is the first)."""
+        return self.teacher_forcing_ratio.ratio(update - 1)
+
+    def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
+        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS
+        from mtkit.training.decoder_inputs.token_sampler import make_sampler
+
+        sampler = make_sampler(self.sampler, self.temperature)
+        return ParallelSampling(
+            self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler, num_passes=self.num_passes
+        )
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceAwareConfig(DecoderInputConfigBase):
+    """The decoder reads its own prediction where it is confident (see ConfidenceAware); costs an extra forward."""
+
+    passes_depend_on_data: ClassVar[bool] = True
+
+    kind: Literal["confidence_aware"] = "confidence_aware"
+    golden: Probability = 0.9  # up to this confidence the truth is read; the paper's choice, sec. 4.2
+    random: Probability = 0.95  # above this confidence a random token is read; the paper's choice, sec. 4.2
+
+    def __post_init__(self) -> None:
+        if self.random < self.golden:
+            raise ValueError(f"random: {self.random} is below golden, {self.golden}; set it to that or above")
+
+    def build(self, vocab_ids: TargetVocabIds) -> ConfidenceAware:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware
+
+        return ConfidenceAware(self.golden, self.random, vocab_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordDropoutConfig(DecoderInputConfigBase):
+    """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
+
+    kind: Literal["word_dropout"] = "word_dropout"
+    rate: Annotated[float, Field(ge=0, le=1)] = 0.1  # probability for each token
+
+    def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropout
+
+        return WordDropout(self.rate, vocab_ids.unk)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchOutConfig(DecoderInputConfigBase):
+    """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
+
+    kind: Literal["switch_out"] = "switch_out"
+    temperature: Annotated[float, Field(gt=0)] = 1.0  # larger values replace more; 1: half a token per sentence
+
+    def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
+        """The decoder input."""
+        from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
+
+        return SwitchOut(self.temperature, vocab_ids)
+
+
+DecoderInputConfig = Annotated[
+    TeacherForcingConfig
+    | ScheduledSamplingConfig
+    | ParallelSamplingConfig
+    | ConfidenceAwareConfig
+    | WordDropoutConfig
+    | SwitchOutConfig,
+    Field(discriminator="kind"),
+]

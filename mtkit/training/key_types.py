@@ -1,0 +1,18 @@
+"""Types of keys of `training:` that its modules share with the configurations: choices and ranges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Metric = Literal["nll", "bleu", "command"]
+Goal = Literal["max", "min"]
+OnNonFinite = Literal["stop", "skip"]
+PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
+RewardName = Literal["bleu", "chrf"]
+SamplerName = Literal["argmax", "multinomial", "gumbel"]
+Temperature = Annotated[float, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Beta = Annotated[float, Field(ge=0, lt=1)]

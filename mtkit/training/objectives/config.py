@@ -1,0 +1,202 @@
+"""Configurations of training objectives, and the union of kinds that a recipe can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from mtkit.training.key_types import RewardName
+from mtkit.training.objectives.capabilities import ObjectiveConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.training.objectives.cross_entropy import CrossEntropy
+    from mtkit.training.objectives.distillation import Distillation
+    from mtkit.training.objectives.guided_alignment import GuidedAlignment
+    from mtkit.training.objectives.interface import ObjectiveInputs
+    from mtkit.training.objectives.joint_lm import JointLM
+    from mtkit.training.objectives.masked_lm import MaskedLM
+    from mtkit.training.objectives.minimum_risk import MinimumRisk
+    from mtkit.training.objectives.r_drop import RDrop
+    from mtkit.training.objectives.unlikelihood import Unlikelihood
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropyConfig(ObjectiveConfigBase):
+    """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
+
+    kind: Literal["cross_entropy"] = "cross_entropy"
+
+    def build(self, inputs: ObjectiveInputs) -> CrossEntropy:
+        """The objective."""
+        from mtkit.training.objectives.cross_entropy import CrossEntropy
+
+        return CrossEntropy(inputs.decoder_input, inputs.smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RDropConfig(ObjectiveConfigBase):
+    """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
+
+    kind: Literal["r_drop"] = "r_drop"
+    weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
+
+    def build(self, inputs: ObjectiveInputs) -> RDrop:
+        """The objective."""
+        from mtkit.training.objectives.r_drop import RDrop
+
+        return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnlikelihoodConfig(ObjectiveConfigBase):
+    """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
+
+    kind: Literal["unlikelihood"] = "unlikelihood"
+    weight: Annotated[float, Field(ge=0)] = 1.0  # the paper's alpha, sec. 5
+
+    def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
+        """The objective."""
+        from mtkit.training.objectives.unlikelihood import Unlikelihood
+
+        return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuidedAlignmentConfig(ObjectiveConfigBase):
+    """Cross-entropy, and one attention head learns the alignments of a lexicon (see GuidedAlignment); learns faster."""
+
+    needs_teacher_forcing: ClassVar[bool] = True
+    needs_attention: ClassVar[bool] = True
+    needs_lexicon: ClassVar[bool] = True
+
+    kind: Literal["guided_alignment"] = "guided_alignment"
+    weight: Annotated[float, Field(gt=0)] = 1.0  # of the alignment, beside 1 for the words; 0.1 and 0.3 gain less
+
+    def build(self, inputs: ObjectiveInputs) -> GuidedAlignment:
+        """The objective."""
+        from mtkit.training.objectives.guided_alignment import GuidedAlignment
+
+        return GuidedAlignment(inputs.smoothing, self.weight, inputs.lexicon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimumRiskConfig(ObjectiveConfigBase):
+    """Expected risk over translations sampled from the model (see MinimumRisk).
+
+    For fine-tuning (`training.init_from`): samples of an untrained model are of no use. Memory and time are
+    proportional to `num_samples`, so `training.batch_tokens` should be divided by about that.
+    """
+
+    passes_depend_on_data: ClassVar[bool] = True
+
+    kind: Literal["minimum_risk"] = "minimum_risk"
+    reward: RewardName = "bleu"  # per sentence: BLEU with add-one smoothing, or chrF
+    num_samples: Annotated[int, Field(gt=1)] = 8  # per sentence; the paper has 100, most of the gain comes by 10
+    temperature: Annotated[float, Field(gt=0)] = 1.0  # of sampling
+    sharpness: Annotated[float, Field(gt=0)] = 0.005  # the paper's alpha, sec. 4.1: close to uniform
+    include_reference: bool = True  # as a candidate, as in the paper
+    cross_entropy: Annotated[float, Field(ge=0)] = 0.3  # weight of the added term, for fluency; the paper has 0
+
+    def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
+        """The objective."""
+        from mtkit.training.objectives.minimum_risk import MinimumRisk
+
+        return MinimumRisk(
+            inputs,
+            reward=self.reward,
+            num_samples=self.num_samples,
+            temperature=self.temperature,
+            sharpness=self.sharpness,
+            include_reference=self.include_reference,
+            cross_entropy=self.cross_entropy,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointLMConfig(ObjectiveConfigBase):
+    """Cross-entropy of both sides, for a decoder-only model with source_visibility causal (see JointLM)."""
+
+    predicts_source: ClassVar[bool] = True
+
+    kind: Literal["joint_lm"] = "joint_lm"
+    source_weight: Annotated[float, Field(gt=0)] = 0.5  # of a source token relative to a target token
+
+    def build(self, inputs: ObjectiveInputs) -> JointLM:
+        """The objective."""
+        from mtkit.training.objectives.joint_lm import JointLM
+
+        return JointLM(inputs.smoothing, self.source_weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLMConfig(ObjectiveConfigBase):
+    """Train the encoder on masked text (see MaskedLM); needs corpus.noise.kind mlm."""
+
+    trains_encoder_only: ClassVar[bool] = True
+
+    kind: Literal["masked_lm"] = "masked_lm"
+
+    def build(self, inputs: ObjectiveInputs) -> MaskedLM:
+        """The objective."""
+        from mtkit.training.objectives.masked_lm import MaskedLM
+
+        return MaskedLM(inputs.smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillationConfig(ObjectiveConfigBase):
+    """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
+
+    kind: Literal["distillation"] = "distillation"
+    teacher: Path  # a model folder or a finished run, with the tokenizer of this training
+    temperature: Annotated[float, Field(gt=0)] = 2.0  # higher shows more of the teacher's second choices; 1: none
+    soft: Annotated[float, Field(ge=0)] = 0.6  # weight of the teacher's distribution; DistilBERT's three are 5:2:1
+    hard: Annotated[float, Field(ge=0)] = 0.3  # weight of cross-entropy with the true tokens
+    cosine: Annotated[float, Field(ge=0)] = 0.1  # weight of the angle of decoder states; needs the teacher's d_model
+
+    needs_teacher_forcing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.soft == self.hard == self.cosine == 0:
+            raise ValueError("soft: soft, hard and cosine are 0, so that nothing is learned; set one of them")
+
+    @property
+    def teacher_model(self) -> Path:
+        """See ObjectiveConfigBase."""
+        return self.teacher
+
+    def build(self, inputs: ObjectiveInputs) -> Distillation:
+        """The objective.
+
+        Raises:
+            ValueError: the inputs have no teacher.
+        """
+        from mtkit.training.objectives.distillation import Distillation
+
+        if inputs.teacher is None:
+            raise ValueError("distillation without a teacher")
+        return Distillation(
+            inputs.decoder_input,
+            inputs.smoothing,
+            inputs.teacher,
+            temperature=self.temperature,
+            hard=self.hard,
+            soft=self.soft,
+            cosine=self.cosine,
+        )
+
+
+ObjectiveConfig = Annotated[
+    CrossEntropyConfig
+    | RDropConfig
+    | UnlikelihoodConfig
+    | GuidedAlignmentConfig
+    | MinimumRiskConfig
+    | JointLMConfig
+    | MaskedLMConfig
+    | DistillationConfig,
+    Field(discriminator="kind"),
+]
