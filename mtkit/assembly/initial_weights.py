@@ -21,7 +21,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
-from mtkit.training.init_config import InitFromConfig, WordVectorsConfig
+from mtkit.training.config import InitFromConfig, WordVectorsConfig
 from mtkit.training.parameter_selection import parameters_of, select_parameters, tensor_names
 from mtkit.training.weights import weights
 

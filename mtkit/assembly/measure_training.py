@@ -28,9 +28,8 @@ from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 from mtkit.text.train_tokenizer import require_vocab_for_text
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
+from mtkit.training.key_types import PrecisionName, RewardName
 from mtkit.training.learner import Learner
-from mtkit.training.key_types import RewardName
-from mtkit.training.key_types import PrecisionName
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
 
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter

@@ -239,7 +239,7 @@ def build_validator(
     require_positions(valid, recipe.model.max_lengths())
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
-    is_masked = recipe.training.objective.kind == "masked_lm"
+    is_masked = recipe.training.objective.trains_encoder_only
     search = recipe.search.limited_to(recipe.model.max_target_length()).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set

@@ -10,6 +10,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from mtkit.errors import UsageError
+from mtkit.layers.feed_forward.config import DenseConfig, MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 
 # feed-forward sublayers, whose width is `d_ff`; average attention has others, of its own width
@@ -27,7 +28,7 @@ def prune_feed_forward(
     Raises:
         UsageError: the feed-forward layers are not dense, or no unit would be left.
     """
-    if config.feed_forward.kind != "dense":
+    if not isinstance(config.feed_forward, DenseConfig):
         raise UsageError(f"--to ffn: the model's feed_forward.kind is {config.feed_forward.kind}; only dense is pruned")
     d_ff = config.d_ff - round(fraction * config.d_ff)
     if d_ff < 1:
@@ -66,11 +67,11 @@ def drop_layers(
         UsageError: layers share weights, some but not all are mixtures of experts, or no layer would be dropped, or
             more would be kept than there are.
     """
-    if config.encoder_sharing.kind != "none" or config.decoder_sharing.kind != "none":
+    if config.encoder_sharing.shares_layers or config.decoder_sharing.shares_layers:
         raise UsageError(
             "--to half-depth: layers of this model share weights; lower encoder_layers in a recipe instead"
         )
-    if config.feed_forward.kind == "moe" and config.feed_forward.moe_every > 1:
+    if isinstance(config.feed_forward, MixtureOfExpertsConfig) and config.feed_forward.moe_every > 1:
         raise UsageError(
             f"--to half-depth: feed_forward.moe_every is {config.feed_forward.moe_every}, and the remaining layers "
             "would have dense layers instead of mixtures of experts; only moe_every 1 is pruned"

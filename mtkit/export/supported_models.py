@@ -13,7 +13,14 @@ from typing import Any
 from mtkit.errors import UsageError
 from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
-from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, SandwichNormConfig
+from mtkit.layers.norms.config import (
+    DeepNormConfig,
+    LayerNormConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    SandwichNormConfig,
+)
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.relative_config import ALiBiConfig, DeBERTaConfig, RoPEConfig, ShawConfig, T5BiasConfig
 from mtkit.models.capabilities import ModelConfigBase
@@ -75,7 +82,7 @@ class SupportedModels:
             if name in self.kinds:
                 if type(value) not in self.kinds[name]:  # a kind derived from a supported one may compute otherwise
                     yield f"{name}.kind: {value.kind}"
-                elif name == "residual" and value.norm.kind not in ("layer", "rms"):
+                elif name == "residual" and type(value.norm) not in (LayerNormConfig, RMSNormConfig):
                     yield f"{name}.norm.kind: {value.norm.kind}"
             elif name not in self.any_value and value != vars(default)[name]:
                 yield f"{name}: {value}"

@@ -58,6 +58,7 @@ class ModelConfigBase(ABC):
     has_encoder: ClassVar[bool] = False  # `encode` returns states [B, S, D] for masked language modelling
     predicts_source: ClassVar[bool] = False  # source states depend on preceding tokens only, and can predict the next
     has_data_dependent_steps: ClassVar[bool] = False  # number or shapes of a forward pass's operations, for compile
+    has_chosen_sizes: ClassVar[bool] = False  # has the sizes of a Transformer, which are chosen from the corpus
     skips_layers: ClassVar[bool] = False  # training skips layers at random, differently on each process
 
     def max_lengths(self) -> Mapping[str, int]:

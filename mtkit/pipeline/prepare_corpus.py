@@ -121,7 +121,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         is_train = number < len(corpus.train)
         if state == "changed" and is_train:
             run.forbid_overwrite("the training text")
-        if state == "changed" and run.recipe.training.schedule.kind == "plateau":
+        if state == "changed" and run.recipe.training.schedule.depends_on_validation:
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
         run.report_mistakes()
         report = binarise(*_text(pair), folder, tokenizers, corpus.cleaning, prefix=prefix)

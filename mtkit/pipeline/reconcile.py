@@ -115,8 +115,8 @@ def _training_dependencies(recipe: Recipe) -> set[str]:
     Minimum risk training samples translations; a plateau schedule follows the validation metric.
     """
     training = recipe.training
-    sampling = {"search.max_length"} if training.objective.kind == "minimum_risk" else set()
-    has_decoding_schedule = training.schedule.kind == "plateau" and training.validation.metric != "nll"
+    sampling = {"search.max_length"} if training.objective.samples_translations else set()
+    has_decoding_schedule = training.schedule.depends_on_validation and training.validation.metric != "nll"
     return sampling | (BLEU_KEYS if has_decoding_schedule else set())
 
 

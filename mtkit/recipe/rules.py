@@ -101,12 +101,12 @@ RULES = (
     ),
     Rule(
         "training.objective.kind",
-        lambda r: r.training.objective.predicts_source and r.training.decoder_input.kind != "teacher_forcing",
+        lambda r: r.training.objective.predicts_source and not r.training.decoder_input.reads_truth,
         "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
     ),
     Rule(
         "training.objective.kind",
-        lambda r: r.training.objective.needs_teacher_forcing and r.training.decoder_input.kind != "teacher_forcing",
+        lambda r: r.training.objective.needs_teacher_forcing and not r.training.decoder_input.reads_truth,
         "{training.objective.kind} needs training.decoder_input.kind teacher_forcing",
     ),
     Rule(

@@ -9,7 +9,6 @@ chunked_loss          label-smoothed cross-entropy without [N, V] logits
 progress              state of a training that is not a tensor
 weights               weights of a model by name
 parameter_selection   weights selected by patterns, to freeze or to initialise them
-init_config           `training.init_from` and `training.word_vectors`
 precision             `training.precision`
 compile               `training.compile`
 seeding               seeds as functions of (seed, update, micro-batch)

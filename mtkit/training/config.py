@@ -11,7 +11,6 @@ from pydantic import Field
 
 from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
-from mtkit.training.init_config import InitFromConfig, ParameterGroupName, WordVectorsConfig
 from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName
 from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
@@ -19,6 +18,7 @@ from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
 from mtkit.training.robustness.divergence import DivergenceConfig
 
 Positive = Annotated[int, Field(gt=0)]
+ParameterGroupName = Annotated[str, Field(min_length=1)]
 
 
 RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
@@ -42,6 +42,27 @@ class ValidationConfig:
             raise ValueError("metric: bleu needs sentences to decode; set sentences above 0, or metric to nll")
         if self.command is not None and not self.sentences:
             raise ValueError("command: needs sentences to decode; set sentences above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitFromConfig:
+    """Pre-trained model whose weights, or those of some of its parts, are the initial weights."""
+
+    model: Path  # a model folder or a finished run
+    parts: Annotated[list[ParameterGroupName], Field(min_length=1)] | None = None  # encoder, embeddings.src; null: all
+    tokenizer: bool = True  # use its tokenizer too; false: the recipe's, whose tokens are matched by their strings
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordVectorsConfig:
+    """Files of word vectors in word2vec's text format (also fastText's .vec and GloVe's), plain or compressed."""
+
+    src: Path | None = None  # source embedding
+    tgt: Path | None = None  # target embedding
+
+    def __post_init__(self) -> None:
+        if self.src is None and self.tgt is None:
+            raise ValueError("src: neither src nor tgt names a file; name one, or remove word_vectors")
 
 
 @dataclass(frozen=True, kw_only=True)

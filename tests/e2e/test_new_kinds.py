@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toy.runs import write_all
+from tests.toy.runs import sentences, write_all, write_pair
 
 PACKAGE = Path(__file__).parents[2] / "mtkit"
 NEW_KINDS = Path(__file__).parents[1] / "toy" / "new_kinds"
@@ -54,12 +54,16 @@ def package(tmp_path: Path) -> Path:
     return tmp_path / "source" / "mtkit"
 
 
+def call(package: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the copied package."""
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", "mtkit", *words]
+    return subprocess.run(command, cwd=package.parents[1], env=environment, capture_output=True, text=True)
+
+
 def mtkit(package: Path, *words: str) -> str:
     """Run a command of the copied package; return its standard output."""
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *words], cwd=package.parents[1], env=environment, capture_output=True, text=True
-    )
+    done = call(package, *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -111,3 +115,20 @@ def test_a_new_model_family(package: Path) -> None:
     add_to_union(package, "models/config.py", "BagOfWordsConfig", after="AttentionRNNConfig")
     run_everywhere(package, "model={kind: bag_of_words, d_model: 8}")
     assert "bag_of_words" in mtkit(package, "keys", "model")
+
+
+def test_a_changed_valid_set_is_noticed_under_a_copy_of_a_kind(package: Path) -> None:
+    """The learning rate depends on the validation set by a capability of the schedule, not by its name."""
+    schedules = package / "training/optimisers/schedule.py"
+    text = schedules.read_text()
+    start = text.index("@dataclass(frozen=True, kw_only=True)\nclass PlateauConfig")
+    end = text.index("ScheduleConfig = ")
+    copied = text[start:end].replace("PlateauConfig", "StairsConfig").replace('"plateau"', '"stairs"')
+    schedules.write_text(text[:end] + copied + text[end:])
+    add_to_union(package, "training/optimisers/schedule.py", "StairsConfig", after="PlateauConfig")
+    train = ("train", "toy.yaml", "training.schedule={kind: stairs}", "--run-dir", "run")
+    mtkit(package, *train)
+    write_pair(package.parents[1], "valid", sentences(5, 3))
+    done = call(package, *train)
+    assert done.returncode != 0
+    assert "the validation set, which the learning rate depends on (training.schedule), changed since" in done.stderr

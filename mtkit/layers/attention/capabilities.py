@@ -12,6 +12,7 @@ class AttentionConfigBase:
 
     is_causal_capable: ClassVar[bool] = True  # can hide following tokens, as a decoder needs
     is_encoder_capable: ClassVar[bool] = True  # can attend to following tokens, as an encoder should
+    attends_to_all: ClassVar[bool] = False  # every query attends to every key that a causal mask shows
     has_queries_and_keys: ClassVar[bool] = True  # which rotary encodings and score biases act on
     computes_scores: ClassVar[bool] = True  # one for each pair of tokens, to which score biases are added
     is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison

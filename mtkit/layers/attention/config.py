@@ -32,6 +32,8 @@ class FullAttentionConfig(AttentionConfigBase):
 
     kind: Literal["full"] = "full"
 
+    attends_to_all: ClassVar[bool] = True
+
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
         from mtkit.layers.attention.masks import causal, full

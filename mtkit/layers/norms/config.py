@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -80,8 +80,27 @@ TokenNormConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator
 NormConfig = Annotated[LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig, Field(discriminator="kind")]
 
 
+class ResidualConfigBase:
+    """Capabilities and defaults of a kind of residual connection; a kind overrides those that differ.
+
+    Attributes:
+        norm: the norm of a sublayer.
+    """
+
+    norm: NormConfig
+
+    needs_sequential_sublayers: ClassVar[bool] = False  # cannot be computed with attention and feed-forward in parallel
+
+    def final(self, d_model: int) -> nn.Module:
+        """Build the norm at the end of a stack."""
+        return self.norm.build(d_model)
+
+    def initialise(self, layer: nn.Module, depth: Depth) -> None:
+        """Initialise a layer for this depth: nothing to do."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class PreNormConfig:
+class PreNormConfig(ResidualConfigBase):
     """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
 
     kind: Literal["pre_norm"] = "pre_norm"
@@ -93,16 +112,9 @@ class PreNormConfig:
 
         return PreNorm(self.norm.build(d_model), dropout)
 
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class PostNormConfig:
+class PostNormConfig(ResidualConfigBase):
     """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
 
     kind: Literal["post_norm"] = "post_norm"
@@ -120,12 +132,9 @@ class PostNormConfig:
 
         return nn.Identity()
 
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class SandwichNormConfig:
+class SandwichNormConfig(ResidualConfigBase):
     """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
 
     kind: Literal["sandwich"] = "sandwich"
@@ -137,17 +146,12 @@ class SandwichNormConfig:
 
         return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
 
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class DeepNormConfig:
+class DeepNormConfig(ResidualConfigBase):
     """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
+
+    needs_sequential_sublayers: ClassVar[bool] = True
 
     kind: Literal["deepnorm"] = "deepnorm"
     norm: NormConfig = field(default_factory=LayerNormConfig)  # rms is cheaper; whether it is as good is undecided
@@ -181,7 +185,7 @@ class DeepNormConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResPostNormConfig:
+class ResPostNormConfig(ResidualConfigBase):
     """Norm of each sublayer's output before the sum, and one at the end of the stack (see ResPostNorm)."""
 
     kind: Literal["res_post_norm"] = "res_post_norm"
@@ -193,16 +197,9 @@ class ResPostNormConfig:
 
         return ResPostNorm(self.norm.build(d_model), dropout)
 
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class NoResidualConfig:
+class NoResidualConfig(ResidualConfigBase):
     """No residual connections, to see what they contribute (see NoResidual)."""
 
     kind: Literal["none"] = "none"
@@ -213,13 +210,6 @@ class NoResidualConfig:
         from mtkit.layers.norms.comparisons import NoResidual
 
         return NoResidual(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack."""
-        return self.norm.build(d_model)
-
-    def initialise(self, layer: nn.Module, depth: Depth) -> None:
-        """Initialise a layer for this depth: nothing to do."""
 
 
 ResidualConfig = Annotated[

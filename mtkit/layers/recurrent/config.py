@@ -89,8 +89,14 @@ CellConfig = Annotated[
 ]
 
 
+class RecurrentAttentionConfigBase:
+    """Capabilities of attention of a recurrent decoder; a kind overrides those that differ."""
+
+    needs_equal_widths: ClassVar[bool] = False  # multiplies decoder states with annotations
+
+
 @dataclass(frozen=True, kw_only=True)
-class AdditiveConfig:
+class AdditiveConfig(RecurrentAttentionConfigBase):
     """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["additive"] = "additive"
@@ -103,7 +109,7 @@ class AdditiveConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConcatConfig:
+class ConcatConfig(RecurrentAttentionConfigBase):
     """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["concat"] = "concat"
@@ -116,7 +122,7 @@ class ConcatConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralConfig:
+class GeneralConfig(RecurrentAttentionConfigBase):
     """Bilinear score (see GeneralAttention)."""
 
     kind: Literal["general"] = "general"
@@ -129,10 +135,12 @@ class GeneralConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotConfig:
+class DotConfig(RecurrentAttentionConfigBase):
     """Dot-product score (see DotAttention)."""
 
     kind: Literal["dot"] = "dot"
+
+    needs_equal_widths: ClassVar[bool] = True
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
         """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused.
@@ -151,7 +159,7 @@ ScoreConfig = Annotated[AdditiveConfig | ConcatConfig | GeneralConfig | DotConfi
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalConfig:
+class LocalConfig(RecurrentAttentionConfigBase):
     """A window of the source around a predicted position (see LocalAttention)."""
 
     kind: Literal["local"] = "local"
@@ -240,6 +248,7 @@ class PlainConnectionConfig:
     """No residual connections (see Connection)."""
 
     kind: Literal["plain"] = "plain"
+    has_residuals: ClassVar[bool] = False
     norm: TokenNormConfig | None = None  # of every layer's output
 
     def build(self, width: int, *, residual: bool) -> Connection:
@@ -254,6 +263,7 @@ class ResidualConnectionConfig:
     """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
 
     kind: Literal["residual"] = "residual"
+    has_residuals: ClassVar[bool] = True
     norm: TokenNormConfig | None = None  # of the sum
 
     def build(self, width: int, *, residual: bool) -> Connection:

@@ -107,7 +107,7 @@ class Seq2SeqRNNConfig(RNNConfig):
     has_attention: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.connection.kind == "residual" and self.num_layers == 1:
+        if self.connection.has_residuals and self.num_layers == 1:
             raise ValueError(
                 "connection.kind: residual needs a layer above the first; raise num_layers, or set connection.kind: "
                 "plain"
@@ -169,9 +169,9 @@ class AttentionRNNConfig(RNNConfig):
         key, score = "attention", self.attention
         if isinstance(score, LocalConfig):
             key, score = "attention.score", score.score
-        if score.kind == "dot" and self._d_memory != self.d_model:
+        if score.needs_equal_widths and self._d_memory != self.d_model:
             raise ValueError(
-                f"{key}.kind: dot multiplies states of width {self.d_model} with annotations of width "
+                f"{key}.kind: {score.kind} multiplies states of width {self.d_model} with annotations of width "
                 f"{self._d_memory}, the two directions of the encoder's top layer; set {key}.kind: general, or lower "
                 "bidirectional_layers"
             )
@@ -180,7 +180,7 @@ class AttentionRNNConfig(RNNConfig):
                 "bridge_source: backward needs an encoder whose top layer has both directions; raise "
                 "bidirectional_layers to encoder_layers, or set bridge_source: all"
             )
-        if self.connection.kind == "residual" and not self._has_residual():
+        if self.connection.has_residuals and not self._has_residual():
             raise ValueError(
                 "connection.kind: residual needs a layer above the first whose input is as wide as its output; raise "
                 "encoder_layers or decoder_layers, or set connection.kind: plain"

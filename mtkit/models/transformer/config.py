@@ -46,6 +46,7 @@ class TransformerConfig(TransformerLayerConfig):
 
     has_attention_of_all_steps: ClassVar[bool] = True
     has_encoder: ClassVar[bool] = True
+    has_chosen_sizes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

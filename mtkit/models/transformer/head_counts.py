@@ -45,8 +45,8 @@ class HeadCounts:
             raise ValueError(f"{self.key}: {list(self.counts)} has a count outside 1 to num_heads {num_heads}")
         needs_equal = {
             "num_kv_heads": num_kv_heads is not None,
-            "layers that share weights": self.sharing.kind != "none",
-            "attention other than full": self.attention is not None and self.attention.kind != "full",
+            "layers that share weights": self.sharing.shares_layers,
+            "attention other than full": self.attention is not None and not self.attention.attends_to_all,
             "positions with a bias for each head": self.positions is not None and self.positions.needs_scores,
         }
         if reasons := [reason for reason, holds in needs_equal.items() if holds]:

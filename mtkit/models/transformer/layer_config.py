@@ -54,9 +54,9 @@ class TransformerLayerConfig(ModelConfigBase):
             )
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads: {self.num_kv_heads} does not divide num_heads {self.num_heads}")
-        if self.parallel_sublayers and self.residual.kind == "deepnorm":
+        if self.parallel_sublayers and self.residual.needs_sequential_sublayers:
             raise ValueError(
-                "parallel_sublayers: the scales of residual.kind deepnorm are derived for sequential sublayers; set "
+                f"parallel_sublayers: residual.kind {self.residual.kind} is derived for sequential sublayers; set "
                 "parallel_sublayers: false or another residual"
             )
 

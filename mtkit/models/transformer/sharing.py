@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ class NoSharingConfig:
     """No sharing: every layer has its own weights."""
 
     kind: Literal["none"] = "none"
+    shares_layers: ClassVar[bool] = False
 
     def order(self, layers: int) -> tuple[int, ...]:
         """Index of the distinct layer at each depth of the stack."""
@@ -28,6 +29,7 @@ class AllSharedConfig:
     """
 
     kind: Literal["all"] = "all"
+    shares_layers: ClassVar[bool] = True
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See NoSharingConfig."""
@@ -39,6 +41,7 @@ class SequenceConfig:
     """1 1 2 2 3 3. Takase & Kiyono 2021, "Sequence", fig. 1. https://arxiv.org/abs/2104.06022"""
 
     kind: Literal["sequence"] = "sequence"
+    shares_layers: ClassVar[bool] = True
     distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
@@ -56,6 +59,7 @@ class CycleConfig:
     """1 2 3 1 2 3. Takase & Kiyono 2021, "Cycle", fig. 1."""
 
     kind: Literal["cycle"] = "cycle"
+    shares_layers: ClassVar[bool] = True
     distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
@@ -69,6 +73,7 @@ class ReversedCycleConfig:
     """1 2 3 3 2 1: the last cycle is reversed. Takase & Kiyono 2021, "Cycle (rev)", their best."""
 
     kind: Literal["cycle_reversed"] = "cycle_reversed"
+    shares_layers: ClassVar[bool] = True
     distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
 
     def order(self, layers: int) -> tuple[int, ...]:
@@ -85,6 +90,7 @@ class SandwichSharingConfig:
     """1 2 2 2 3: all but the first and the last layer share. Reid et al. 2021, https://arxiv.org/abs/2101.00234"""
 
     kind: Literal["sandwich"] = "sandwich"
+    shares_layers: ClassVar[bool] = True
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See NoSharingConfig."""

@@ -108,14 +108,17 @@ def _plans(recipe: Recipe, limits: Limits) -> Iterator[tuple[Limits, int]]:
 
 
 def _may_be_shallow(recipe: Recipe) -> bool:
-    """Return whether fewer layers can be chosen: all layers are alike, and no key depends on their number."""
+    """Return whether fewer layers can be chosen.
+
+    All layers are alike, none is a mixture of experts, and no key depends on their number.
+    """
     model = recipe.model
     return (
         isinstance(model, TransformerConfig)
         and {"model.encoder_layers", "model.decoder_layers"} <= recipe.chosen.keys()
         and ("model.d_model" in recipe.chosen or model.d_model == SHALLOW[0].d_model)
-        and model.encoder_sharing.kind == model.decoder_sharing.kind == "none"
-        and model.feed_forward.kind != "moe"
+        and not (model.encoder_sharing.shares_layers or model.decoder_sharing.shares_layers)
+        and not model.feed_forward.has_data_dependent_steps
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mtkit.corpus.config import has_training_text, training_text
 from mtkit.errors import RecipeError
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
 from mtkit.recipe.defaults.facts import NO_LIMITS, Choice, Facts, Limits, Values
 from mtkit.recipe.defaults.statistics import CorpusStatistics, corpus_statistics
@@ -35,16 +36,16 @@ class DefaultRule:
     applies: Callable[[Recipe], bool] = lambda recipe: True
 
 
-def _is_transformer(recipe: Recipe) -> bool:
-    return recipe.model.kind == "transformer"
+def _has_chosen_sizes(recipe: Recipe) -> bool:
+    return recipe.model.has_chosen_sizes
 
 
-def _is_adam(recipe: Recipe) -> bool:
-    return _is_transformer(recipe) and recipe.training.optimiser.kind in ("adam", "adamw")
+def _has_chosen_rate(recipe: Recipe) -> bool:
+    return _has_chosen_sizes(recipe) and recipe.training.optimiser.has_chosen_rate
 
 
-def _has_linear_schedule(recipe: Recipe) -> bool:
-    return recipe.training.schedule.kind in ("linear", "cosine")
+def _has_chosen_warmup(recipe: Recipe) -> bool:
+    return recipe.training.schedule.has_chosen_warmup
 
 
 def _has_valid(recipe: Recipe) -> bool:
@@ -53,39 +54,41 @@ def _has_valid(recipe: Recipe) -> bool:
 
 def _is_full_attention(recipe: Recipe) -> bool:
     model = recipe.model
-    return model.kind == "transformer" and {model.encoder_attention.kind, model.decoder_attention.kind} == {"full"}
+    if not isinstance(model, TransformerConfig):
+        return False
+    return model.encoder_attention.attends_to_all and model.decoder_attention.attends_to_all
 
 
 def _can_be_guided(recipe: Recipe) -> bool:
     """Return whether guided alignment is possible: pairs of sentences, and a decoder that reads the true tokens."""
     is_parallel = recipe.corpus.noise is None and not recipe.corpus.is_language_model
-    return is_parallel and _is_transformer(recipe) and recipe.training.decoder_input.kind == "teacher_forcing"
+    return is_parallel and _has_chosen_sizes(recipe) and recipe.training.decoder_input.reads_truth
 
 
 RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("tokenizer.shared", vocabulary.shared),
     DefaultRule("tokenizer.vocab_size", vocabulary.vocab_size),
-    DefaultRule("model.tied_embeddings", model_size.tied_embeddings, _is_transformer),
-    DefaultRule("model.d_model", model_size.d_model, _is_transformer),
-    DefaultRule("model.d_ff", model_size.d_ff, _is_transformer),
-    DefaultRule("model.num_heads", model_size.num_heads, _is_transformer),
-    DefaultRule("model.encoder_layers", model_size.encoder_layers, _is_transformer),
-    DefaultRule("model.decoder_layers", model_size.decoder_layers, _is_transformer),
+    DefaultRule("model.tied_embeddings", model_size.tied_embeddings, _has_chosen_sizes),
+    DefaultRule("model.d_model", model_size.d_model, _has_chosen_sizes),
+    DefaultRule("model.d_ff", model_size.d_ff, _has_chosen_sizes),
+    DefaultRule("model.num_heads", model_size.num_heads, _has_chosen_sizes),
+    DefaultRule("model.encoder_layers", model_size.encoder_layers, _has_chosen_sizes),
+    DefaultRule("model.decoder_layers", model_size.decoder_layers, _has_chosen_sizes),
     DefaultRule("model.encoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("model.decoder_positions", model_size.positions, _is_full_attention),
     DefaultRule("training.objective", schedule.objective, _can_be_guided),
     DefaultRule("training.batch_tokens", schedule.batch_tokens),
     DefaultRule("training.max_updates", schedule.max_updates),
-    DefaultRule("model.dropout", model_size.dropout, _is_transformer),
-    DefaultRule("model.attention_dropout", model_size.inner_dropout, _is_transformer),
-    DefaultRule("model.activation_dropout", model_size.inner_dropout, _is_transformer),
+    DefaultRule("model.dropout", model_size.dropout, _has_chosen_sizes),
+    DefaultRule("model.attention_dropout", model_size.inner_dropout, _has_chosen_sizes),
+    DefaultRule("model.activation_dropout", model_size.inner_dropout, _has_chosen_sizes),
     DefaultRule("training.budget_hours", schedule.budget_hours),
     DefaultRule("training.validate_every", schedule.validate_every, _has_valid),
     DefaultRule("training.checkpoint_every", schedule.checkpoint_every),
     DefaultRule("training.validation.sentences", schedule.validation_sentences, _has_valid),
     DefaultRule("training.patience", schedule.patience),
-    DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _is_adam),
-    DefaultRule("training.schedule.warmup", schedule.warmup, _has_linear_schedule),
+    DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _has_chosen_rate),
+    DefaultRule("training.schedule.warmup", schedule.warmup, _has_chosen_warmup),
     DefaultRule("training.ema.decay", schedule.ema_decay, lambda recipe: recipe.training.ema is not None),
 )
 

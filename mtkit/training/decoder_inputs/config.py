@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class TeacherForcingConfig(DecoderInputConfigBase):
     """The decoder reads the true tokens (see TeacherForcing)."""
 
+    reads_truth: ClassVar[bool] = True
+
     kind: Literal["teacher_forcing"] = "teacher_forcing"
 
     def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:

@@ -14,6 +14,7 @@ class ObjectiveConfigBase:
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
     needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
 
+    samples_translations: ClassVar[bool] = False  # of the model, with the length limit of `search`
     needs_attention: ClassVar[bool] = False  # of all target tokens over the source
     needs_lexicon: ClassVar[bool] = False  # of the training corpora
 

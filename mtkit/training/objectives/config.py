@@ -91,6 +91,7 @@ class MinimumRiskConfig(ObjectiveConfigBase):
     """
 
     passes_depend_on_data: ClassVar[bool] = True
+    samples_translations: ClassVar[bool] = True
 
     kind: Literal["minimum_risk"] = "minimum_risk"
     reward: RewardName = "bleu"  # per sentence: BLEU with add-one smoothing, or chrF

@@ -20,6 +20,7 @@ class AdamConfig(OptimiserConfigBase):
     """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
 
     bytes_per_weight: ClassVar[int] = 8
+    has_chosen_rate: ClassVar[bool] = True
 
     kind: Literal["adam"] = "adam"
     learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; best for model widths of 256 on Multi30k
@@ -50,6 +51,7 @@ class AdamWConfig(OptimiserConfigBase):
     """
 
     bytes_per_weight: ClassVar[int] = 8
+    has_chosen_rate: ClassVar[bool] = True
 
     kind: Literal["adamw"] = "adamw"
     learning_rate: PositiveFloat = 2e-3  # at the schedule's peak

@@ -72,6 +72,7 @@ class ScheduleConfigBase:
 
     ends_at_max_updates: ClassVar[bool] = False  # another training.max_updates changes the rate of earlier updates
     depends_on_validation: ClassVar[bool] = False  # the validations' values change the rate
+    has_chosen_warmup: ClassVar[bool] = False  # mtkit chooses `warmup` from the corpus where a recipe omits it
 
 
 class StatelessScheduleConfig(ScheduleConfigBase):
@@ -116,6 +117,7 @@ class CosineConfig(StatelessScheduleConfig):
     """
 
     ends_at_max_updates: ClassVar[bool] = True
+    has_chosen_warmup: ClassVar[bool] = True
 
     kind: Literal["cosine"] = "cosine"
     warmup: NumUpdates = 400  # a tenth of the default max_updates
@@ -134,6 +136,7 @@ class LinearConfig(StatelessScheduleConfig):
     """Linear warm-up, then linear decay to `final` at max_updates: on a small corpus the best use of a known budget."""
 
     ends_at_max_updates: ClassVar[bool] = True
+    has_chosen_warmup: ClassVar[bool] = True
 
     kind: Literal["linear"] = "linear"
     warmup: NumUpdates = 400  # a tenth of the default max_updates

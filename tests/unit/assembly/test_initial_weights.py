@@ -21,8 +21,7 @@ from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.training.config import TrainingConfig
-from mtkit.training.init_config import InitFromConfig, WordVectorsConfig
+from mtkit.training.config import InitFromConfig, TrainingConfig, WordVectorsConfig
 from mtkit.training.weights import weights
 
 CONFIG = TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=2, decoder_layers=1)
