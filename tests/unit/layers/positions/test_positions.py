@@ -1,5 +1,7 @@
 """Properties of position encodings."""
 
+from typing import get_args
+
 import pytest
 import torch
 
@@ -10,9 +12,9 @@ from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.positions.config import PositionConfig
 from mtkit.layers.positions.learned import Learned
 from mtkit.layers.positions.relative_config import (
-    ALiBiConfig,
     DeBERTaConfig,
     LinearScaling,
     NTKScaling,
@@ -20,22 +22,23 @@ from mtkit.layers.positions.relative_config import (
     ShawConfig,
     T5BiasConfig,
     TransformerXLConfig,
+    TUPEConfig,
 )
 from mtkit.layers.positions.rope import MAX_CACHED, RoPE
 
 D, B, T, S = 16, 2, 5, 7
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=4)
-RELATIVE = [
-    RoPEConfig(),
+UNION = get_args(get_args(PositionConfig)[0])
+VARIANTS = [
     RoPEConfig(rotate_half=True, scaling=NTKScaling()),
     RoPEConfig(scaling=LinearScaling(factor=3.0)),
-    ALiBiConfig(),
     ShawConfig(max_distance=3),
     T5BiasConfig(num_buckets=8, max_distance=16),
-    TransformerXLConfig(),
     DeBERTaConfig(max_distance=3),
 ]
-names = pytest.mark.parametrize("config", RELATIVE, ids=lambda config: config.kind)
+IN_ATTENTION = [*(kind() for kind in UNION if kind.acts_in_attention), *VARIANTS]  # a new kind is tested by itself
+RELATIVE = [config for config in IN_ATTENTION if not isinstance(config, TUPEConfig)]  # TUPE scores absolute positions
+names = pytest.mark.parametrize("config", IN_ATTENTION, ids=lambda config: config.kind)
 
 
 def attention(config, pattern=causal):
@@ -52,7 +55,7 @@ def positions(first=0, length=T):
     return torch.arange(first, first + length).expand(B, -1)
 
 
-@names
+@pytest.mark.parametrize("config", RELATIVE, ids=lambda config: config.kind)
 @pytest.mark.parametrize("pattern", [causal, full])
 def test_shifting_all_positions_changes_nothing(config, pattern):
     layer, x = attention(config, pattern), torch.randn(B, T, D, dtype=torch.float64)
