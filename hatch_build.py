@@ -83,7 +83,7 @@ class Compiler(NamedTuple):  # not a dataclass: hatchling runs this file without
         is_x86 = self.machine == "x86_64"
         options = ["-mprefer-vector-width=512"] if "avx512f" in features else []
         if self.is_zig:
-            return [*options, "-mcpu=" + "+".join(["x86_64" if is_x86 else "generic", *features])]
+            return [*options, "-s", "-mcpu=" + "+".join(["x86_64" if is_x86 else "generic", *features])]
         if is_x86 or not features:
             return [*options, *(f"-m{feature}" for feature in features)]
         return [*options, "-march=" + "+".join(["armv8.2-a", *features])]
@@ -114,6 +114,11 @@ class Compiler(NamedTuple):  # not a dataclass: hatchling runs this file without
 
 class CompilationError(Exception):
     """A compiler that failed."""
+
+
+def sets_of(machine: str) -> dict[str, tuple[str, ...]]:
+    """The instruction sets of an architecture, and their features."""
+    return SETS.get(machine, {"baseline": ()})
 
 
 def find_cc() -> Compiler | None:
@@ -168,9 +173,9 @@ def compile_libraries(compiler: Compiler, folder: Path, names: Sequence[str] = (
     Yields:
         The file of each instruction set, or why there is none.
     """
-    sets = SETS.get(compiler.machine, {"baseline": ()})
+    sets = sets_of(compiler.machine)
     hashes = {"C_HASH": sources.hash_of_c(), "LAYERS_HASH": sources.hash_of_layers()}
-    options = [*FLAGS, "-s", *(f'-D{name}="{value}"' for name, value in hashes.items())]
+    options = [*FLAGS, *(f'-D{name}="{value}"' for name, value in hashes.items())]
     files = sorted(sources.C_SOURCES.glob("*.c"))
 
     def compile_set(name: str) -> Path | CompilationError:
@@ -242,7 +247,11 @@ def main() -> int:
     if compiler is None:
         print("no C compiler works here; install one, or `pip install ziglang`", file=sys.stderr)
         return 1
-    results = list(compile_libraries(compiler, sources.LIBRARIES, sys.argv[1:]))
+    sets, names = sets_of(compiler.machine), list(dict.fromkeys(sys.argv[1:]))
+    if not set(names) <= set(sets):
+        print(f"the instruction sets of {compiler.machine} are {', '.join(sets)}", file=sys.stderr)
+        return 2
+    results = list(compile_libraries(compiler, sources.LIBRARIES, names))
     for result in results:
         print(result, file=sys.stderr)
     return int(any(isinstance(result, CompilationError) for result in results))

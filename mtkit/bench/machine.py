@@ -181,7 +181,7 @@ def describe_machine(machine: Machine) -> list[str]:
         f"memory        {machine.memory / 2**30:.1f} GiB free",
         f"disk          {machine.disk / 2**30:.1f} GiB free here",
         f"float32       by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)",
-        f"translation   native library: {machine.native} ({VARIABLE}=0 turns it off)",
+        f"translation   native library: {machine.native} ({VARIABLE} chooses another, 0 none)",
         *(f"speed         {name}: {rate:,.0f} GFLOP/s" for name, rate in machine.gflops.items()),
         *(f"optional      {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
     ]

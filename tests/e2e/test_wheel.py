@@ -57,7 +57,7 @@ def test_a_wheel_brings_the_library_of_each_instruction_set(project, tmp_path) -
     assert path.name.endswith(f"-py3-none-{compiler.platform}.whl")
     with zipfile.ZipFile(path) as wheel:
         names = [Path(name).name.partition(".")[0] for name in wheel.namelist() if name.endswith(".so")]
-        assert sorted(names) == sorted(hatch_build.SETS.get(compiler.machine, {"baseline": ()}))
+        assert sorted(names) == sorted(hatch_build.sets_of(compiler.machine))
         assert not [name for name in wheel.namelist() if "hatch_build" in name or name.endswith("/work")]
         wheel.extractall(tmp_path / "site")
     command = [sys.executable, "-c", PROGRAM]

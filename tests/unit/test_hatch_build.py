@@ -92,7 +92,7 @@ def test_options_of_an_instruction_set() -> None:
     cc = hatch_build.Compiler(("cc",), "aarch64", "any")
     zig = hatch_build.Compiler(("zig", "cc"), "aarch64", "any", is_zig=True)
     assert cc.options(features) == ["-march=armv8.2-a+i8mm+bf16"]
-    assert zig.options(features) == ["-mcpu=generic+i8mm+bf16"]
+    assert zig.options(features) == ["-s", "-mcpu=generic+i8mm+bf16"]
     cc = hatch_build.Compiler(("cc",), "x86_64", "any")
     assert cc.options(hatch_build.SETS["x86_64"]["avx2"]) == ["-mavx2", "-mfma"]
     assert cc.options(()) == []
@@ -119,7 +119,7 @@ def test_two_builds_at_once_after_one_that_was_killed(tmp_path, compiler) -> Non
 
 def test_an_instruction_set_that_the_compiler_lacks(tmp_path, compiler) -> None:
     """The others are compiled."""
-    first, *others = hatch_build.SETS.get(compiler.machine, {"baseline": ()})
+    first, *others = hatch_build.sets_of(compiler.machine)
     if not others:
         pytest.skip("one instruction set")
     option = compiler.options(hatch_build.SETS[compiler.machine][others[0]])[0]
@@ -129,3 +129,20 @@ def test_an_instruction_set_that_the_compiler_lacks(tmp_path, compiler) -> None:
     assert isinstance(error, hatch_build.CompilationError)
     assert "unknown option" in str(error)
     assert list((tmp_path / "compiled").iterdir()) == [library]
+
+
+def test_the_program_compiles_into_the_checkout(monkeypatch, capsys, tmp_path) -> None:
+    monkeypatch.setattr(hatch_build.sys, "argv", ["hatch_build.py", "nonsense"])
+    monkeypatch.setenv("CFLAGS", "-O0")
+    if find_cc() is None:
+        pytest.skip("no C compiler")
+    assert hatch_build.main() == 2
+    assert "baseline" in capsys.readouterr().err
+    monkeypatch.setattr(hatch_build.sys, "argv", ["hatch_build.py", "baseline", "baseline"])
+    monkeypatch.setattr(hatch_build.sources, "LIBRARIES", tmp_path / "compiled")
+    assert hatch_build.main() == 0
+    (path,) = (tmp_path / "compiled").iterdir()
+    assert capsys.readouterr().err == f"{path}\n"
+    monkeypatch.setenv(VARIABLE, "none")
+    assert hatch_build.main() == 1
+    assert "pip install ziglang" in capsys.readouterr().err

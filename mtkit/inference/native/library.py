@@ -59,9 +59,9 @@ def native() -> Native:
         available = instruction_sets()
         names = available if choice in ("", "1") else [choice]
         if not set(names) <= set(available):
-            return Native(None, f"{VARIABLE}={choice}: this processor has {', '.join(available)}")
+            return Native(None, f"{VARIABLE}={choice}: this processor has {' '.join(available)}")
         name = next((name for name in names if _find(name)), names[0])
-        return Native(declare(_load(name)), f"{name} (this processor has {', '.join(available)})")
+        return Native(declare(_load(name)), f"{name}, of {' '.join(available)}")
     except (OSError, AttributeError, ValueError) as error:  # of the file or the system's loader; it lacks a function
         return Native(None, f"{error}; {_remedy()}")
 

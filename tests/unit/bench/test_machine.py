@@ -23,7 +23,7 @@ HEALTHY = Machine(
     disk=8 << 30,
     load=1.0,
     matmul="blas",
-    native="avx2 (this processor has avx2, baseline)",
+    native="avx2, of avx2 baseline",
     has_native=True,
     gflops={"float32 blas": 100.0},
 )

@@ -78,7 +78,7 @@ def test_the_library_is_loaded_where_it_can_be_compiled() -> None:
     if not (hatch_build.find_cc() or hatch_build.find_zig()):
         pytest.skip("no compiler")
     assert native().functions is not None, native().reason
-    assert native().reason.startswith(f"{best()} (")
+    assert native().reason.startswith(f"{best()}, of ")
     assert native().matches_layers
     assert type(prepare_for_inference(build(), torch.float32, torch.device("cpu"))) is NativeTransformer
 
@@ -91,7 +91,7 @@ def test_each_instruction_set_of_the_processor_agrees_with_the_model_as_written(
         native.cache_clear()
         prepared = prepare_for_inference(model, torch.float32, torch.device("cpu"))
         assert type(prepared) is NativeTransformer, native().reason
-        assert native().reason.startswith(f"{name} (")
+        assert native().reason.startswith(f"{name}, of ")
         torch.testing.assert_close(decode(prepared, steps=3), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -101,7 +101,7 @@ def test_all_instruction_sets_that_the_library_knows_are_compiled() -> None:
     size = library._load("baseline").mtkit_instruction_sets(1, names, library.MAX_NAMES)
     assert size == len(names.value) < library.MAX_NAMES
     machine = hatch_build.find_cc().machine
-    assert set(names.value.decode().split()) == set(hatch_build.SETS.get(machine, {"baseline": ()}))
+    assert set(names.value.decode().split()) == set(hatch_build.sets_of(machine))
 
 
 @pytest.mark.usefixtures("folder")
@@ -142,7 +142,7 @@ def test_the_next_best_library_is_used_where_the_compiler_lacked_an_instruction_
         pytest.skip("the processor has one instruction set")
     for path in folder.glob(f"{available[0]}.*.so"):
         path.unlink()
-    assert native().reason.startswith(f"{available[1]} (")
+    assert native().reason.startswith(f"{available[1]}, of ")
 
 
 def test_a_library_of_other_sources_is_not_used(folder, monkeypatch, tmp_path) -> None:
@@ -195,7 +195,7 @@ def test_an_instruction_set_that_the_processor_lacks(choice, monkeypatch) -> Non
 @pytest.mark.usefixtures("folder")
 def test_one_chooses_the_best(monkeypatch) -> None:
     monkeypatch.setenv(VARIABLE, "1")
-    assert native().reason.startswith(f"{best()} (")
+    assert native().reason.startswith(f"{best()}, of ")
 
 
 @pytest.mark.usefixtures("folder")
