@@ -36,7 +36,6 @@ from mtkit.cli.commands.training.train import train
 from mtkit.cli.commands.training.watch import watch
 from mtkit.cli.commands.translation.score import score
 from mtkit.cli.commands.translation.translate import translate
-from mtkit.cli.memory import require_address_space
 from mtkit.errors import UsageError
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
@@ -132,4 +131,3 @@ def _options(
     the name of a built-in recipe; key=value arguments override its keys. `mtkit COMMAND --help` lists the options of a
     command.
     """
-    require_address_space()

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-
-from mtkit.errors import ComputeError, describe_oom
-
-MIN_ADDRESS_SPACE = 800 << 20  # measured: importing torch, numpy and sentencepiece takes 700 MiB
+from mtkit.errors import describe_oom
 
 _TRAINING_HINT = (
     "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
@@ -22,20 +18,6 @@ _HINTS = {
     "bench": f"{_TRANSLATION_HINT} or --beam-size",
 }
 _DEFAULT_HINT = "end other programs, or use a machine with more memory"
-
-
-def require_address_space() -> None:
-    """Check the limit of the address space (ulimit -v): torch ends the process if memory runs out while it loads.
-
-    Raises:
-        ComputeError: the limit is below MIN_ADDRESS_SPACE.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
-        raise ComputeError(
-            f"out of memory: the address space is limited to {limit >> 20:,} MiB (ulimit -v); loading the libraries "
-            f"takes {MIN_ADDRESS_SPACE >> 20:,} MiB"
-        )
 
 
 def explain_oom(error: BaseException, command: str) -> str:

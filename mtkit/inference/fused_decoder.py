@@ -220,6 +220,6 @@ def function_of(module: nn.Module) -> Function:
         shape, weight, bias, epsilon = module.normalized_shape, module.weight, module.bias, module.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
     if type(module) is Projection:
-        linear = F.linear if matmul.chosen_library() == "blas" else matmul.linear
+        linear = F.linear if matmul.chosen_library() == "blas" else matmul.affine
         return partial(linear, weight=module.weight, bias=module.bias)
     return module.forward

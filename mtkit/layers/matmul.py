@@ -80,10 +80,10 @@ def has_onednn_bf16() -> bool:
     return has_onednn() and hasattr(torch.ops.mkldnn, name) and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
     if is_autocast_on(x):
-        return _autocast_linear(x, weight, bias)
+        return _autocast_affine(x, weight, bias)
     if not _is_onednn_product(x, weight):
         return F.linear(x, weight, bias)
     if torch.is_grad_enabled():
@@ -93,8 +93,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return _onednn(x, weight, bias)
 
 
-def _autocast_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`linear` in the type of autocast; in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before."""
+def _autocast_affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`affine` in the type of autocast; in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before."""
     dtype = compute_dtype(x)
     if dtype != torch.bfloat16 or x.device.type != "cpu" or torch.compiler.is_compiling() or not has_onednn_bf16():
         return F.linear(x, weight, bias)

@@ -12,7 +12,7 @@ class Projection(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """[..., d_in] -> [..., d_out]."""
-        return matmul.linear(input, self.weight, self.bias)
+        return matmul.affine(input, self.weight, self.bias)
 
 
 def linear(d_in: int, d_out: int, bias: bool = True) -> Projection:

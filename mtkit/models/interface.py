@@ -13,7 +13,7 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
 from mtkit.layers.layer_call import checkpoint_layers, compile_layers
-from mtkit.layers.matmul import linear
+from mtkit.layers.matmul import affine
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class LinearOutput(OutputProjection):
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """See OutputProjection."""
-        return linear(hidden, self.weight, self.bias)
+        return affine(hidden, self.weight, self.bias)
 
 
 class TranslationModel(nn.Module, ABC):

@@ -31,7 +31,7 @@ from mtkit.recipe.saved import save_recipe
 from mtkit.recipe.sections import Recipe, to_plain
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
-from mtkit.training.robustness.signals import Signals
+from mtkit.training.robustness.pending_signal import PendingSignal
 
 POLL_SECONDS = 0.2  # between two checks of the processes
 
@@ -227,7 +227,7 @@ def run_jobs(
         MtkitError: a process ended with an error other than a failed training.
     """
     waiting, pool = list(runs), JobPool(slots, display, command)
-    with Signals() as signals, closing(pool):
+    with PendingSignal() as signals, closing(pool):
         while waiting or pool.jobs:
             pool.start_ready(waiting)
             time.sleep(POLL_SECONDS)

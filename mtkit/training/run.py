@@ -29,8 +29,8 @@ from mtkit.training.monitoring.validation import ShardedValidator, Validation, V
 from mtkit.training.progress import Progress
 from mtkit.training.robustness.divergence import DivergenceConfig
 from mtkit.training.robustness.nonfinite import abbreviate, dump_failed_update
+from mtkit.training.robustness.pending_signal import PendingSignal
 from mtkit.training.robustness.rollback import roll_back
-from mtkit.training.robustness.signals import Signals
 
 
 class TrainingRun:
@@ -63,7 +63,7 @@ class TrainingRun:
         self.progress = Progress()
         self.checkpoints = folder / "checkpoints"
         self._writer = CheckpointWriter(self.checkpoints, should_keep=self._should_keep)
-        self._signals = Signals()
+        self._signals = PendingSignal()
         self._contexts = ExitStack()
         self._since_start = since_start or Stopwatch()
         self._out_of_time = False  # agreed by all ranks, see sync_ranks

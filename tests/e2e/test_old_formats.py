@@ -9,7 +9,10 @@ import pytest
 
 from mtkit import __version__
 from mtkit.cli import entry
-from mtkit.io.records import read_record, write_record
+from mtkit.io.records import read_record, write_record, write_text_record
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.pipeline.run_folder import RunFolder
+from tests.toy import runs
 from tests.toy.runs import MODELS, RECIPE, run, write_all
 
 
@@ -101,3 +104,19 @@ def test_an_old_corpus_without_training_is_made_again(tmp_path: Path) -> None:
     assert "manifest.json: damaged, or edited by hand" in display.damaged[0]
     assert "train.0" in display.results
     assert json.loads(manifest.read_text())["format"] == 2
+
+
+def test_a_training_that_0_2_0_started_resumes_to_the_bit(tmp_path: Path) -> None:
+    """tests/toy/recipe_0.2.0.yaml is the recipe that 0.2.0 saved for this training; it also wrote a copy of it."""
+    write_all(tmp_path)
+    keys = [f"model={MODELS['transformer']}", "defaults=corpus", "training.seed=3", "training.precision=float32"]
+    recipe, whole, old = str(tmp_path / "toy.yaml"), tmp_path / "whole", RunFolder(tmp_path / "old")
+    assert entry.execute(["train", recipe, *keys, "--run-dir", str(whole)]) == 0
+    assert entry.execute(["train", recipe, *keys, "--run-dir", str(old.path), "training.max_hours=1e-9"]) == 0
+    assert not old.model.exists()
+    text = (Path(runs.__file__).parent / "recipe_0.2.0.yaml").read_text().replace("FOLDER", str(tmp_path))
+    for name in ("recipe.yaml", ".recipe.yaml"):
+        write_text_record(old.path / name, text)
+    write_record(old.version, {"format": 3, "mtkit": "0.2.0"})
+    assert entry.execute(["train", recipe, *keys, "--run-dir", str(old.path)]) == 0
+    assert (old.model / WEIGHTS).read_bytes() == (whole / "model" / WEIGHTS).read_bytes()

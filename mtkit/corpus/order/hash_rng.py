@@ -20,13 +20,13 @@ def hash_seed(*numbers: int) -> int:
     """A 64-bit seed from several numbers: a hash to which every bit of every number contributes."""
     state = len(numbers)
     for number in numbers:
-        state = _splitmix64(state ^ _splitmix64((number + _GOLDEN_GAMMA) & _MASK64))
+        state = splitmix64(state ^ splitmix64((number + _GOLDEN_GAMMA) & _MASK64))
     return state
 
 
 def hash_array(key: int, numbers: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     """[N] 64 random bits for each of the numbers [N]."""
-    return _splitmix64_array(_splitmix64_array(numbers.astype(np.uint64) + np.uint64(_GOLDEN_GAMMA)) ^ np.uint64(key))
+    return splitmix64(splitmix64(numbers.astype(np.uint64) + np.uint64(_GOLDEN_GAMMA)) ^ np.uint64(key))
 
 
 @overload
@@ -70,19 +70,20 @@ def _feistel(numbers: NDArray[np.uint64], half_bits: int, round_keys: list[np.ui
     low = np.uint64((1 << half_bits) - 1)
     left, right = numbers >> np.uint64(half_bits), numbers & low
     for key in round_keys:
-        left, right = right, left ^ (_splitmix64_array(right ^ key) & low)
+        left, right = right, left ^ (splitmix64(right ^ key) & low)
     return (left << np.uint64(half_bits)) | right
 
 
-def _splitmix64(number: int) -> int:
+@overload
+def splitmix64(bits: int) -> int: ...
+
+
+@overload
+def splitmix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
+
+
+def splitmix64(bits: Any) -> Any:
     """The output function of SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators")."""
-    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK64
-    return number ^ (number >> 31)
-
-
-def _splitmix64_array(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`_splitmix64` of every element."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _MASK64
+    return bits ^ (bits >> 31)

@@ -32,7 +32,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.matmul import linear, mm_transposed, weight_grad
+from mtkit.layers.matmul import affine, mm_transposed, weight_grad
 from mtkit.layers.precision import compute_dtype
 from mtkit.layers.projections import Projection
 
@@ -120,7 +120,7 @@ class _LinearStep(torch.autograd.Function):
         ctx.x_dtype, ctx.add_dtype = x.dtype, None if add is None else add.dtype
         x = x.to(weight.dtype)
         ctx.save_for_backward(x, weight)
-        y = linear(x, weight, bias)
+        y = affine(x, weight, bias)
         return y if add is None else y.add_(add.to(weight.dtype))
 
     @staticmethod

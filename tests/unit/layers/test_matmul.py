@@ -50,7 +50,7 @@ def test_linear_and_its_gradients_agree_with_float64(shape, name, onednn_calls):
     x, weight = torch.randn(rows, d_in, generator=generator), torch.randn(d_out, d_in, generator=generator)
     bias, grad = torch.randn(d_out, generator=generator), torch.randn(rows, d_out, generator=generator)
     assert matmul.use_library(name)
-    found = outputs_and_gradients(matmul.linear, x, weight, bias, grad)
+    found = outputs_and_gradients(matmul.affine, x, weight, bias, grad)
     exact = outputs_and_gradients(F.linear, x.double(), weight.double(), bias.double(), grad.double())
     # A sum of n products in any order differs by at most n roundings of the sum of their absolute values.
     a, b, g = x.abs(), weight.abs(), grad.abs()
@@ -115,7 +115,7 @@ def test_bf16_products_and_their_gradients_agree_with_float64(shape, onednn_call
     )
     with torch.autocast("cpu", torch.bfloat16):
         leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
-        y = matmul.linear(*leaves)
+        y = matmul.affine(*leaves)
     assert y.dtype == torch.bfloat16
     y.backward(grad.bfloat16())
     found = [y.detach(), *(leaf.grad for leaf in leaves)]

@@ -13,7 +13,7 @@ from mtkit.errors import Interrupted
 from mtkit.signals import HANDLED, exit_at_once, install
 
 
-class Signals:
+class PendingSignal:
     """Records the first signal within the `with` block.
 
     The current update is not interrupted: the training loop checks `received` between two updates. Within

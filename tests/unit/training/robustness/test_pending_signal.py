@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.errors import Interrupted
 from mtkit.signals import HANDLED, RaisedSignals, SignalReceived
-from mtkit.training.robustness.signals import Signals
+from mtkit.training.robustness.pending_signal import PendingSignal
 
 
 @pytest.mark.parametrize("number", HANDLED)
@@ -17,7 +17,7 @@ def test_a_signal_is_remembered_and_handlers_come_back(number):
     before = signal.signal(number, lambda number, frame: passed_on.append(number))
     try:
         handler = signal.getsignal(number)
-        with Signals() as signals:
+        with PendingSignal() as signals:
             os.kill(os.getpid(), number)
             assert signals.received == number
             assert passed_on == []
@@ -29,7 +29,7 @@ def test_a_signal_is_remembered_and_handlers_come_back(number):
 
 def test_a_signal_that_the_block_answers_is_not_passed_on():
     def work():
-        with Signals() as signals:
+        with PendingSignal() as signals:
             os.kill(os.getpid(), signal.SIGTERM)
             raise Interrupted(signals.received)
 
@@ -40,7 +40,7 @@ def test_a_signal_that_the_block_answers_is_not_passed_on():
 def test_an_ignored_signal_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Signals() as signals:
+        with PendingSignal() as signals:
             os.kill(os.getpid(), signal.SIGHUP)
             assert signals.received is None
     finally:
@@ -57,7 +57,7 @@ def test_inside_an_interruptible_block_it_raises_at_once():
             reached.append("ended")
 
     def work_twice():
-        with RaisedSignals(), Signals() as signals:
+        with RaisedSignals(), PendingSignal() as signals:
             with pytest.raises(Interrupted):
                 work(signals)
             assert reached == ["begun"]
@@ -72,8 +72,8 @@ def test_inside_an_interruptible_block_it_raises_at_once():
 def test_a_second_ctrl_c_ends_the_process_at_once():
     program = """
 import os, signal
-from mtkit.training.robustness.signals import Signals
-with Signals():
+from mtkit.training.robustness.pending_signal import PendingSignal
+with PendingSignal():
     os.kill(os.getpid(), signal.SIGINT)
     print("still here", flush=True)
     os.kill(os.getpid(), signal.SIGINT)
@@ -87,7 +87,7 @@ def test_a_thread_installs_no_handlers():
     before, inside = signal.getsignal(signal.SIGTERM), []
 
     def work():
-        with Signals():
+        with PendingSignal():
             inside.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)
