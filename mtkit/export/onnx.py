@@ -75,7 +75,7 @@ class _DecoderStep(nn.Module):
             cache=TransformerCache(tuple(past), torch.full((sentences * width,), length, dtype=torch.int64)),
             num_sentences=sentences,
             num_rows=sentences * width,
-            output_projection=self.model.output_projection(),
+            output_projection=self.model.output,
         )
         step = self.model.step(token.flatten(), state)
         layers: list[Any] = list(step.state.cache.layers)  # type: ignore[attr-defined]

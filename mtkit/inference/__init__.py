@@ -1,16 +1,16 @@
-"""Rewrites of a trained model that make translation faster; no other part of mtkit knows them.
+"""The fast road of translation: whole searches in a library of C code, without torch.
 
-prepare                   the only entry point: a copy of a model with a compute type, on a device, rewritten or not
-native/                   encoder, decoder step and output in C, compiled with the package
-bf16                      projections with bf16 weights
-packed_output             output projection with weights packed for oneDNN
-int8                      projections in 8-bit integers
-pruned_argmax             exact argmax over the vocabulary with a cheap int8 bound (greedy search)
-absorbed_cross_attention  cross-attention without keys and values of its own (greedy search)
-fused_decoder             a step of a Transformer's decoder in few operations
-known_layers              layers that rewrites know, and the comparison of a rewritten model with the one as written
-fuse                      the models for which the fused decoder stands in
-stacked_cache             keys and values of all layers in one buffer
+served         the models and searches that it takes; anything else runs as it is written
+fast_model     a model on the fast road
+fast_search    beam search, greedy search, sampling, and scores of given targets
+search_arrays  the arrays that a search shares with the library
+packed_model   a Transformer in the library's structures, from its configuration and weights
+packing        weights in the order in which the library reads them
+threads        work on several threads
+prepare        a model that runs as it is written, with a compute type, on a device
+native/        the library: loading, structures, and projections of torch modules
+c/             its sources
+compiled/      the library for each instruction set
 
-Training and validation run the model as it is written in layers/ and models/. So does `mtkit translate --no-rewrite`.
+Training and validation run the model as it is written. So does `mtkit translate --no-rewrite`.
 """

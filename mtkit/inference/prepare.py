@@ -1,9 +1,8 @@
-"""Preparation of a model for translation: compute type, device and rewrites.
+"""Preparation of a model that runs as it is written: compute type, device, and projections in the native library.
 
-Compute types: int8 multiplies 8-bit integers in projections, bf16 on a CPU 16-bit numbers; everything else computes in
-float32. The native library rounds all projections, torch only large ones, where that saves time. float32, bf16 on a GPU
-and bf16 without rewrites convert all weights. Measurements: tests/benchmarks/NOTES.md and
-tests/benchmarks/decoding_speed.py.
+Compute types: int8 multiplies 8-bit integers in projections, bf16 on a CPU 16-bit numbers, both in the native library;
+everything else computes in float32. Without the library weights are rounded to 8 bits and the products are those of
+float32, and bf16 converts all weights, as on a GPU: slower, which is said once.
 """
 
 from __future__ import annotations
@@ -16,18 +15,10 @@ from torch import nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
-from mtkit.inference.absorbed_cross_attention import absorb_cross_attention
-from mtkit.inference.bf16 import use_bf16_projections
-from mtkit.inference.fuse import can_be_fused
-from mtkit.inference.fused_decoder import FusedTransformer
-from mtkit.inference.int8 import quantise_projections
 from mtkit.inference.native.library import native
-from mtkit.inference.native.model import native_transformer
-from mtkit.inference.native.output import use_native_projections
-from mtkit.inference.packed_output import pack_output
-from mtkit.inference.pruned_argmax import use_pruned_argmax
+from mtkit.inference.native.projections import projections, use_native_projections
+from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX
 from mtkit.models.interface import TranslationModel
-from mtkit.models.transformer.model import Transformer
 
 ComputeType = Literal["auto", "float32", "bf16", "int8"]
 NAMES: dict[torch.dtype, ComputeType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
@@ -51,32 +42,20 @@ def prepare_for_inference(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    beam_size: int | None = None,
     rewrite: bool = True,
 ) -> TranslationModel:
     """A model that translates like `model`, with weights of another type, on another device, or faster.
 
-    On a CPU, the native library (inference/native) runs the Transformers that it serves, and the projections of other
-    models instead of pruned_argmax, packed_output and bf16 below. Rewrites for torch, the first two for one hypothesis
-    per sentence only:
-
-    - absorbed_cross_attention: the decoder attends to the encoder states themselves.
-    - pruned_argmax: the most probable token is found without computing all logits; with int8 it is then exact.
-    - packed_output: weights of the output projection in the order in which oneDNN reads them, on processors that gain.
-    - `to_column_major`: other weights of projections in the layout that matrix products prefer.
-    - fused_decoder: a step of the decoder in few operations.
-    - bf16: projections have bf16 weights only where that saves time, so that the type is never slower than float32.
-
-    And on all devices `flatten_module_lookup`: faster attribute access in Python.
+    On a CPU, projections compute in the native library. Without it their weights are stored in the layout that matrix
+    products prefer. On all devices attribute access in Python is made faster.
 
     Args:
         model: not changed.
-        dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of projections, without the native
-            library of large ones only; the other weights are float32.
+        dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of projections, the other weights are
+            float32.
         device: where the result is.
-        beam_size: hypotheses of a sentence that search will follow; None: unknown.
         rewrite: False: run the code in layers/ and models/ as it is written, for experiments with it and for
-            validation during training. Results agree up to rounding. int8 replaces large projections in any case.
+            validation during training. Results agree up to rounding.
 
     Returns:
         A copy in eval mode, or `model` itself if nothing is to be done.
@@ -85,35 +64,29 @@ def prepare_for_inference(
     on_cpu = rewrite and device.type == "cpu"
     if is_ready and not model.training and not on_cpu:
         return model
-    is_mixed = dtype == torch.int8 or (on_cpu and dtype == torch.bfloat16)
+    uses_native = on_cpu and native().supports(dtype)
+    is_mixed = dtype == torch.int8 or uses_native
     model = copy.deepcopy(model).to(device).eval()
     for parameter in model.parameters():
         # Buffers, such as the frequencies of positions, keep their precision.
         parameter.data = parameter.data.to(torch.float32 if is_mixed else dtype)
-    if on_cpu and (served := native_transformer(model, dtype)) is not None:
-        flatten_module_lookup(served)
-        return served
-    uses_native = on_cpu and native().supports(dtype)
-    if on_cpu and beam_size == 1:
-        absorb_cross_attention(model)
-        if not uses_native:
-            use_pruned_argmax(model)
-    is_fusable = on_cpu and can_be_fused(model)  # in float32, whose rounding is below the tolerance
     if uses_native:
         use_native_projections(model, dtype)
     elif dtype == torch.int8:
-        quantise_projections(model)
-    elif is_mixed:
-        use_bf16_projections(model)
-    elif on_cpu and dtype == torch.float32:
-        pack_output(model)
+        round_to_int8(model)
     if on_cpu:
         to_column_major(model)
-    if is_fusable and isinstance(model, Transformer):
-        model = FusedTransformer(model)
     if rewrite:
         flatten_module_lookup(model)
     return model
+
+
+def round_to_int8(model: nn.Module) -> None:
+    """Round the weights of projections to 8-bit integers times a scale for each output, as float32 numbers."""
+    for _, _, projection in projections(model):
+        weight = projection.weight.detach()
+        scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_ABS_MAX) / INT8_MAX
+        projection.weight = nn.Parameter((weight / scale).round() * scale, requires_grad=False)
 
 
 def to_column_major(model: nn.Module) -> None:

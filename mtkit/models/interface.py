@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
@@ -13,7 +13,6 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
 from mtkit.layers.layer_call import checkpoint_layers, compile_layers
-from mtkit.layers.matmul import affine
 
 
 @dataclass(frozen=True)
@@ -43,69 +42,6 @@ class Objective(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class RankingRequest:
-    """A request for the best tokens of beams, see DecoderStep.fast_ranking in search/interface.py."""
-
-    excluded: Tensor  # [E] int64, columns that are not ranked
-    end: int  # column whose logit is returned
-    count: int  # K, tokens of each beam
-    rows_per_beam: int  # W
-
-
-class Ranking(NamedTuple):
-    """The best tokens of beams, best first, with the normalisers of all rows."""
-
-    value: Tensor  # [beams, K] logits
-    row: Tensor  # [beams, K] int64
-    column: Tensor  # [beams, K] int64
-    normaliser: Tensor  # [rows] log sum exp of the logits
-    end: Tensor  # [rows] logit of the end of sentence
-
-
-class OutputProjection(ABC):
-    """Projection of decoder states to logits during search.
-
-    Models translate through LinearOutput. Rewritten ones (mtkit/inference) hold a module of this interface as `output`.
-    """
-
-    @abstractmethod
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """Logits [..., V] of decoder states [..., D]."""
-
-    def argmax(self, hidden: Tensor, banned: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Column and value [rows] of the largest logit of hidden [rows, D], columns `banned` excluded.
-
-        The value is not finite where hidden or a weight is not. None if this projection can find the column only by
-        computing all logits.
-        """
-        return None
-
-    def ranking(self, hidden: Tensor, log_prob: Tensor, request: RankingRequest) -> Ranking | None:
-        """The best tokens of the beams in hidden [rows, D], whose log-probabilities are `log_prob` [rows].
-
-        None if this projection can rank tokens only by computing all logits.
-        """
-        return None
-
-
-class LinearOutput(OutputProjection):
-    """Output projection with the weights of a linear layer.
-
-    Args:
-        weight: [V, D].
-        bias: [V] or None.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight = weight
-        self.bias = bias
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """See OutputProjection."""
-        return affine(hidden, self.weight, self.bias)
-
-
 class TranslationModel(nn.Module, ABC):
     """Base of all models.
 
@@ -128,11 +64,6 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def step(self, token: Tensor, state: State) -> Step:
         """Decode one position: feed one token [rows] per hypothesis (first `bos`)."""
-
-    def output_projection(self) -> OutputProjection:
-        """Projection to the logits of all target tokens."""
-        output = self.output
-        return output if isinstance(output, OutputProjection) else LinearOutput(output.weight, output.bias)
 
     def checkpoint_layers(self) -> None:
         """Turn on activation checkpointing for every layer."""
@@ -172,7 +103,7 @@ class State:
     cache: BatchedState
     num_sentences: int
     num_rows: int
-    output_projection: OutputProjection
+    output_projection: Callable[[Tensor], Tensor]
 
     def select_rows(self, rows: Tensor) -> State:
         """Reorder, repeat or drop hypotheses; `rows` [B·W'] must keep them grouped by sentence."""
@@ -204,17 +135,6 @@ class Step(NamedTuple):
     def logits(self, rows: slice = slice(None)) -> Tensor:
         """Logits of the next token of n rows, [n, V]; computed by this call."""
         return self.state.output_projection(self.hidden[rows])
-
-    def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Column and value [rows] of the largest logit, columns `banned` excluded; None: take it from the logits."""
-        return self.state.output_projection.argmax(self.hidden, banned)
-
-    def fast_ranking(
-        self, rows: slice, log_prob: Tensor, *, excluded: Tensor, end: int, count: int, rows_per_beam: int
-    ) -> Ranking | None:
-        """The `count` best tokens of each beam in n rows; None: rank the logits. See search/interface.py."""
-        request = RankingRequest(excluded, end, count, rows_per_beam)
-        return self.state.output_projection.ranking(self.hidden[rows], log_prob, request)
 
     def language_model_log_probs(self, rows: slice) -> None:
         """Log-probabilities of a language model beside this model: there is none."""

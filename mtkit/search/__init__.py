@@ -2,6 +2,7 @@
 
 A model takes part through `start` and `step` alone (interface.py), so that every method works with every model family.
 
+    hypothesis      requests and results for single sentences
     interface       Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
     config          the recipe's `search:`
     method_config   configurations of the methods, and the union of kinds that a recipe can name

@@ -50,12 +50,6 @@ class EnsembleStep(NamedTuple):
         log_probs = torch.stack([step.logits(rows).float().log_softmax(-1) for step in self.members])  # [M, n, V]
         return log_probs.logsumexp(0) - math.log(len(self.members))
 
-    def fast_argmax(self, banned: Tensor) -> None:
-        """See DecoderStep; the largest mean is not found without all logits."""
-
-    def fast_ranking(self, rows: slice, log_prob: Tensor, **request: Any) -> None:
-        """See DecoderStep; the largest means are not found without all logits."""
-
     def language_model_log_probs(self, rows: slice) -> None:
         """See DecoderStep; a model without shallow fusion."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -12,6 +11,8 @@ from torch import Tensor
 
 from mtkit.search.beam.selection import ExtensionSelector
 from mtkit.search.constraints.constraint import Constraint
+from mtkit.search.hypothesis import Hypothesis as Hypothesis  # of this interface too
+from mtkit.search.hypothesis import SpecialIds as SpecialIds
 
 
 class DecoderState(Protocol):
@@ -49,32 +50,6 @@ class DecoderStep(Protocol):
         They may be computed by this call. Search calls it once for each row and may write into the result.
         """
 
-    def fast_argmax(self, banned: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Column and value [rows] of the largest logit, the columns `banned` excluded; None: take it from the logits.
-
-        The value is not finite where the model computed NaN or infinity.
-        """
-
-    def fast_ranking(
-        self, rows: slice, log_prob: Tensor, *, excluded: Tensor, end: int, count: int, rows_per_beam: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
-        """The best tokens of the beams in n rows, without all logits at once; None: rank the logits.
-
-        Tokens are ranked by logit minus normaliser plus `log_prob`. Search calls this once for each row.
-
-        Args:
-            rows: whole beams.
-            log_prob: [n], of the hypotheses.
-            excluded: columns that are not ranked; the normaliser counts them.
-            end: column of the end of sentence.
-            count: K.
-            rows_per_beam: W, rows that compete with each other.
-
-        Returns:
-            For each beam, best first, the logits [n/W, K], their rows among the n [n/W, K] and their columns [n/W, K];
-            for each row log sum exp of the logits [n] and the logit of the end [n].
-        """
-
     def language_model_log_probs(self, rows: slice) -> Tensor | None:
         """Log-probabilities of a language model for n rows, [n, V] (see shallow_fusion.py); None: there is none."""
 
@@ -87,16 +62,6 @@ class Stepper(Protocol):
 
     def step(self, token: Tensor, state: Any) -> DecoderStep:
         """Extend each hypothesis by one token [rows] (`bos` first) and compute the distribution of the next."""
-
-
-@dataclass(frozen=True)
-class SpecialIds:
-    """Ids with a meaning for search; `banned` ids (padding, control tokens) are never generated."""
-
-    vocab_size: int  # V
-    bos: int
-    eos: int
-    banned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,34 +100,6 @@ class SearchRequest:
     def num_sentences(self) -> int:
         """B."""
         return self.max_length.numel()
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished translation of one sentence.
-
-    Attributes:
-        tokens: ids without `bos` and `eos`.
-        log_prob: the model's log-probability of the tokens and the end of sentence, nats.
-        score: ranking value: after length penalty, coverage penalty and constraints.
-        token_log_probs: log-probability of each token and, last, of the end of sentence; their sum is `log_prob`.
-        finished: False if a length limit or a constraint forced the end.
-        attention: [T, S] attention over the source for each token, averaged over heads; None unless requested.
-        failed: the model computed NaN or infinity for the sentence, so that the tokens mean nothing.
-    """
-
-    tokens: list[int]
-    log_prob: float
-    score: float
-    token_log_probs: list[float]
-    finished: bool = True
-    attention: Tensor | None = None
-    failed: bool = False
-
-    @classmethod
-    def failure(cls) -> Hypothesis:
-        """The hypothesis of a sentence for which the model computed NaN or infinity."""
-        return cls(tokens=[], log_prob=math.nan, score=math.nan, token_log_probs=[], finished=False, failed=True)
 
 
 SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence

@@ -36,11 +36,11 @@ class _LengthPenalty:
 
     def divisor(self, length: Tensor) -> Tensor:
         """1."""
-        return length.float().new_ones(length.shape)
+        return length * 0.0 + 1.0
 
     def summand(self, length: Tensor) -> Tensor:
         """0."""
-        return length.float().new_zeros(length.shape)
+        return length * 0.0
 
     def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
         """log_prob / divisor(n) + summand(n)."""
@@ -60,7 +60,7 @@ class Average(_LengthPenalty):
 
     def divisor(self, length: Tensor) -> Tensor:
         """n^alpha."""
-        return length.float() ** self.alpha
+        return (length * 1.0) ** self.alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class GNMT(_LengthPenalty):
 
     def divisor(self, length: Tensor) -> Tensor:
         """((5 + n) / 6)^alpha."""
-        return ((5 + length.float()) / 6) ** self.alpha
+        return ((5.0 + length) / 6) ** self.alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class WordReward(_LengthPenalty):
 
     def summand(self, length: Tensor) -> Tensor:
         """reward · n."""
-        return self.reward * length.float()
+        return self.reward * length
 
 
 LengthPenaltyConfig = Average | GNMT | WordReward

@@ -80,12 +80,6 @@ class FusionStep(NamedTuple):
         """See DecoderStep."""
         return self.translation.logits(rows)
 
-    def fast_argmax(self, banned: Tensor) -> None:
-        """See DecoderStep; the largest sum is not found without all logits."""
-
-    def fast_ranking(self, rows: slice, log_prob: Tensor, **request: Any) -> None:
-        """See DecoderStep; the largest sums are not found without all logits."""
-
     def language_model_log_probs(self, rows: slice) -> Tensor:
         """See DecoderStep."""
         return self.language.logits(rows).float().log_softmax(-1)

@@ -163,8 +163,6 @@ class _PathRun(SearchRun):
         self.choose = search.choose
         self.with_log_probs = search.with_log_probs
         self.computes_log_probs = search.with_log_probs or bool(self.constraints)  # constraints work on them
-        # Only plain greedy search can leave the choice to the model, which may find it without all logits.
-        self.may_use_argmax = search.choose is argmax and not self.computes_log_probs
         self.history = _PathHistory(self.num_items)
 
     def run(self) -> None:
@@ -208,12 +206,6 @@ class _PathRun(SearchRun):
 
     def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next token of each row."""
-        if self.may_use_argmax and len(self.history.steps) >= self.unconstrained_lengths.start:
-            best = step.fast_argmax(self.banned)
-            if best is not None:
-                token, value = best
-                value = value.where(value.isfinite(), torch.nan)  # -inf would be a token that constraints have forced
-                return NextToken(token.masked_fill(at_limit, self.eos), value, at_limit)
         # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
         chunks = [
             self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])

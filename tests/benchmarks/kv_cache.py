@@ -37,7 +37,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     plain = TransformerConfig(d_model=256, d_ff=1024, encoder_layers=3, decoder_layers=3).build(VOCAB, VOCAB).eval()
-    fast = prepare_for_inference(plain, torch.float32, torch.device("cpu"), beam_size=1)
+    fast = prepare_for_inference(plain, torch.float32, torch.device("cpu"))
     lengths = [SHORTEST]
     while 2 * lengths[-1] <= options.longest:
         lengths.append(2 * lengths[-1])
@@ -76,7 +76,7 @@ def without_cache(model: TranslationModel, source: Source, length: int) -> list[
     for count in range(1, length + 1):
         target = Target(torch.tensor([tokens]), torch.ones(1, count, dtype=torch.bool), positions(count))
         hidden = model.decode_states(source, target)[:, -1]
-        tokens.append(int(model.output_projection(None)(hidden).argmax()))
+        tokens.append(int(model.output(hidden).argmax()))
     return tokens[1:]
 
 

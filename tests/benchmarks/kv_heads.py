@@ -58,7 +58,7 @@ def model_with(kv_heads: int) -> TranslationModel:
     config = TransformerConfig(
         d_model=WIDTH, d_ff=4 * WIDTH, num_heads=HEADS, num_kv_heads=kv_heads, encoder_layers=1, decoder_layers=LAYERS
     )
-    return prepare_for_inference(config.build(VOCAB, VOCAB).eval(), torch.float32, torch.device("cpu"), beam_size=1)
+    return prepare_for_inference(config.build(VOCAB, VOCAB).eval(), torch.float32, torch.device("cpu"))
 
 
 def source_of(sentences: int) -> Source:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from mtkit import hardware
 from mtkit.cli import entry
 from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
-from mtkit.inference import int8
-from mtkit.inference.bf16 import has_packed_bf16
+from mtkit.inference.native.library import VARIABLE, native
 from mtkit.io.temporary import host_name, temporary_beside
 from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
@@ -67,46 +63,21 @@ def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, ca
         assert (config.encoder_layers, config.decoder_layers) == (1, 1)
 
 
-@pytest.fixture
-def old_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Hides the instruction sets of the processor, and torch's operators that use them."""
-
-    def missing(*args: object) -> None:
-        raise RuntimeError("not implemented for 'Char'")
-
-    def hide() -> None:
-        monkeypatch.setattr(hardware, "cpu_flags", lambda path: set())
-        monkeypatch.setattr(torch, "_int_mm", missing)
-        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-        clear()
-
-    def clear() -> None:
-        for answer in (int8.has_exact_int8, has_packed_bf16):
-            answer.cache_clear()
-
-    monkeypatch.setattr(int8, "MIN_WEIGHTS", 256)  # else a toy has no projections in int8
-    monkeypatch.setattr(int8, "ONEDNN_MIN_OUTPUTS", 1)
-    yield hide
-    monkeypatch.undo()
-    clear()
-
-
 @pytest.mark.parametrize("to", ["int4", "int8"])
-def test_quantised_folders_need_no_instructions(toy_model, tmp_path, text, capsys, old_machine, to) -> None:
+def test_quantised_folders_need_no_native_library(toy_model, tmp_path, text, capsys, monkeypatch, to) -> None:
     model, small = toy_model(CONFIG), tmp_path / "small"
     assert run(capsys, "compress", model, "--to", to, "-o", small)[0] == 0
     words = ("translate", small, text, "--compute-type")
-    hyps = {name: run(capsys, *words, name) for name in ("float32", "int8")}
-    old_machine()
-    for name, expected in hyps.items():
-        assert run(capsys, *words, name) == expected, name
-        assert (expected[0], expected[1].count("\n")) == (0, 12)
-    for name in ("auto", "bf16"):
-        code, out, err = run(capsys, *words, name)
-        assert (code, out.count("\n")) == (0, 12), err
-    assert run(capsys, *words, "auto")[1] == hyps["float32"][1]
-    code, table, err = run(capsys, "compress", model, "--to", to, "-o", small, "--src", text, "--ref", text)
-    assert (code, table.count("\n")) == (0, 4), err
+    expected = run(capsys, *words, "float32")
+    monkeypatch.setenv(VARIABLE, "0")
+    native.cache_clear()
+    try:
+        assert run(capsys, *words, "float32") == expected
+        for name in ("int8", "bf16"):
+            code, out, err = run(capsys, *words, name)
+            assert (code, out.count("\n")) == (0, 12), err
+    finally:
+        native.cache_clear()
 
 
 def test_sparse_weights_leave_random_features_as_they_are(toy_model, tmp_path, capsys) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.inference.native.model import NativeTransformer
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
@@ -268,8 +267,7 @@ def test_one_note_when_memory_runs_out(model, source, capsys, monkeypatch):
 
         return limited_start
 
-    for kind, name in ((Transformer, "start"), (NativeTransformer, "encoder_states")):
-        monkeypatch.setattr(kind, name, limited(getattr(kind, name)))
+    monkeypatch.setattr(Transformer, "start", limited(Transformer.start))
     assert entry.execute(["translate", model, source]) == 0
     captured = capsys.readouterr()
     assert lines_of(captured.out) == expected

@@ -73,16 +73,6 @@ class Pruned(ctypes.Structure):
     )
 
 
-class Beams(ctypes.Structure):
-    """Beams whose next tokens are ranked; see c/stepwise.c."""
-
-    _fields_ = (
-        *((name, Pointer) for name in ("log_prob", "excluded")),
-        *((name, ctypes.c_int32) for name in ("num_excluded", "width", "end", "count")),
-        *((name, Pointer) for name in ("value", "row", "token", "normaliser", "end_logit")),
-    )
-
-
 class Constraints(ctypes.Structure):
     """Constraints on the translations of a batch; see c/constraints.h."""
 
@@ -157,9 +147,6 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
         "mtkit_pack": [pointer, integer, integer, integer, pointer],
         "mtkit_project": [pointer, pointer, size, pointer],
         "mtkit_encode": [pointer, pointer, pointer, integer, pointer],
-        "mtkit_project_memory": [pointer, pointer, pointer, pointer, integer, pointer],
-        "mtkit_decode": [pointer, pointer, pointer, pointer, pointer, integer, integer],
-        "mtkit_rank": [pointer, pointer, integer, pointer],
         "mtkit_most_probable": [pointer, pointer, integer, pointer, integer, pointer, pointer],
         "mtkit_search_begin": [pointer, integer],
         "mtkit_search_run": [pointer, integer],

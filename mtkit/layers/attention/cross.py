@@ -20,12 +20,7 @@ class CrossAttention(Sublayer):
 
     Vaswani et al. 2017, sec. 3.2.3. Translation may compute the same in less time (mtkit/inference), as long as the
     results agree: a change of this class acts in training, validation, greedy and beam search.
-
-    Attributes:
-        shares_memory: `project` does not depend on the weights, so that one result serves all layers of a decoder.
     """
-
-    shares_memory = False
 
     def __init__(self, d_model: int, heads: Heads, *, dropout: float, norm: QKNorm = "none") -> None:
         super().__init__()

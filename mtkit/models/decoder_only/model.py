@@ -103,7 +103,7 @@ class DecoderOnly(TranslationModel):
             cache=DecoderOnlyCache(layers=(None,) * len(self.layers.order), next_pos=states.length),
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(),
+            output_projection=self.output,
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -87,5 +87,5 @@ class AttentionalRNN(TranslationModel):
     def start(self, source: Source) -> State:
         """See TranslationModel."""
         memory, states = self.encode(source)
-        rows, logits = source.ids.size(0), self.output_projection()
+        rows, logits = source.ids.size(0), self.output
         return State(memory, self.init_cache(states), num_sentences=rows, num_rows=rows, output_projection=logits)

@@ -73,7 +73,7 @@ class Seq2SeqRNN(TranslationModel):
             cache,
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(),
+            output_projection=self.output,
         )
 
     def step(self, token: Tensor, state: State) -> Step:

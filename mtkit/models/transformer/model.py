@@ -54,13 +54,13 @@ class TransformerCache(BatchedState):
 
 @dataclass(frozen=True)
 class EncoderMemory(BatchedState):
-    """Keys and values of the source, projected by each distinct decoder layer, or once for all of them."""
+    """Keys and values of the source, projected by each distinct decoder layer."""
 
     layers: tuple[KVCache, ...]
 
     def layer(self, index: int) -> KVCache:
         """Keys and values for the layer of this index."""
-        return self.layers[index if len(self.layers) > 1 else 0]
+        return self.layers[index]
 
 
 class Transformer(TranslationModel):
@@ -133,7 +133,7 @@ class Transformer(TranslationModel):
             cache=cache,
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(),
+            output_projection=self.output,
         )
 
     def step(self, token: Tensor, state: State) -> Step:
@@ -155,6 +155,4 @@ class Transformer(TranslationModel):
     def _encode_memory(self, source: Source, real: Tensor | None) -> EncoderMemory:
         x = self.encode(source)
         attention: list[CrossAttention] = [layer.cross_attention for layer in self.decoder]  # type: ignore[misc]
-        if all(each.shares_memory for each in attention):
-            del attention[1:]
         return EncoderMemory(tuple(each.project(x, source.pos, real) for each in attention))

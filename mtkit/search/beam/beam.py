@@ -116,14 +116,6 @@ class _BeamRun(SearchRun):
         """
         log_prob = live.log_prob.flatten()[rows]  # [n]
         count, rows_per_beam = self.selector.num_candidates(self.width), live.width if self.selector.per_beam else 1
-        if not self.constraints and required_ids is None:
-            request = {"end": self.eos, "count": count, "rows_per_beam": rows_per_beam}
-            ranking = step.fast_ranking(rows, log_prob, excluded=self.no_extension, **request)
-            if ranking is not None:
-                value, row, column, normaliser, end_logit = ranking
-                end_own = end_logit - normaliser
-                top, ends = TopK(value, row, column), (end_own, end_own)
-                return self._extensions(top, log_prob, normaliser=normaliser, ends=ends, width=live.width)
         logits = step.logits(rows)  # [n, V], overwritten below
         normaliser = log_normaliser(logits)  # [n]
         own = logits

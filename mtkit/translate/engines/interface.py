@@ -11,7 +11,6 @@ import torch
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.hardware import limit_onednn_cache, parse_device, tune_malloc
-from mtkit.inference.native.search import bind_search
 from mtkit.inference.prepare import NAMES, ComputeType, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
@@ -110,7 +109,7 @@ class ModelEngine:
         tune_malloc()
         dtype = resolve_compute_type(compute_type, self.device)
         self.compute_type = NAMES[dtype]
-        prepare = partial(prepare_for_inference, dtype=dtype, device=self.device, beam_size=beam_size, rewrite=rewrite)
+        prepare = partial(prepare_for_inference, dtype=dtype, device=self.device, rewrite=rewrite)
         self.models = [prepare(model) for model in models]
         self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
         self.term: LanguageModelTerm | None = None
@@ -132,6 +131,6 @@ class ModelEngine:
         """See Engine."""
         run = search.build(special_ids, with_log_probs=with_scores, with_attention=with_scores)
         if self.term is None:
-            return bind_search(run, self.stepper)
+            return partial(run, self.stepper)
         term = self.term
         return lambda request: run(self.stepper, replace(request, constraints=(term, *request.constraints)))

@@ -11,7 +11,7 @@ from mtkit.inference.native.library import VARIABLE, native
 
 @pytest.fixture
 def without_native_library(monkeypatch) -> Iterator[None]:
-    """Models are prepared as on a machine without a C compiler, so that the rewrites for torch are used."""
+    """There is no native library, as on a machine for which none was compiled."""
     monkeypatch.setenv(VARIABLE, "0")
     native.cache_clear()
     yield

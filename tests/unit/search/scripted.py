@@ -53,12 +53,6 @@ class ScriptedStep(NamedTuple):
     def logits(self, rows=slice(None)):
         return self.all_logits[rows]
 
-    def fast_argmax(self, banned):
-        return None
-
-    def fast_ranking(self, rows, log_prob, **request):
-        return None
-
     def language_model_log_probs(self, rows):
         return None
 

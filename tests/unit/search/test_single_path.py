@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
-from mtkit.search.constraints.repeats import NoRepeatNgram
 from tests.unit.search.scripted import ScriptedModel, beam, request, single_path
 
 
@@ -28,45 +26,6 @@ def test_greedy_is_a_beam_of_one(min_length, with_log_probs):
             assert (a.log_prob, a.score) == pytest.approx((b.log_prob, b.score), abs=1e-5)
         else:
             assert math.isnan(a.log_prob)
-
-
-class FastArgmaxModel(ScriptedModel):
-    """Returns the largest logit itself, and counts the calls."""
-
-    calls = 0
-
-    def step(self, token, state):
-        step = super().step(token, state)
-        model = self
-
-        class Step:
-            state, attention, logits = step.state, step.attention, step.logits
-            language_model_log_probs = step.language_model_log_probs
-
-            def fast_argmax(self, banned):
-                model.calls += 1
-                best = step.all_logits.index_fill(1, banned, float("-inf")).max(1)
-                return best.indices, best.values
-
-        return Step()
-
-
-def test_fast_argmax_is_used_where_only_the_largest_logit_matters():
-    scripted, fast = ScriptedModel(vocab=9, seed=5), FastArgmaxModel(vocab=9, seed=5)
-    asked = request(list(range(40)), 8, min_length=torch.full((40,), 2))
-    greedy = single_path(scripted, with_log_probs=False)
-    expected = [h[0].tokens for h in greedy(scripted, asked)]
-    assert [h[0].tokens for h in greedy(fast, asked)] == expected
-    assert fast.calls == 6  # at lengths where the end of sentence is allowed
-    fast.calls = 0
-    various = replace(asked, max_length=torch.arange(40) % 7 + 2)
-    finished = [(h[0].tokens, h[0].finished) for h in greedy(scripted, various)]
-    assert [(h[0].tokens, h[0].finished) for h in greedy(fast, various)] == finished
-    assert fast.calls > 2  # also where some sentences have reached their limit and others have not
-    fast.calls = 0
-    for other in ({"with_log_probs": True}, {"constraints": (NoRepeatNgram(2),)}):
-        single_path(scripted, **{"with_log_probs": False, **other})(fast, asked)
-    assert fast.calls == 0
 
 
 def test_maximum_length_zero():

@@ -7,9 +7,8 @@ import functools
 import pytest
 import torch
 
-from mtkit.inference.native import threads
+from mtkit.inference import threads
 from mtkit.inference.native.library import native
-from mtkit.inference.native.model import NativeTransformer
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate import workers
@@ -33,7 +32,6 @@ def compute_type(request) -> str:
 def native_translator(tokenizers: TokenizerPair, compute_type: str, beam_size: int, **options) -> Translator:
     search = SearchConfig(beam_size=beam_size, n_best=beam_size, max_length=MaxLength(factor=1.0, offset=5))
     engine = ModelEngine([transformer(tokenizers)], compute_type=compute_type, beam_size=beam_size)
-    assert type(engine.models[0]) is NativeTransformer
     return Translator(engine, tokenizers, search, options=TranslationOptions(with_scores=True, **options))
 
 

@@ -50,7 +50,7 @@ class BagOfWords(TranslationModel):
             EmptyState(),
             num_sentences=rows,
             num_rows=rows,
-            output_projection=self.output_projection(),
+            output_projection=self.output,
         )
 
     def step(self, token: Tensor, state: State) -> Step:

@@ -13,13 +13,12 @@ import torch
 
 import hatch_build
 from mtkit.hardware import cpu_flags
-from mtkit.inference.fused_decoder import FusedTransformer
 from mtkit.inference.native import library, sources
 from mtkit.inference.native.library import VARIABLE, Native, native
-from mtkit.inference.native.model import NativeTransformer
+from mtkit.inference.native.projections import NativeLinear
 from mtkit.inference.prepare import prepare_for_inference
-from tests.unit.inference.native.toy_models import build
-from tests.unit.inference.test_fused_decoder import decode
+from mtkit.search.config import SearchConfig
+from tests.unit.inference.fast_models import SMALL, assert_alike, build, fast, requests, settings, written_search
 
 MACHINE_OFFSET = 18  # of e_machine in the header of an ELF file
 
@@ -69,8 +68,9 @@ def assert_translation_works_without(reason: str) -> None:
     assert_no_library(reason)
     model = build()
     prepared = prepare_for_inference(model, torch.float32, torch.device("cpu"))
-    assert type(prepared) is FusedTransformer
-    torch.testing.assert_close(decode(prepared, steps=3), decode(model, steps=3), rtol=1e-4, atol=1e-5)
+    assert not any(isinstance(module, NativeLinear) for module in prepared.modules())
+    config = SearchConfig(beam_size=2)
+    assert_alike(written_search(prepared, config, requests()), written_search(model, config, requests()))
 
 
 def test_the_library_is_loaded_where_it_can_be_compiled() -> None:
@@ -80,19 +80,32 @@ def test_the_library_is_loaded_where_it_can_be_compiled() -> None:
     assert native().functions is not None, native().reason
     assert native().reason.startswith(f"{best()}, of ")
     assert native().matches_layers
-    assert type(prepare_for_inference(build(), torch.float32, torch.device("cpu"))) is NativeTransformer
 
 
 def test_each_instruction_set_of_the_processor_agrees_with_the_model_as_written(folder, monkeypatch) -> None:
-    model = build()
-    expected = decode(model, steps=3)
+    model, search = build(), SearchConfig(beam_size=3)
+    expected = written_search(model, search, requests())
     for name in library.instruction_sets():
         monkeypatch.setenv(VARIABLE, name)
         native.cache_clear()
-        prepared = prepare_for_inference(model, torch.float32, torch.device("cpu"))
-        assert type(prepared) is NativeTransformer, native().reason
+        found = fast(SMALL, model).search(requests(), settings(search))
         assert native().reason.startswith(f"{name}, of ")
-        torch.testing.assert_close(decode(prepared, steps=3), expected, rtol=1e-4, atol=1e-5)
+        assert_alike(found, expected)
+
+
+@pytest.mark.usefixtures("folder")
+def test_all_instruction_sets_give_the_same_integers(monkeypatch) -> None:
+    """Sums of 8-bit products are exact, whatever the instructions."""
+    generator = torch.Generator().manual_seed(1)
+    layer, x = torch.nn.Linear(37, 70, bias=False), torch.randint(-127, 128, (9, 37), generator=generator).float()
+    x[:, 0] = 127  # the scale of every row is 1
+    with torch.no_grad():
+        layer.weight.copy_(torch.randint(-127, 128, layer.weight.shape, generator=generator))
+        layer.weight[:, 0] = 127
+    for name in library.instruction_sets():
+        monkeypatch.setenv(VARIABLE, name)
+        native.cache_clear()
+        assert torch.equal(NativeLinear(layer.weight, None, torch.int8)(x), (x @ layer.weight.T).detach())
 
 
 @pytest.mark.usefixtures("folder")
@@ -101,7 +114,7 @@ def test_all_instruction_sets_that_the_library_knows_are_compiled() -> None:
     size = library._load("baseline").mtkit_instruction_sets(1, names, library.MAX_NAMES)
     assert size == len(names.value) < library.MAX_NAMES
     machine = hatch_build.find_cc().machine
-    assert set(names.value.decode().split()) == set(hatch_build.sets_of(machine))
+    assert set(names.value.decode().split()) == set(hatch_build.SETS.get(machine, {"baseline": ()}))
 
 
 @pytest.mark.usefixtures("folder")

@@ -1,6 +1,9 @@
-"""The most probable token: the column of the largest of all logits."""
+"""The most probable token by 8-bit products: the largest of all logits, exactly."""
 
 from __future__ import annotations
+
+import ctypes
+from typing import Any
 
 import pytest
 import torch
@@ -9,17 +12,28 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mtkit.inference.native.library import native
-from mtkit.inference.native.output import NativeOutput, PrunedArgmax
+from mtkit.inference.packing import PrunedOutput, check
 
-pytestmark = pytest.mark.usefixtures("library", "_int8_instructions")
+pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
 
 NONE = torch.zeros(0, dtype=torch.int32)
 
 
-@pytest.fixture
-def _int8_instructions() -> None:
-    if not native().supports(torch.int8):
-        pytest.skip("the processor has no instructions for 8-bit products")
+class PrunedArgmax:
+    """The largest logit of rows, and its column."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight.contiguous()
+        self.output = PrunedOutput(self.weight.numpy())
+        self.structure = self.output.structure
+
+    def __call__(self, x: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
+        column, value = torch.empty(len(x), dtype=torch.int64), torch.empty(len(x))
+        functions: Any = native().functions
+        arrays = [each.data_ptr() for each in (x, banned, column, value)]
+        inputs = (ctypes.byref(self.structure), arrays[0], len(x), arrays[1], banned.numel())
+        check(functions.mtkit_most_probable(*inputs, *arrays[2:]))
+        return column, value
 
 
 def random(*shape: int, seed: int = 1) -> Tensor:
@@ -106,16 +120,3 @@ def test_no_value_is_finite_with_such_a_weight(bad) -> None:
 def test_the_value_is_not_finite_if_no_column_is_left() -> None:
     _, value = PrunedArgmax(random(5, 8))(random(2, 8), torch.arange(5).int())
     assert not value.isfinite().any()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
-def test_the_projection_is_exact_for_every_type_of_its_weights(dtype) -> None:
-    if not native().supports(dtype):
-        pytest.skip(f"the processor has no instructions for {dtype}")
-    weight, x, banned = random(500, 8), random(40, 8, seed=2), torch.tensor([3, 4])
-    output = NativeOutput(weight, None, dtype)
-    assert torch.equal(output.argmax(x, banned)[0], exact_argmax(weight, x, banned))
-
-
-def test_a_projection_with_a_bias_is_left_to_its_logits() -> None:
-    assert NativeOutput(random(5, 8), random(5), torch.float32).argmax(random(2, 8), NONE) is None

@@ -9,27 +9,24 @@ from functools import cache, partial
 from itertools import pairwise
 from threading import Event
 
-import torch
-
 MIN_ITEMS = 8  # of a thread: fewer take less time than another thread needs to begin
 
 
-def run_in_parts(work: Callable[[int, int], object], count: int, unit: int = 1) -> None:
-    """Call `work(first, number)` for parts of `count` items, side by side on torch's number of threads.
+def default_num_threads() -> int:
+    """OMP_NUM_THREADS, or the number of processors that this process may use."""
+    variable = os.environ.get("OMP_NUM_THREADS", "")
+    if variable.isdigit() and int(variable) > 0:
+        return int(variable)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_in_parts(work: Callable[[int, int], object], count: int, threads: int) -> None:
+    """Call `work(first, number)` for parts of `count` items, side by side.
 
     Returns or raises only after all parts have ended: they write to memory of the caller.
-
-    Args:
-        work: runs in the inference mode of the caller, which torch keeps for each thread.
-        count: of all items.
-        unit: items that must stay together, such as the hypotheses of a sentence.
     """
-    units = count // unit
-    parts = min(torch.get_num_threads(), max(1, count // max(MIN_ITEMS, unit)))
-    if parts == 1:
-        work(0, count)
-        return
-    bounds = pairwise(units * i // parts * unit for i in range(parts + 1))
+    parts = min(threads, max(1, count // MIN_ITEMS))
+    bounds = pairwise(count * i // parts for i in range(parts + 1))
     run_together([partial(work, first, last - first) for first, last in bounds])
 
 
@@ -40,20 +37,18 @@ def run_together(tasks: Sequence[Callable[[], object]], stop: Callable[[], None]
         tasks: what to run.
         stop: asks the tasks to end soon; called after an error or an interruption on the calling thread.
     """
-    is_inference = torch.is_inference_mode_enabled()
     futures: list[Future[None]] = []
     begin = Event()
 
     def run(task: Callable[[], object]) -> None:
         begin.wait()
         if len(futures) == len(tasks) - 1:  # less after an interruption: the caller has not waited
-            with torch.inference_mode(is_inference):
-                task()
+            task()
 
     try:
         try:
             for task in tasks[1:]:
-                futures.append(_pool(os.getpid(), torch.get_num_threads()).submit(run, task))
+                futures.append(_pool(os.getpid(), len(tasks)).submit(run, task))
         finally:
             begin.set()
         tasks[0]()

@@ -1,0 +1,218 @@
+"""A Transformer in the structures of the native library, from its configuration and its weights."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError
+from mtkit.inference.native.library import native
+from mtkit.inference.native.structures import Layer, StackStructure
+from mtkit.inference.packing import (
+    LAYER_NORM,
+    NO_NORM,
+    RMS_NORM,
+    Float32,
+    PackedProjection,
+    Packer,
+    PrunedOutput,
+    Weights,
+    WeightType,
+    address,
+    as_float32,
+    check,
+)
+from mtkit.inference.threads import run_in_parts
+from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.models.transformer.sharing import sharing_order
+
+NORMS = {"none": NO_NORM, "layer": LAYER_NORM, "rms": RMS_NORM}
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in c/products.h
+FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
+
+
+class PackedStack:
+    """The layers of an encoder or a decoder.
+
+    Attributes:
+        structure: the argument of the library's functions.
+        source_heads: heads of cross-attention of the layer whose attention is returned; 0 in an encoder.
+    """
+
+    def __init__(self, config: Any, side: str, packer: Packer) -> None:
+        """Pack the layers of `side`, encoder or decoder, of a TransformerConfig that is served."""
+        is_decoder, head_dim = side == "decoder", config.heads.head_dim
+        count = config.decoder_layers if is_decoder else config.encoder_layers
+        order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
+        self._config, self._packer = config, packer
+        layers = [self._layer(f"{side}.{index}", is_decoder) for index in range(max(order) + 1)]
+        # The layer whose attention is closest to a word alignment: the last but one (Garg et al. 2019, sec. 5).
+        alignment_layer = max(0, count - 2)
+        self.source_heads: int = layers[order[alignment_layer]].source_heads
+        positions = getattr(config, f"{side}_positions")
+        scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
+        is_pre_norm = isinstance(config.residual, PreNormConfig)
+        self.structure = StackStructure(
+            layers=(Layer * count)(*(layers[index] for index in order)),
+            final_norm=self._norm(f"{side}_norm") if is_pre_norm else packer.norm("", NO_NORM, 0),
+            scale=scale,
+            source_scale=scale,
+            num_layers=count,
+            d_model=config.d_model,
+            head_dim=head_dim,
+            rotate_halves=isinstance(positions, RoPEConfig) and positions.rotate_half,
+            alignment_layer=alignment_layer,
+        )
+
+    def _layer(self, name: str, is_decoder: bool) -> Layer:
+        config, packer = self._config, self._packer
+        layer = Layer(
+            query_key_value=packer.projection(f"{name}.attention.query_key_value"),
+            out=packer.projection(f"{name}.attention.out"),
+            inner=packer.projection(f"{name}.feed_forward.inner"),
+            outer=packer.projection(f"{name}.feed_forward.outer"),
+            norm=self._norm(f"{name}.attention_residual.norm"),
+            feed_forward_norm=self._norm(f"{name}.feed_forward_residual.norm"),
+            activation=ACTIVATIONS[config.feed_forward.activation],
+            is_pre_norm=isinstance(config.residual, PreNormConfig),
+        )
+        layer.heads = layer.out.inputs // config.heads.head_dim  # layers differ where heads were pruned
+        if is_decoder:
+            layer.source_query = packer.projection(f"{name}.cross_attention.query")
+            layer.source_key_value = packer.projection(f"{name}.cross_attention.key_value")
+            layer.source_out = packer.projection(f"{name}.cross_attention.out")
+            layer.source_norm = self._norm(f"{name}.cross_attention_residual.norm")
+            layer.source_heads = layer.source_out.inputs // config.heads.head_dim
+        return layer
+
+    def _norm(self, name: str) -> Any:
+        norm = self._config.residual.norm
+        return self._packer.norm(name, NORMS[norm.kind], 0.0 if isinstance(norm, NoNormConfig) else norm.epsilon)
+
+
+class PositionTables:
+    """The position encoding of a stack: vectors that are added to embeddings, and rotations of queries and keys."""
+
+    def __init__(self, config: Any, side: str, weights: Weights) -> None:
+        """Take the encoding of `side`, encoder or decoder, of a TransformerConfig that is served."""
+        self.positions, self._d_model = getattr(config, f"{side}_positions"), config.d_model
+        self._head_dim = config.heads.head_dim
+        table = weights.get(f"{'src' if side == 'encoder' else 'tgt'}_embedding.position.table.weight")
+        self._learned = None if table is None else as_float32(table)
+        self._count = 1
+        self._tables = self._compute(self._count)
+
+    def of(self, count: int) -> tuple[Float32 | None, Float32 | None]:
+        """Vectors [P, D] and rotations [P, K] of at least `count` positions; None: there are none.
+
+        Raises:
+            DataError: there are fewer learned positions.
+        """
+        limit = self.positions.length_limit
+        if limit is not None and count > limit:
+            raise DataError(
+                f"a sentence of {count} tokens is longer than the {limit} learned positions; raise max_length or "
+                "interpolation_factor of the learned positions, or use sinusoidal ones"
+            )
+        if count > self._count:
+            self._count = count if limit is None else min(limit, count)
+            self._tables = self._compute(self._count)
+        return self._tables
+
+    def _compute(self, count: int) -> tuple[Float32 | None, Float32 | None]:
+        pos = np.arange(count, dtype=np.float32)
+        if isinstance(self.positions, SinusoidalConfig):
+            exponent = np.arange(0, self._d_model, 2, dtype=np.float32) / np.float32(self._d_model)
+            angle = pos[:, None] * np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)  # [P, D/2]
+            encoding = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(count, -1)
+            return np.ascontiguousarray(encoding[:, : self._d_model]), None
+        if isinstance(self.positions, RoPEConfig):
+            base, divisor = self.positions.scaling.apply(self.positions.base, self._head_dim)
+            exponent = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
+            frequency = (np.float32(base) ** -exponent / np.float32(divisor)).astype(np.float32)  # [K/2]
+            angle = pos[:, None] * frequency  # [P, K/2]
+            return None, np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(count, -1)
+        if self._learned is not None:
+            return self._interpolated(self._learned, pos), None
+        return None, None
+
+    def _interpolated(self, table: Float32, pos: Float32) -> Float32:
+        """The vectors of a learned table [rows, D] at positions [P], see Learned."""
+        row = pos / np.float32(self.positions.interpolation_factor)
+        below = row.astype(np.int64)
+        above = np.minimum(below + 1, len(table) - 1)
+        fraction = (row - below.astype(np.float32))[:, None]
+        return table[below] + fraction * (table[above] - table[below])
+
+
+class PackedTransformer:
+    """The weights of a Transformer, packed for the library.
+
+    Attributes:
+        functions: the library.
+        threads: on which it computes.
+        decoder: layers of the decoder.
+        tgt_table: embeddings [V, D] of target tokens.
+        embedding_scale: factor of embeddings.
+        tgt_positions: positions of the decoder.
+        output: projection to the target vocabulary.
+        pruned: the same for greedy search; None if the projection has a bias.
+    """
+
+    def __init__(self, config: Any, weights: Weights, dtype: WeightType, threads: int) -> None:
+        """Pack the model of a TransformerConfig that is served.
+
+        Raises:
+            ValueError: there is no native library.
+        """
+        self.functions: Any = native().functions
+        if self.functions is None:
+            raise ValueError("there is no native library")
+        self.threads = threads
+        self._packer = Packer(weights, dtype)
+        self._src_table = as_float32(weights["src_embedding.table.weight"])
+        self.tgt_table = self._src_table
+        if config.tied_embeddings != "all":
+            self.tgt_table = as_float32(weights["tgt_embedding.table.weight"])
+        output = self.tgt_table if config.tied_embeddings != "none" else as_float32(weights["output.weight"])
+        self.embedding_scale = math.sqrt(config.d_model)
+        self._src_positions = PositionTables(config, "encoder", weights)
+        self.tgt_positions = PositionTables(config, "decoder", weights)
+        self._encoder = PackedStack(config, "encoder", self._packer)
+        self.decoder = PackedStack(config, "decoder", self._packer)
+        bias = weights.get("output.bias")
+        self.output = PackedProjection.of(output, bias, dtype)
+        self.pruned = PrunedOutput(output) if bias is None else None
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> tuple[Float32, NDArray[np.int32]]:
+        """Encoder states [R, D] of sources, one after another, and their lengths [B].
+
+        Raises:
+            DataError: a source is longer than the learned positions.
+            MemoryError: memory is exhausted.
+        """
+        lengths = np.array([len(source) for source in sources], dtype=np.int32)
+        ids = np.concatenate([np.asarray(source, dtype=np.int64) for source in sources])
+        pos = np.concatenate([np.arange(length) for length in lengths])
+        vectors, rotations = self._src_positions.of(int(lengths.max(initial=0)))
+        x = self._src_table[ids] * np.float32(self.embedding_scale)  # [R, D]
+        if vectors is not None:
+            x += vectors[pos]
+        rotation = None if rotations is None else rotations[pos]  # [R, K]
+        first_rows = np.concatenate([[0], np.cumsum(lengths)])
+
+        def encode(first: int, count: int) -> None:
+            row = first_rows[first]
+            rows = None if rotation is None else address(rotation[row:])
+            inputs = (address(x[row:]), address(lengths[first:]), count, rows)
+            check(self.functions.mtkit_encode(ctypes.byref(self._encoder.structure), *inputs))
+
+        run_in_parts(encode, len(lengths), self.threads)
+        return x, lengths

@@ -1,0 +1,77 @@
+"""Requests and results of search for single sentences, as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Ids with a meaning for search; `banned` ids (padding, control tokens) are never generated."""
+
+    vocab_size: int  # V
+    bos: int
+    eos: int
+    banned: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceRequest:
+    """A sentence to be translated.
+
+    Attributes:
+        source: ids that the model reads, the end of sentence included.
+        max_length: maximum number of tokens, the end of sentence not counted; at least the length of the prefix.
+        min_length: minimum number of tokens; `max_length` has precedence where it is smaller.
+        sentence_id: a number of the sentence that does not depend on its batch (seeds sampling).
+        prefix: tokens with which the translation begins.
+        forbidden: texts that the translation must not contain, as the bytes of tokens (see ForbiddenTexts).
+        required: phrases that the translation must contain, as tokens (see RequiredPhrases).
+    """
+
+    source: Sequence[int]
+    max_length: int
+    min_length: int = 0
+    sentence_id: int = 0
+    prefix: Sequence[int] = ()
+    forbidden: Sequence[bytes] = ()
+    required: Sequence[Sequence[int]] = ()
+
+    @property
+    def is_constrained(self) -> bool:
+        """True if there are other demands on the translation than its length."""
+        return bool(self.prefix or self.forbidden or self.required)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation of one sentence.
+
+    Attributes:
+        tokens: ids without `bos` and `eos`.
+        log_prob: the model's log-probability of the tokens and the end of sentence, nats.
+        score: ranking value: after length penalty, coverage penalty and constraints.
+        token_log_probs: log-probability of each token and, last, of the end of sentence; their sum is `log_prob`.
+        finished: False if a length limit or a constraint forced the end.
+        attention: [T, S] attention over the source for each token, averaged over heads; None unless requested.
+        failed: the model computed NaN or infinity for the sentence, so that the tokens mean nothing.
+        alternatives: the model's most probable tokens at each position, the end included, with their log-probabilities;
+            none unless requested.
+    """
+
+    tokens: list[int]
+    log_prob: float
+    score: float
+    token_log_probs: list[float]
+    finished: bool = True
+    attention: Any = None
+    failed: bool = False
+    alternatives: Sequence[Sequence[tuple[int, float]]] = ()
+
+    @classmethod
+    def failure(cls) -> Hypothesis:
+        """The hypothesis of a sentence for which the model computed NaN or infinity."""
+        return cls(tokens=[], log_prob=math.nan, score=math.nan, token_log_probs=[], finished=False, failed=True)
