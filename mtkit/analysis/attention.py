@@ -24,6 +24,7 @@ from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
 from mtkit.errors import DataError, UsageError
+from mtkit.io.table import Table
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.transformer.config import TransformerConfig
@@ -228,13 +229,11 @@ def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligne
     return rows
 
 
-def table_lines(report: AttentionReport) -> list[str]:
-    """The table in Markdown; a figure that does not exist is an empty cell."""
+def attention_table(report: AttentionReport) -> Table:
+    """The figures of each head; one that does not exist is an empty cell."""
     names = ("entropy", "confidence", "previous", "same", "next", "importance", "alignment_error_rate")
-    titles = ("module", "head", *names[:-1], "AER")
-    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    rows = []
     for row in report.rows:
         values = [getattr(row, name) for name in names]
-        cells = [row.module, str(row.head), *("" if value is None else f"{value:.3f}" for value in values)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append([row.module, str(row.head), *("" if value is None else f"{value:.3f}" for value in values)])
+    return Table(("module", "head", *names[:-1], "AER"), rows, text=("module",))

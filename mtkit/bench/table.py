@@ -1,12 +1,11 @@
-"""Results of a benchmark as a table for the terminal."""
+"""Results of a benchmark as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from mtkit.bench.grid import BenchResult
+from mtkit.io.table import Table
 
 _SETTING_COLUMNS = ("engine", "compute type", "beam", "batch", "workers")
 _RESULT_COLUMNS = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
@@ -14,11 +13,7 @@ _RESULT_COLUMNS = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
 
 def bench_table(rows: Sequence[BenchResult]) -> Table:
     """Table with one row for each setting; a setting that the engine does not support has dashes."""
-    table = Table()
-    for name in _SETTING_COLUMNS:
-        table.add_column(name, no_wrap=True)
-    for name in _RESULT_COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    all_cells = []
     for row in rows:
         setting = row.setting
         cells = (
@@ -28,8 +23,8 @@ def bench_table(rows: Sequence[BenchResult]) -> Table:
             "default" if setting.batch_tokens is None else f"{setting.batch_tokens:,}",
             f"{setting.workers} × {setting.threads_per_worker}",
         )
-        table.add_row(*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS)))
-    return table
+        all_cells.append([*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS))])
+    return Table([*_SETTING_COLUMNS, *_RESULT_COLUMNS], all_cells, text=_SETTING_COLUMNS)
 
 
 def unsupported_settings(rows: Sequence[BenchResult]) -> list[str]:

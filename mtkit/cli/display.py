@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from mtkit.cli.streams import is_terminal
+from mtkit.cli.streams import is_terminal, terminal
+from mtkit.io.printable import printable
 from mtkit.training.monitoring.log import Display, PlainDisplay
 
 SIDES = ("src", "hyp", "ref")
@@ -24,7 +25,7 @@ def open_display() -> Iterator[Display]:
     if not is_terminal():
         yield PlainDisplay()
         return
-    live = LiveDisplay(Console(stderr=True))
+    live = LiveDisplay(Console(file=terminal()))
     try:
         yield live
     finally:
@@ -96,10 +97,10 @@ class LiveDisplay:
     def _print_event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         place = "" if update is None else f"update {update:,}: "
         if "result" in fields:  # an event of a stage
-            self._console.print(Text(f"{name}: {fields['result']}"))
+            self._console.print(Text(printable(f"{name}: {fields['result']}")))
             return
         values = "  ".join(f"{key} {_short(value)}" for key, value in fields.items() if _is_plain(value))
-        self._console.print(Text(f"{place}{name}  {values}".rstrip()))
+        self._console.print(Text(printable(f"{place}{name}  {values}".rstrip())))
 
     def _render(self) -> Group:
         return Group(self._progress, *self._validation_lines())
@@ -147,7 +148,7 @@ def _sample_table(texts: list[str]) -> Table:
     table = Table.grid(padding=(0, 1))
     for side, text in zip(SIDES, texts, strict=False):
         style = "bold" if side == "hyp" else "dim"
-        table.add_row(Text(f"  {side}", style="dim"), Text(text, style=style, overflow="ellipsis"))
+        table.add_row(Text(f"  {side}", style="dim"), Text(printable(text), style=style, overflow="ellipsis"))
     return table
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.printing import STDOUT
 from mtkit.errors import UsageError
+from mtkit.io.table import TableFormat
 
 if TYPE_CHECKING:
     from mtkit.text.source_prefix import SourcePrefix
@@ -87,14 +89,14 @@ def _writable_file(file: Path | None) -> Path | None:
     """Refuse a file that cannot be written before the results are computed.
 
     Raises:
-        UsageError: it is stdout, which has the results in words.
+        UsageError: it is stdout by its path, which has the results in words.
         ReadWriteError: it is a folder, or its folder does not exist.
     """
     from mtkit.io.files import translate_write_errors
 
-    if file in (Path("-"), Path("/dev/stdout")):
-        raise UsageError(f"--json: {file} is not possible, since stdout has the results in words; name a FILE")
-    if file is not None:
+    if file == Path("/dev/stdout"):
+        raise UsageError("--json: stdout has the results in words; give - to have them as JSON instead, or name a FILE")
+    if file not in (None, STDOUT):
         with translate_write_errors(file):
             if file.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -197,5 +199,14 @@ Workers = Annotated[
 ]
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", callback=_writable_file, help="Write the results to FILE as JSON."),
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=_writable_file,
+        help="Write JSON to FILE; - writes it instead of the text.",
+    ),
+]
+Format = Annotated[
+    TableFormat | None,
+    typer.Option("--format", metavar="FORM", help="text (the default), json, markdown, latex or tsv."),
 ]

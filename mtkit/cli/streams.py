@@ -5,6 +5,27 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any, TextIO, cast
+
+from mtkit.io.printable import printable
+
+
+class PrintableStream:
+    """A stream for people: what a terminal would obey is escaped, and long lines are shortened.
+
+    It stands for stderr, so that messages, logs, warnings and tracebacks of all libraries go through it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text as `printable` gives it; returns the characters of the text."""
+        self.stream.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def prepare_streams() -> None:
@@ -14,6 +35,13 @@ def prepare_streams() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if not isinstance(sys.stderr, PrintableStream):
+        sys.stderr = cast(TextIO, PrintableStream(sys.stderr))
+
+
+def terminal() -> TextIO:
+    """stderr for a display that moves the cursor and escapes the text of its lines itself."""
+    return sys.stderr.stream if isinstance(sys.stderr, PrintableStream) else sys.stderr
 
 
 def is_terminal() -> bool:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from mtkit.describe.describe import ModelDescription
 from mtkit.describe.module_tree import ModuleNode
+from mtkit.io.table import Table
 
 DIFFERS = "≠"
 
@@ -21,6 +18,11 @@ class TreeRow:
 
     guide: str
     node: ModuleNode
+
+    @property
+    def name(self) -> str:
+        """The module's name behind its branches."""
+        return f"{self.guide}{self.node.name}"
 
     @property
     def label(self) -> str:
@@ -39,18 +41,17 @@ def tree_rows(node: ModuleNode, guide: str = "", child_guide: str = "") -> Itera
 
 def module_table(description: ModelDescription) -> Table:
     """The module tree with weights, parameters, FLOPs and saved activations."""
-    table = _table("module", "class", "weights", "parameters", "FLOP/token", "saved/token", numeric=3)
+    rows = []
     for row in tree_rows(description.tree):
         _, flops, activations = row.node.figures
-        table.add_row(
-            _styled_name(row),
-            row.label,
-            row.node.shape,
+        figures = (
             _parameters(row.node),
             _blank_if_zero(format_si(flops), flops),
             _blank_if_zero(format_si(activations, "B"), activations),
         )
-    return table
+        rows.append([row.name, row.label, row.node.shape, *figures])
+    headings = ("module", "class", "weights", "parameters", "FLOP/token", "saved/token")
+    return Table(headings, rows, text=headings[:3])
 
 
 def summary(description: ModelDescription) -> list[tuple[str, str]]:
@@ -72,27 +73,26 @@ def summary(description: ModelDescription) -> list[tuple[str, str]]:
 def summary_table(*descriptions: ModelDescription) -> Table:
     """The summary of one description, or of two side by side with a mark where they differ."""
     names = [description.architecture.name for description in descriptions]
-    is_comparison = len(descriptions) > 1
-    table = _table("", *([*names, ""] if is_comparison else names), numeric=0)
+    rows = []
     for lines in zip(*map(summary, descriptions), strict=True):
         values = [value for _, value in lines]
-        mark = [_mark(values[0] != values[-1])] if is_comparison else []
-        table.add_row(lines[0][0], *values, *mark)
-    return table
+        rows.append([lines[0][0], *values, *([_mark(values[0] != values[-1])] if len(values) > 1 else [])])
+    headings = ["figure", *names, *(["differs"] if len(names) > 1 else [])]
+    return Table(headings, rows, text=headings)
 
 
 def comparison_table(first: ModelDescription, second: ModelDescription) -> Table:
     """The modules of two models side by side; corresponding modules share a row."""
-    names = first.architecture.name, second.architecture.name
-    table = _table("module", names[0], "parameters", names[1], "parameters", "", numeric=0)
-    table.columns[2].justify = table.columns[4].justify = "right"
     left, right = ({row.node.key: row for row in tree_rows(each.tree)} for each in (first, second))
+    rows = []
     for key in merge_aligned(list(left), list(right)):
         sides = left.get(key), right.get(key)
         present = next(row for row in sides if row is not None)
         cells = [_cells(row) for row in sides]
-        table.add_row(_styled_name(present), *cells[0], *cells[1], _mark(cells[0] != cells[1]))
-    return table
+        rows.append([present.name, *cells[0], *cells[1], _mark(cells[0] != cells[1])])
+    names = [each.architecture.name for each in (first, second)]
+    headings = ["module", names[0], f"parameters of {names[0]}", names[1], f"parameters of {names[1]}", "differs"]
+    return Table(headings, rows, text=("module", *names))
 
 
 def merge_aligned(left: list[str], right: list[str]) -> list[str]:
@@ -130,18 +130,6 @@ def format_si(number: float, unit: str = "") -> str:
     return f"{number:.0f} {unit}"
 
 
-def _table(*names: str, numeric: int) -> Table:
-    """An empty table; its last `numeric` columns are right-aligned."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for number, name in enumerate(names):
-        table.add_column(name, justify="right" if number >= len(names) - numeric else "left", no_wrap=True)
-    return table
-
-
-def _styled_name(row: TreeRow) -> Text:
-    return Text.assemble((row.guide, "dim"), (row.node.name, "bold" if row.node.children else ""))
-
-
 def _cells(row: TreeRow | None) -> tuple[str, str]:
     if row is None:
         return "–", ""
@@ -154,8 +142,8 @@ def _parameters(node: ModuleNode) -> str:
     return f"{node.parameters:,}" if node.parameters else ("tied" if node.shape else "")
 
 
-def _mark(differs: bool) -> Text:
-    return Text(DIFFERS if differs else "", style="bold red")
+def _mark(differs: bool) -> str:
+    return DIFFERS if differs else ""
 
 
 def _blank_if_zero(text: str, number: float) -> str:

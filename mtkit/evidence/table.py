@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.table import Table
-
 from mtkit.evidence.claim import ClaimConfig
 from mtkit.evidence.details import effect_text
 from mtkit.evidence.report import read_claims
 from mtkit.evidence.results import ClaimResult
+from mtkit.io.table import Table
 
 
 def claims_table(folder: Path) -> Table:
@@ -19,11 +18,12 @@ def claims_table(folder: Path) -> Table:
     Args:
         folder: of the results.
     """
-    table = Table("claim", "source", "verdict", "minutes", "statement")
+    rows = []
     for claim in read_claims(folder).values():
         config = claim.config
-        table.add_row(claim.name, config.source, claim.verdict_text, f"{config.minutes:g}", config.claim)
-    return table
+        rows.append([claim.name, config.source, claim.verdict_text, f"{config.minutes:g}", config.claim])
+    headings = ["claim", "source", "verdict", "minutes", "statement"]
+    return Table(headings, rows, text=[heading for heading in headings if heading != "minutes"])
 
 
 def result_lines(config: ClaimConfig, result: ClaimResult) -> Iterator[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.table import Table
-
 from mtkit.io.counts import format_duration
+from mtkit.io.table import Table
 from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_training
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
@@ -29,23 +28,15 @@ def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Tab
     Raises:
         RecipeError: a recipe cannot be built.
     """
-    table = Table(title=study.config.name)
-    for heading in ("variant", "parameters", "updates", "time of a run", "seeds"):
-        table.add_column(heading, justify="left" if heading in ("variant", "seeds") else "right", no_wrap=True)
-    remaining, measured, before = 0.0, dict[str, float](), read_cpu_times()
+    rows, remaining = [], 0.0
+    measured, before = dict[str, float](), read_cpu_times()
     for variant in study.recipes:
         of_variant = [run for run in runs if run.variant == variant]
         estimate = _estimate(study, variant, measured)
         remaining += estimate.seconds * sum(not run.is_finished() for run in of_variant)
-        table.add_row(
-            variant,
-            f"{estimate.parameters:,}",
-            f"{estimate.updates:,}",
-            format_duration(estimate.seconds),
-            ", ".join(
-                f"{run.seed} ({RunState.finished})" if run.is_finished() else str(run.seed) for run in of_variant
-            ),
-        )
+        seeds = (f"{run.seed} ({RunState.finished})" if run.is_finished() else str(run.seed) for run in of_variant)
+        numbers = [f"{estimate.parameters:,}", f"{estimate.updates:,}", format_duration(estimate.seconds)]
+        rows.append([variant, *numbers, ", ".join(seeds)])
     parallel = f" {num_slots} at a time on the same machine," if num_slots > 1 else ""
     lines = [
         f"{len(runs)} runs,{parallel} about {format_duration(remaining)} of training remaining, not counting "
@@ -53,7 +44,8 @@ def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Tab
         *busy_lines(before, read_cpu_times(), remaining),
         f"folder: {runs[0].folder.path.parent.parent}",
     ]
-    return table, lines
+    headings = ["variant", "parameters", "updates", "time of a run", "seeds"]
+    return Table(headings, rows, text=("variant", "seeds"), title=study.config.name), lines
 
 
 def _estimate(study: Study, variant: str, measured: dict[str, float]) -> TrainingEstimate:

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
+from mtkit.io.table import Table, TableFormat
 from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
@@ -220,13 +219,8 @@ def _run_counts(row: VariantRow) -> str:
 
 
 def study_table(results: StudyResults) -> Table:
-    """Table for the terminal."""
-    table = Table(title=results.study.config.name)
-    for heading in headings(results):
-        table.add_column(heading, justify="left" if heading in LEFT_ALIGNED else "right", no_wrap=heading == "variant")
-    for cells in cell_rows(results):
-        table.add_row(*cells)
-    return table
+    """The table of all variants."""
+    return Table(headings(results), cell_rows(results), text=LEFT_ALIGNED, title=results.study.config.name)
 
 
 def notes(results: StudyResults) -> list[str]:
@@ -255,15 +249,9 @@ def notes(results: StudyResults) -> list[str]:
 
 def markdown(results: StudyResults) -> str:
     """Table and notes as Markdown."""
-    alignment = ["---" if heading in LEFT_ALIGNED else "---:" for heading in headings(results)]
-    table = [headings(results), alignment, *cell_rows(results)]
     listed = [f"- {note}" for note in notes(results)]
-    return "\n".join([f"# Study {results.study.config.name}", "", *map(_markdown_row, table), "", *listed]) + "\n"
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    escaped = [cell.replace("|", r"\|") for cell in cells]
-    return f"| {' | '.join(escaped)} |"
+    table = study_table(results).format(TableFormat.markdown)
+    return "\n".join([f"# Study {results.study.config.name}", "", *table, "", *listed]) + "\n"
 
 
 def as_csv(results: StudyResults) -> str:

@@ -55,7 +55,7 @@ def test_the_table() -> None:
     ]
     table = bench_table(rows)
     assert len(table.rows) == 2
-    columns = {str(column.header): list(column.cells) for column in table.columns}
+    columns = {heading: [row[heading] for row in table.records()] for heading in table.headings}
     assert columns["BLEU"] == ["31.50", "–"]
     assert columns["p50 ms"] == ["12.3", "–"]
     assert columns["batch"] == ["1,000", "default"]

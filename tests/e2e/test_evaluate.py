@@ -61,7 +61,7 @@ def test_one_system_without_intervals(files, capsys) -> None:
         (["run"], 2, "run is a run folder; for all its test sets give --run run alone, for one of them the"),
         (["--lang", "gerrman"], 2, "--lang: 'gerrman' is not a language code; give two or three letters, such as de"),
         (["--tokenize", "char", "--metrics", "chrf"], 2, "--tokenize char is the tokenizer of BLEU, which is not"),
-        (["--json", "-"], 2, "--json: - is not possible, since stdout has the results in words; name a FILE"),
+        (["--json", "/dev/stdout"], 2, "--json: stdout has the results in words; give - to have them as JSON instead"),
         (["--json", "x"], 74, "x: cannot be written: is a directory"),
         (["--json", "none/scores.json"], 74, "none/scores.json: cannot be written: the folder none does not exist"),
     ],

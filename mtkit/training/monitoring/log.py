@@ -48,6 +48,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from mtkit.io.files import translate_read_errors, translate_write_errors, write_bytes
+from mtkit.io.printable import printable
 from mtkit.io.records import parse_record_line, record_line
 
 # events that a resumed training repeats
@@ -75,7 +76,7 @@ class PlainDisplay:
         lines = [f"{name}: {fields['result']}" if "result" in fields else f"{prefix}{name} {values}".rstrip()]
         if sample := fields.get("sample"):
             lines += [f"    {side}: {text}" for side, text in zip(("src", "hyp", "ref"), sample, strict=True)]
-        self.stream.write("\n".join(lines) + "\n")
+        self.stream.write(printable("\n".join(lines)) + "\n")
         self.stream.flush()
 
 

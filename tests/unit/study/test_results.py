@@ -102,7 +102,7 @@ def test_the_table_in_every_form(results: StudyResults) -> None:
     assert cells[1][-1] == "1, 1 failed"
     assert cells[2] == ["late", *[""] * (len(cells[0]) - 2), "0, 2 unfinished"]
     table = study_table(results)
-    assert [len(table.rows), len(table.columns)] == [3, len(cells[0])]
+    assert [len(table.rows), len(table.headings)] == [3, len(cells[0])]
     lines = markdown(results).split("\n")
     assert "| BLEU | BLEU 1-4 | BLEU 5-8 | BLEU over 8 | loss |" in lines[2]
     assert {line.count("|") for line in lines[2:7]} == {len(cells[0]) + 1}

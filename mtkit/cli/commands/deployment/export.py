@@ -34,10 +34,10 @@ def export(
     """
     import sys
 
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.export.onnx import export_onnx
 
     write = {ExportTarget.ctranslate2: export_ctranslate2, ExportTarget.onnx: export_onnx}[to]
     sys.stderr.write(write(model, output, check_file=check) + "\n")
-    print_lines([str(output)])
+    print_data([str(output)])

@@ -11,6 +11,7 @@ import typer
 from mtkit.cli.options import (
     MAX_THREADS,
     ComputeType,
+    Format,
     JsonFile,
     Model,
     NoRewrite,
@@ -63,6 +64,7 @@ def bench(
     tag: Tag = None,
     prefix: Prefix = None,
     json_file: JsonFile = None,
+    form: Format = None,
 ) -> None:
     """Measure translation speed, memory and BLEU.
 
@@ -79,9 +81,8 @@ def bench(
     from mtkit.bench.measure import read_input
     from mtkit.bench.suite import suite_grids, suite_report
     from mtkit.bench.table import bench_table, unsupported_settings
-    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.cli.printing import print_lines, print_results
     from mtkit.errors import UsageError
-    from mtkit.io.files import write_json
     from mtkit.recipe.recipe import load_recipe
 
     forbid_overwriting_input("bench", json_file, [file, ref])
@@ -114,12 +115,10 @@ def bench(
         for result in measure(model, src, each, ref=refs, repeat=repeat, prefix=before):
             results.append(result)
             sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
+    content = [result.as_dict() for result in results]
     if suite:
         recipe = model / "recipe.yaml"  # of a run
         rates = training_rates(load_recipe(str(recipe))) if recipe.is_file() else None
-        print_lines(suite_report(machine, results, rates))
-    else:
-        print_table(bench_table(results))
-    print_lines(unsupported_settings(results))
-    if json_file is not None:
-        write_json(json_file, [result.as_dict() for result in results])
+        print_lines([*suite_report(machine, results, rates), *unsupported_settings(results)])
+    tables, notes = ([], []) if suite else ([bench_table(results)], unsupported_settings(results))
+    print_results(tables, form, notes=notes, content=content, json_file=json_file)

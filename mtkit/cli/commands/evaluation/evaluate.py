@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtkit.cli.options import JsonFile, forbid_overwriting_input, forbid_repeated
+from mtkit.cli.options import Format, JsonFile, forbid_overwriting_input, forbid_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.evaluation.comparison import Comparison
     from mtkit.evaluation.config import MetricName, ReportOptions
     from mtkit.evaluation.score import Scores
+    from mtkit.io.table import TableFormat
 
 
 class BleuTokenizer(StrEnum):
@@ -50,6 +51,7 @@ def evaluate(
         typer.Option("--run", "--run-dir", metavar="RUN_FOLDER", help="Translate and score the test sets of this run."),
     ] = None,
     json: JsonFile = None,
+    form: Format = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,18 +111,13 @@ def evaluate(
     )
     if run is None:
         result = _compare_files(hyps or [], ref or [], src, options, lang)
-        content = result.as_dict()
-        _print_results([result])
-    elif intervals is None and options == ReportOptions():
-        content = _evaluate_run(run)
+        _print_results("system", [result], form, result.as_dict(), json)
+    elif intervals is None and form is None and options == ReportOptions():
+        _evaluate_run(run, json)
     else:
         results = _compare_run(run, options)
         content = {"test": {name: scores for result in results for name, scores in result.as_dict().items()}}
-        _print_results(results)
-    if json is not None:
-        from mtkit.io.files import write_json
-
-        write_json(json, content)
+        _print_results("test set", results, form, content, json)
 
 
 def _remedy(hyps: Sequence[Path] | None, ref: Sequence[Path] | None, run: Path | None) -> str:
@@ -211,16 +208,15 @@ def _metric_names(lists: Sequence[str]) -> list[MetricName]:
     return [name for name in known if name in names]
 
 
-def _evaluate_run(run: Path) -> dict[str, Any]:
-    """Make and print the run's own report; return report.json."""
+def _evaluate_run(run: Path, json: Path | None) -> None:
+    """Make and print the run's own report."""
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_results
     from mtkit.pipeline import stages
 
     with open_display() as display:
         report = stages.evaluate_run(run, display=display)
-    print_lines(report.lines)
-    return report.content
+    print_results([], notes=report.lines, content=report.content, json_file=json)
 
 
 def _compare_run(run: Path, options: ReportOptions) -> list[Comparison]:
@@ -231,19 +227,21 @@ def _compare_run(run: Path, options: ReportOptions) -> list[Comparison]:
         return stages.compare_run(run, options, display=display)
 
 
-def _print_results(results: Sequence[Comparison]) -> None:
+def _print_results(
+    label: str, results: Sequence[Comparison], form: TableFormat | None, content: dict[str, Any], json: Path | None
+) -> None:
     """Print the scores of systems on one test set, or of one system on each test set of a run."""
-    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.cli.printing import print_results
     from mtkit.evaluation.table import group_table, score_table, signature_lines
 
     first = results[0]
     scores = {name: each for result in results for name, each in result.scores.items()}
-    print_table(score_table(scores, p_values=first.p_values, best=first.best()))
+    tables = [score_table(scores, label=label, p_values=first.p_values, best=first.best())]
     for result in results:
         if result.groups:
             title = next(iter(result.scores)) if len(results) > 1 else None
-            print_table(group_table(result.groups.values(), title=title))
-    print_lines([*signature_lines(scores), *first.tests])
+            tables.append(group_table(result.groups.values(), title=title))
+    print_results(tables, form, notes=[*signature_lines(scores), *first.tests], content=content, json_file=json)
     _print_notes(scores)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Overrides, RunDir
+from mtkit.cli.options import Format, Overrides, RunDir
 
 
 def reproduce(
@@ -32,6 +32,7 @@ def reproduce(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print all claims and stored results as Markdown.")
     ] = False,
+    form: Format = None,
 ) -> None:
     """Test a claim of the literature by a study.
 
@@ -40,7 +41,7 @@ def reproduce(
     the same command resumes: a training whose record is in the folder of the results is not repeated.
     """
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.cli.printing import print_data, print_lines, print_results
     from mtkit.errors import DataError, UsageError
     from mtkit.evidence.claim import claim_names, read_claim, read_config
     from mtkit.evidence.records import Records
@@ -56,11 +57,13 @@ def reproduce(
         raise UsageError("reproduce: --list and --markdown only read results; of the other options they take -o alone")
     if study and not every:
         raise UsageError("reproduce: --study selects from all claims; add --all")
+    if form is not None and not list_claims:
+        raise UsageError("reproduce: --format is of the table of --list; give both")
     if list_claims:
-        print_table(claims_table(output or results_folder()))
+        print_results([claims_table(output or results_folder())], form)
         return
     if markdown:
-        print_lines(evidence_markdown(output or results_folder()).rstrip("\n").split("\n"))
+        print_data(evidence_markdown(output or results_folder()).rstrip("\n").split("\n"))
         return
     folder = output or (run_dir or RUNS) / "results"
     records = Records(folder)

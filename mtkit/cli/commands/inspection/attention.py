@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Model, Prefix, Tag, Threads, forbid_overwriting_input, parse_prefix
+from mtkit.cli.options import Format, JsonFile, Model, Prefix, Tag, Threads, forbid_overwriting_input, parse_prefix
 
 
 def attention(
@@ -22,9 +22,8 @@ def attention(
             help="Word alignments of the text, one line each: 0-0 1-2 2?1, where ? marks a link that is only possible.",
         ),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON as well.")
-    ] = None,
+    json: JsonFile = None,
+    form: Format = None,
     tag: Tag = None,
     prefix: Prefix = None,
     threads: Threads = None,
@@ -37,17 +36,14 @@ def attention(
     """
     import torch
 
-    from mtkit.analysis.attention import analyse_attention, table_lines
+    from mtkit.analysis.attention import analyse_attention, attention_table
     from mtkit.assembly.reference_text import read_reference_text
-    from mtkit.cli.printing import print_lines, print_notes
-    from mtkit.io.files import write_json
+    from mtkit.cli.printing import print_notes, print_results
 
     forbid_overwriting_input("attention", json, [src, ref, alignments])
     if threads is not None:
         torch.set_num_threads(threads)
     report = analyse_attention(model, read_reference_text(src, ref, parse_prefix(tag, prefix)), alignments)
-    print_lines(table_lines(report))
+    print_results([attention_table(report)], form, content=report.as_dict(), json_file=json)
     if report.reference is not None:
         print_notes([f"AER: alignment error rate against {report.reference}"])
-    if json is not None:
-        write_json(json, report.as_dict())

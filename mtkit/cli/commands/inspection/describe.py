@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, Overrides, forbid_overwriting_input
+from mtkit.cli.options import Format, JsonFile, Overrides, forbid_overwriting_input
 
 
 def describe(
@@ -20,22 +20,25 @@ def describe(
         int, typer.Option("--length", min=1, help="Sentence length in tokens per side, including the end of sentence.")
     ] = 30,
     json_file: JsonFile = None,
+    form: Format = None,
 ) -> None:
     """Show a model's modules, parameters, FLOPs and memory.
 
     Needs neither a corpus nor trained weights; figures are per token.
     """
-    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.cli.printing import print_results
     from mtkit.describe import describe as library
     from mtkit.describe.table import comparison_table, legend, module_table, summary_table
-    from mtkit.io.files import write_json
 
     forbid_overwriting_input("describe", json_file, [Path(name) for name in (model, compare) if name is not None])
     names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]
     described = [library.describe(library.load_architecture(name, changes), length=length) for name, changes in names]
-    print_table(comparison_table(*described) if compare is not None else module_table(described[0]))
-    print_lines([""])
-    print_table(summary_table(*described))
-    print_lines(["", *legend(length)])
-    if json_file is not None:
-        write_json(json_file, [each.as_dict() for each in described] if compare is not None else described[0].as_dict())
+    tree = comparison_table(*described) if compare is not None else module_table(described[0])
+    content = [each.as_dict() for each in described]
+    print_results(
+        [tree, summary_table(*described)],
+        form,
+        notes=legend(length),
+        content=content if compare is not None else content[0],
+        json_file=json_file,
+    )

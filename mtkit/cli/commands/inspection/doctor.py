@@ -15,10 +15,7 @@ def doctor(
 ) -> None:
     """Show versions, hardware, speed and problems of this machine."""
     from mtkit.bench.machine import describe_machine, inspect_machine
-    from mtkit.cli.printing import print_lines
-    from mtkit.io.files import write_json
+    from mtkit.cli.printing import print_results
 
     machine = inspect_machine(measure=not no_speed)
-    print_lines(describe_machine(machine))
-    if json_file is not None:
-        write_json(json_file, machine.as_dict())
+    print_results([], notes=describe_machine(machine), content=machine.as_dict(), json_file=json_file)

@@ -24,7 +24,7 @@ def nearest(
     `mtkit nearest words.vec --analogy man woman king` prints what is to king as woman is to man.
     """
     from mtkit.analysis.nearest_words import WordVectors
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.errors import UsageError
 
     if analogy and len(words) != 3:
@@ -32,7 +32,7 @@ def nearest(
     found = WordVectors.read(vectors)
     if analogy:
         first, second, third = words
-        print_lines(f"{word}\t{similarity:.4f}" for word, similarity in found.analogy(first, second, third, count))
+        print_data(f"{word}\t{similarity:.4f}" for word, similarity in found.analogy(first, second, third, count))
         return
     for word in words:
-        print_lines(f"{word}\t{other}\t{similarity:.4f}" for other, similarity in found.nearest(word, count))
+        print_data(f"{word}\t{other}\t{similarity:.4f}" for other, similarity in found.nearest(word, count))

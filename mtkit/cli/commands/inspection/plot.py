@@ -36,7 +36,7 @@ def plot(
     ] = False,
 ) -> None:
     """Draw learning curves, attention, positions or gradients."""
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.errors import UsageError
 
     forbid_overwriting_input("plot", output, runs, option="-o")
@@ -64,4 +64,4 @@ def plot(
         plot_sentence_attention(runs[0], attention, output, prefix=parse_prefix(tag, prefix))
     else:
         raise UsageError("plot: --attention takes one MODEL or run folder")
-    print_lines([str(output)])
+    print_data([str(output)])

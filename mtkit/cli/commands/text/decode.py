@@ -21,7 +21,7 @@ def decode(
     Writes one line for each line. Special tokens are dropped; a token that the model lacks stands for its characters.
     """
     from mtkit.cli.input import is_interactive, read_input_lines
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, decode_lines_of_ids, decode_lines_of_tokens
 
@@ -30,6 +30,6 @@ def decode(
     block = 1 if is_interactive(file) else BLOCK_LINES
     if ids:
         name = "stdin" if str(file) == "-" else str(file)
-        print_lines(decode_lines_of_ids(lines, model, name, block=block))
+        print_data(decode_lines_of_ids(lines, model, name, block=block))
     else:
-        print_lines(decode_lines_of_tokens(lines, model, block=block))
+        print_data(decode_lines_of_tokens(lines, model, block=block))

@@ -23,7 +23,7 @@ def encode(
     becomes an underscore.
     """
     from mtkit.cli.input import is_interactive, read_input_lines
-    from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.cli.printing import print_data, print_notes
     from mtkit.io.counts import count_of
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, UnknownCounts, encode_lines
@@ -32,7 +32,7 @@ def encode(
     print_notes(f"{tokenizer}: {note}" for note in found.notes)
     counts = UnknownCounts()
     block = 1 if is_interactive(file) else BLOCK_LINES
-    print_lines(encode_lines(read_input_lines(file), found.tokenizer, as_ids=ids, counts=counts, block=block))
+    print_data(encode_lines(read_input_lines(file), found.tokenizer, as_ids=ids, counts=counts, block=block))
     if counts.tokens:
         unknown = count_of(counts.tokens, "unknown token")
         lost = "; ids do not give them back" if ids else ""

@@ -16,10 +16,10 @@ def fetch(
 ) -> None:
     """Download a public corpus and verify its checksums."""
     from mtkit.cli.download import download_progress
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.io import fetch as library
 
     folder = output if output is not None else Path("data") / corpus
     with download_progress() as report_progress:
         files = library.fetch(corpus, folder, progress=report_progress)
-    print_lines(str(file) for file in files)
+    print_data(str(file) for file in files)

@@ -17,9 +17,9 @@ def average(
     output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
 ) -> None:
     """Average the weights of checkpoints into a model folder."""
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_data
     from mtkit.pipeline.average import average_models
 
     forbid_repeated("average", checkpoints)
     average_models(checkpoints, output)
-    print_lines([str(output)])
+    print_data([str(output)])

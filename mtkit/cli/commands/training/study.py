@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Overrides, RunDir
+from mtkit.cli.options import Format, Overrides, RunDir
 
 
 def study(
@@ -30,6 +30,7 @@ def study(
         str | None,
         typer.Option("--devices", metavar="D,D", help="Run one training on each of these GPUs: cuda:0,cuda:1."),
     ] = None,
+    form: Format = None,
 ) -> None:
     """Train variants of a recipe and compare them.
 
@@ -41,12 +42,12 @@ def study(
     limit_spinning()
 
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines, print_table
+    from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
     from mtkit.study.jobs import cpu_slots, gpu_slots
     from mtkit.study.load import read_study
     from mtkit.study.plan import plan
-    from mtkit.study.results import notes, study_table
+    from mtkit.study.results import as_json, notes, study_table
     from mtkit.study.run import report_study, run_study
     from mtkit.study.runs import runs_of, study_folder
 
@@ -59,13 +60,12 @@ def study(
     slots = cpu_slots(parallel) if devices is None else gpu_slots(devices.split(","))
     if dry_run:
         table, lines = plan(study_config, runs_of(study_config, folder), num_slots=len(slots))
-        print_table(table)
-        print_lines(lines)
+        print_results([table], form, notes=lines)
         return
     if report_only:
         outcome = report_study(study_config, folder)
     else:
         with open_display() as display:
             outcome = run_study(study_config, folder, slots, fresh=fresh, display=display)
-    print_table(study_table(outcome.results))
-    print_lines([*notes(outcome.results), *map(str, outcome.files)])
+    lines = [*notes(outcome.results), *map(str, outcome.files)]
+    print_results([study_table(outcome.results)], form, notes=lines, content=as_json(outcome.results))

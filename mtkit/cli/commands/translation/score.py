@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from pathlib import Path
 from typing import Annotated
 
@@ -58,9 +59,8 @@ def score(
     """
     from mtkit.assembly.translator import load_scorer
     from mtkit.cli.input import forbid_stdout_over_input
-    from mtkit.cli.printing import print_lines, print_notes, print_oom_note
+    from mtkit.cli.printing import STDOUT, print_data, print_notes, print_oom_note, print_results
     from mtkit.errors import UsageError
-    from mtkit.io.files import write_json
     from mtkit.pipeline.score_summary import ScoreSummary
     from mtkit.translate.score import read_pairs
     from mtkit.translate.translation import TranslationOptions
@@ -87,7 +87,11 @@ def score(
     )
     summary = ScoreSummary()
     scores = score_pairs(pairs) if json is None else summary.of(score_pairs(pairs))
-    print_lines(score.json() if jsonl else f"{score.log_prob:.6f}" for score in scores)
+    lines = (score.json() if jsonl else f"{score.log_prob:.6f}" for score in scores)
+    if json == STDOUT:
+        collections.deque(lines, maxlen=0)  # the summary stands in place of the lines
+    else:
+        print_data(lines)
     if json is not None:
-        write_json(json, summary.as_dict())
+        print_results([], content=summary.as_dict(), json_file=json)
         print_notes([summary.line()])

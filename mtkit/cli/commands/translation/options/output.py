@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,7 +126,7 @@ class OutputOptions:
         Args:
             source: file of the source lines, or - for stdin.
         """
-        from mtkit.cli.streams import is_terminal
+        from mtkit.cli.streams import is_terminal, terminal
         from mtkit.text.lines import count_lines
         from mtkit.translate.output.progress import TranslationProgress
         from mtkit.translate.output.translate_to_file import is_stream
@@ -139,5 +138,5 @@ class OutputOptions:
         def count() -> int | None:
             return count_lines(source) if source.is_file() else None
 
-        with TranslationProgress(sys.stderr, is_terminal=is_terminal(), count_lines=count) as progress:
+        with TranslationProgress(terminal(), is_terminal=is_terminal(), count_lines=count) as progress:
             yield [progress.add]
