@@ -15,12 +15,13 @@ from mtkit.analysis.head_importance import head_importance
 from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.magnitude import prune_weights
-from mtkit.compression.measure import ModelFigures, measure, table_lines
+from mtkit.compression.measure import ModelFigures, measure, size_table
 from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.prepare import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
+from mtkit.io.table import Table
 from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
@@ -60,7 +61,7 @@ class CompressionOptions:
     compute_type: ComputeType = "auto"
 
 
-def compress_model(model: Path, output: Path, options: CompressionOptions) -> list[str]:
+def compress_model(model: Path, output: Path, options: CompressionOptions) -> Table:
     """Write a compressed copy of a model; an existing model folder is replaced.
 
     Returns:
@@ -82,7 +83,7 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> li
         count = _count_set if "sparse" in (options.to, loaded.metadata.storage) else _count
         counts = count(weights(loaded.model)), count(tensors)
         before, after = measure([loaded.folder, trial], counts, text, tgt_lang=lang, compute_type=options.compute_type)
-        table = table_lines([(str(model), before), (f"{output} ({options.to})", after)])
+        table = size_table([(str(model), before), (f"{output} ({options.to})", after)])
         _require_quality(before, after, options, table)
         replace_folder(trial, final)
     return table
@@ -170,12 +171,12 @@ def _count_set(tensors: Mapping[str, Tensor]) -> int:
     return sum(int(tensor.count_nonzero()) for tensor in tensors.values())
 
 
-def _require_quality(before: ModelFigures, after: ModelFigures, options: CompressionOptions, table: list[str]) -> None:
+def _require_quality(before: ModelFigures, after: ModelFigures, options: CompressionOptions, table: Table) -> None:
     if options.max_loss is None or before.bleu is None or after.bleu is None:
         return
     if before.bleu - after.bleu > options.max_loss:
         raise DataError(
             f"BLEU {after.bleu:.2f} is {before.bleu - after.bleu:.2f} below that of the model, and --max-loss is "
             f"{options.max_loss}; nothing was written. Compress less, train the result further, or raise --max-loss\n"
-            + "\n".join(table)
+            + "\n".join(table.lines())
         )

@@ -12,6 +12,7 @@ from mtkit.assembly.translator import load_translator
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.prepare import ComputeType
+from mtkit.io.table import Table
 from mtkit.model_folder.config_file import WEIGHTS
 
 WARM_UP_LINES = 16
@@ -63,10 +64,10 @@ def measure(
     ]
 
 
-def table_lines(rows: Sequence[tuple[str, ModelFigures]]) -> list[str]:
-    """The table in Markdown: one row for each model, with its share of the first one's size and speed."""
-    lines = ["| model | parameters | MiB | size | BLEU | lines/s | speed |", "|---|---|---|---|---|---|---|"]
+def size_table(rows: Sequence[tuple[str, ModelFigures]]) -> Table:
+    """One row for each model, with its share of the first one's size and speed."""
     first = rows[0][1]
+    all_cells = []
     for name, row in rows:
         cells = [f"{row.parameters:,}", f"{row.mebibytes:.2f}", f"{100 * row.mebibytes / first.mebibytes:.0f} %"]
         if row.bleu is not None and row.lines_per_second is not None and first.lines_per_second is not None:
@@ -74,5 +75,5 @@ def table_lines(rows: Sequence[tuple[str, ModelFigures]]) -> list[str]:
             cells += [f"{row.bleu:.2f}", f"{row.lines_per_second:.1f}", f"{speed:.2f}×"]
         else:
             cells += ["", "", ""]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
+        all_cells.append([name, *cells])
+    return Table(("model", "parameters", "MiB", "size", "BLEU", "lines/s", "speed"), all_cells, text=("model",))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import ComputeType, ComputeTypeOption, Model, Prefix, Tag, Threads, parse_prefix
+from mtkit.cli.options import ComputeType, ComputeTypeOption, Format, Model, Prefix, Tag, Threads, parse_prefix
 
 
 class CompressionTarget(StrEnum):
@@ -62,6 +62,7 @@ def compress(
     prefix: Prefix = None,
     compute_type: ComputeTypeOption = ComputeType.auto,
     threads: Threads = None,
+    form: Format = None,
 ) -> None:
     """Make a smaller or faster copy of a model.
 
@@ -71,7 +72,7 @@ def compress(
     import torch
 
     from mtkit.assembly.reference_text import read_reference_text
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_results
     from mtkit.compression.compress import CompressionOptions, compress_model
     from mtkit.errors import UsageError
 
@@ -95,4 +96,4 @@ def compress(
         max_loss=max_loss,
         compute_type=compute_type.value,
     )
-    print_lines(compress_model(model, output, options))
+    print_results([compress_model(model, output, options)], form)
