@@ -68,7 +68,12 @@ class LanguageModelRanking:
 
 
 def require_translation_model(loaded: LoadedModel) -> None:
-    """Raise UsageError if the model is a language model."""
+    """Raise UsageError if the model is a language model, or a masked one."""
+    if loaded.metadata.is_encoder_only:
+        raise UsageError(
+            f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
+            f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"
+        )
     if loaded.metadata.is_language_model:
         raise UsageError(
             f"{loaded.folder}: a language model, which translates nothing; rank the output of a translation model "

@@ -36,6 +36,7 @@ from mtkit.cli.commands.training.train import train
 from mtkit.cli.commands.training.watch import watch
 from mtkit.cli.commands.translation.score import score
 from mtkit.cli.commands.translation.translate import translate
+from mtkit.cli.examples import EXAMPLES
 from mtkit.errors import UsageError
 
 SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
@@ -67,6 +68,11 @@ COMMANDS = {name: command for section in SECTIONS.values() for name, command in 
 class SectionedGroup(TyperGroup):
     """The `mtkit` command, whose help lists the commands by section."""
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write options and commands; called by the help formatter."""
+        _write_parameters(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one list for each section; called by the help formatter."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
@@ -77,8 +83,40 @@ class SectionedGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
+# what typer calls the type of a value, and the word for it; the type of an argument is left out
+_TYPES = {"<int range>": "N", "<int>": "N", "<float range>": "X", "<float>": "X", "<str>": "TEXT", "<path>": "FILE"}
+
+
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write arguments and options with the words of the documentation instead of Python's types."""
+    rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+    for parameter in command.get_params(ctx):
+        if (record := parameter.get_help_record(ctx)) is not None:
+            name, _, type_name = record[0].partition(" <")
+            value = _TYPES.get(f"<{type_name}", type_name.rstrip(">"))
+            is_named = parameter.param_type_name == "option" and type_name
+            rows[parameter.param_type_name].append((f"{name} {value}" if is_named else name, record[1]))
+    for kind, title in (("argument", "Arguments"), ("option", "Options")):
+        if rows[kind]:
+            with formatter.section(title):
+                formatter.write_dl(rows[kind])
+
+
 class CheckedCommand(TyperCommand):
-    """A command that refuses both words of a switch, and has help on topics."""
+    """A command that refuses both words of a switch, and has help on topics and an example."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options; called by the help formatter."""
+        _write_parameters(self, ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line, without the braces of typer; called by the help formatter."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples; called by the help formatter."""
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {example}\n" for example in EXAMPLES[str(self.name)]))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name; called by typer.
@@ -105,9 +143,17 @@ class CheckedCommand(TyperCommand):
 
 
 # help without rich: importing rich takes longer than the rest of --help
-app = typer.Typer(name="mtkit", cls=SectionedGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(
+    name="mtkit",
+    cls=SectionedGroup,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings=_SETTINGS,
+)
 for _name, _command in COMMANDS.items():
-    app.command(_name, cls=CheckedCommand, short_help=(_command.__doc__ or "").partition("\n")[0])(_command)
+    _summary = (_command.__doc__ or "").partition("\n")[0]
+    app.command(_name, cls=CheckedCommand, short_help=_summary, context_settings=_SETTINGS)(_command)
 
 
 def _print_version(requested: bool) -> None:

@@ -102,6 +102,13 @@ def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def _invoke(words: list[str]) -> int:
+    match words:
+        case [] | ["help"]:
+            words = ["--help"]
+        case ["help", name, *_]:
+            words = [name, "--help"]
+        case ["version"]:
+            words = ["--version"]
     accept_shell_name(words)
     command = typer.main.get_command(app)
     try:

@@ -158,6 +158,22 @@ Budget = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only estimate parameters, memory and time; needs no corpus.")]
 
+# two texts
+RecipeFile = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Recipe to write (default: NAME-SRC-TGT.yaml).")
+]
+SrcLang = Annotated[str | None, typer.Option("--src-lang", metavar="CODE", help="Language of SRC.")]
+TgtLang = Annotated[str | None, typer.Option("--tgt-lang", metavar="CODE", help="Language of TGT.")]
+DocId = Annotated[
+    Path | None, typer.Option("--docid", metavar="FILE", help="Document of each line, to split by document.")
+]
+ValidFiles = Annotated[
+    tuple[Path, Path] | None, typer.Option("--valid", metavar="SRC TGT", help="Validation set (default: split).")
+]
+TestFiles = Annotated[
+    tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Test set (default: split).")
+]
+
 # a model
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
 Ensemble = Annotated[

@@ -16,9 +16,6 @@ ClickUsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0]
 
 _EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)")
 
-# about two texts, which `run` takes too
-_OPTIONS_OF_NEW = ("-o", "--src-lang", "--tgt-lang", "--docid", "--valid", "--test")
-
 # options of earlier versions, with what to do instead
 _REMOVED_OPTIONS = {
     "--shortlist": "was removed, since it cost quality and hardly saved time; omit it",
@@ -118,9 +115,6 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
     if option in _REMOVED_OPTIONS:
         return f"{option}: {_REMOVED_OPTIONS[option]}"
     problem = f"{option}: no such option"
-    command = error.ctx.info_name if error.ctx is not None else None
-    if command == "run" and option in _OPTIONS_OF_NEW:
-        return f"{problem}; mtkit new SRC TGT {option} ... writes a recipe, which mtkit run RECIPE takes"
     if option == "--budget":
         return f"{problem}; mtkit run and mtkit train have it"
     if keys := " or ".join(f"{key}=VALUE" for key in _recipe_keys(option, error)):

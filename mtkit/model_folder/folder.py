@@ -64,6 +64,7 @@ class ModelMetadata:
         tags: names of the tags that a source may begin with, in the order of their numbers.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
         is_language_model: the model was trained without sources, and generates or scores text.
+        is_encoder_only: only the encoder was trained, on masked text; the decoder has its initial weights.
         storage: number format of the large matrices in the file of weights, see quantised_weights.py.
     """
 
@@ -76,6 +77,7 @@ class ModelMetadata:
     tags: list[str] = field(default_factory=list)
     requires_tag: bool = False
     is_language_model: bool = False
+    is_encoder_only: bool = False
     storage: Storage = "float32"
 
 

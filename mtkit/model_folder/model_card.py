@@ -94,9 +94,11 @@ def _scores(report: Mapping[str, Any]) -> list[str]:
     if not report.get("test"):
         return []
     lines = ["", "| test set | BLEU | chrF2 | TER |", "|---|---|---|---|"]
+    columns = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
     signatures: list[str] = []
     for name, scores in report["test"].items():
-        cells = [f"{scores[metric]:.1f}" if metric in scores else "" for metric in ("bleu", "chrf", "ter")]
+        cells = [f"{scores[metric]:.1f}" if metric in scores else "" for metric in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-        signatures += [value for key, value in scores.items() if key.endswith("_signature")]
-    return [*lines, "", "sacreBLEU: " + ", ".join(f"`{s}`" for s in dict.fromkeys(signatures))]
+        named = ((heading, scores.get(f"{metric}_signature")) for metric, heading in columns.items())
+        signatures += [f"- {heading}: `{signature}`" for heading, signature in named if signature]
+    return [*lines, "", "Signatures of sacreBLEU:", "", *dict.fromkeys(signatures)]

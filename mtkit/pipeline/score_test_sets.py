@@ -18,6 +18,7 @@ from mtkit.evaluation.comparison import Comparison, compare, segment_groups
 from mtkit.evaluation.config import EvaluationConfig, MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.score import Scores, evaluate, metrics_of_run
+from mtkit.evaluation.table import HEADINGS
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import Json
 from mtkit.model_folder.config_file import WEIGHTS
@@ -29,6 +30,7 @@ from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.translator import Translator
 
+EMBEDDED = "embedded"  # test set of the corpus in the package
 NUM_EXAMPLES = 6  # sentences in the summary
 DECODING_FIELDS = {"beam_size", "compute_type", "seconds"}  # of a test set in report.json, besides its scores
 
@@ -213,22 +215,13 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
     """Return the summary for the user: scores, their signatures, example translations, and paths of the output."""
     lines: list[str] = []
     for name, of_test in scores.items():
-        values = "  ".join(f"{_LABELS[metric]} {score.value:.1f}" for metric, score in of_test.by_name().items())
+        values = "  ".join(f"{HEADINGS[metric]} {score.value:.1f}" for metric, score in of_test.by_name().items())
         lines.append(f"{name}: {values}")
     signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.by_name().items()}
-    lines += [f"  {_LABELS[metric]}: {signature}" for signature, metric in signatures.items()]
+    lines += [f"  {HEADINGS[metric]}: {signature}" for signature, metric in signatures.items()]
     if scores:
         lines += ["", *_examples(run, next(iter(scores)))]
     return [*lines, "", *_output_paths(run, list(scores))]
-
-
-_LABELS: Mapping[str, str] = {
-    "bleu": "BLEU",
-    "bleu_moses_lc": "BLEU (lower-cased Moses tokens)",
-    "chrf": "chrF2",
-    "chrf++": "chrF2++",
-    "ter": "TER",
-}
 
 
 def _examples(run: Run, test: str) -> list[str]:
@@ -250,7 +243,18 @@ def _output_paths(run: Run, tests: Sequence[str]) -> list[str]:
     lines += [f"  translations  {_relative(folder.hyps(test))}" for test in tests]
     lines += [f"  scores        {_relative(folder.report)}"] if folder.report.is_file() else []
     lines += [f"  plot          {_relative(plot)}" for plot in sorted(folder.path.glob("*.png"))]
-    return [*lines, f"translate with: mtkit translate {shlex.quote(_relative(folder.path))} FILE"]
+    path = shlex.quote(_relative(folder.path))
+    if run.recipe.training.objective.trains_encoder_only:
+        return [*lines, f"train a translation model from it: training.init_from={{model: {path}, parts: [encoder]}}"]
+    lines.append(f"translate with: mtkit translate {path} FILE")
+    if EMBEDDED in tests:
+        lines += [
+            "",
+            "The embedded corpus is a toy, written by a grammar of some thousand words: sentences of your own come out",
+            "wrong. A system from text of your own: mtkit run SRC TGT; from 29,000 captions of the network:",
+            "mtkit fetch multi30k && mtkit run multi30k-transformer corpus.root=data/multi30k",
+        ]
+    return lines
 
 
 def _relative(path: Path) -> str:

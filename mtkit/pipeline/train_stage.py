@@ -79,6 +79,7 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         tags=list(tokenizers.tags),
         requires_tag=corpus.requires_tag,
         is_language_model=corpus.is_language_model,
+        is_encoder_only=recipe.training.objective.trains_encoder_only,
         model=recipe.model,
         search=recipe.search,
     )

@@ -58,7 +58,7 @@ def test_one_system_without_intervals(files, capsys) -> None:
         (["x/../one"], 2, "one and x/../one are one file; omit one of the two"),
         (["--ref", "x/../ref"], 2, "ref and x/../ref are one file; omit one of the two"),
         (["-", "--src", "-"], 2, "- is stdin, which can be read once"),
-        (["run"], 2, "run is a run folder; for all its test sets give --run run alone, for one of them the"),
+        (["run"], 2, "run is a run folder; for all its test sets give it alone, for one of them the"),
         (["--lang", "gerrman"], 2, "--lang: 'gerrman' is not a language code; give two or three letters, such as de"),
         (["--tokenize", "char", "--metrics", "chrf"], 2, "--tokenize char is the tokenizer of BLEU, which is not"),
         (["--json", "/dev/stdout"], 2, "--json: stdout has the results in words; give - to have them as JSON instead"),

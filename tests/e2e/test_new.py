@@ -287,9 +287,15 @@ def test_a_recipe_that_run_would_take_for_a_text(run: Run, folder: Path) -> None
     assert (code, "the name of a recipe ends in .yaml; give -o x/mine.txt.yaml" in message) == (2, True)
 
 
-def test_options_of_new_are_named_by_run(run: Run, folder: Path) -> None:
-    code, message = refusal(run, "run", "news.en", "news.de", "--docid", "ids")
-    assert (code, "--docid: no such option; mtkit new SRC TGT --docid ... writes a recipe" in message) == (2, True)
+def test_run_takes_the_options_of_new(run: Run, folder: Path) -> None:
+    written = []
+    for command in ("new", "run"):
+        words = ["news.en", "news.de", "--src-lang", "en", "--tgt-lang", "de", "-o", f"{command}.yaml"]
+        assert run(command, *words, *(["--dry-run"] if command == "run" else []))[0] == 0
+        written.append((folder / f"{command}.yaml").read_text().replace(command, "NAME"))
+    assert written[0] == written[1]
+    code, message = refusal(run, "run", "new.yaml", "--src-lang", "en")
+    assert (code, "--output to --test are of two texts SRC TGT; new.yaml is a recipe" in message) == (2, True)
 
 
 def test_a_folder_is_no_recipe(run: Run, folder: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.corpus.split import Part
@@ -50,13 +50,22 @@ class NewRecipeOptions:
         src_lang: code; None: guess.
         tgt_lang: code; None: guess.
         docid: file with the name of each line's document.
-        held_out: files of valid and test.
+        valid, test: source and target of sets that are not split off.
+        output: the recipe; None: `STEM-SRC-TGT.yaml` in the current directory.
     """
 
     src_lang: str | None = None
     tgt_lang: str | None = None
     docid: Path | None = None
-    held_out: Mapping[Part, Pair] = field(default_factory=dict)
+    valid: Pair | None = None
+    test: Pair | None = None
+    output: Path | None = None
+
+    @property
+    def held_out(self) -> dict[Part, Pair]:
+        """The files of valid and test that are given."""
+        parts: dict[Part, Pair | None] = {"valid": self.valid, "test": self.test}
+        return {part: files for part, files in parts.items() if files is not None}
 
 
 @dataclass(frozen=True)
@@ -72,15 +81,12 @@ class NewRecipe:
     notes: list[str]
 
 
-def new_recipe(
-    src: Path, tgt: Path, output: Path | None = None, options: NewRecipeOptions = NewRecipeOptions()
-) -> NewRecipe:
+def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> NewRecipe:
     """Write a recipe for two text files, and the files of train, valid and test in a folder beside it.
 
     Args:
         src: text file.
         tgt: its translation, line by line.
-        output: the recipe; None: `STEM-SRC-TGT.yaml` in the current directory.
         options: stated by the user.
 
     Raises:
@@ -88,7 +94,7 @@ def new_recipe(
         DataError: the texts are unusable; see `guess_languages`, `check_held_out` and `split_corpus`.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    plan = plan_recipe(src, tgt, output, options)
+    plan = plan_recipe(src, tgt, options)
     if plan.output.exists():
         raise UsageError(f"{plan.output}: exists; delete it, or name another file with -o")
     return plan.write()
@@ -152,15 +158,12 @@ class RecipePlan:
                 )
 
 
-def plan_recipe(
-    src: Path, tgt: Path, output: Path | None = None, options: NewRecipeOptions = NewRecipeOptions()
-) -> RecipePlan:
+def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> RecipePlan:
     """Check two text files and guess their languages; nothing is written.
 
     Args:
         src: see `new_recipe`.
         tgt: see `new_recipe`.
-        output: see `new_recipe`.
         options: see `new_recipe`.
 
     Raises:
@@ -173,7 +176,7 @@ def plan_recipe(
     first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
     check_held_out(options.held_out, (first.code, second.code))
     stem = re.sub(r"[^\w.-]", "-", stem_of(src)).lstrip(".-") or "text"
-    output = output or Path(f"{stem}-{first.code}-{second.code}.yaml")
+    output = options.output or Path(f"{stem}-{first.code}-{second.code}.yaml")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UsageError(f"{output}: is one of the texts, which the recipe would overwrite; name another file with -o")
     if output.is_dir():

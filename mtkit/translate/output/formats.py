@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mtkit.translate.constraints import ConstrainedLine, Line, text_of
 from mtkit.translate.translation import Alternative, Translation, finite
@@ -18,11 +18,25 @@ def as_text(translation: Translation, source: Line) -> str:
 
 
 def as_n_best(translation: Translation, source: Line) -> str:
-    """The n best translations, a line each, as Moses writes them, with our line numbers, which start at 1:
-    `LINE ||| TRANSLATION ||| SCORE`. A blank line has one, with score 0.
+    """The n best translations, a line each: `LINE ||| TRANSLATION ||| SCORE`, with lines from 1.
+
+    A blank line has one, with score 0.
     """
-    alternatives = translation.nbest or (Alternative(hyp=translation.hyp, score=0.0, log_prob=0.0),)
-    return "\n".join(SEPARATOR.join((str(translation.line), each.hyp, f"{each.score:.6f}")) for each in alternatives)
+    number = str(translation.line)
+    return "\n".join(SEPARATOR.join((number, each.hyp, f"{each.score:.6f}")) for each in _alternatives(translation))
+
+
+def as_moses_n_best(translation: Translation, source: Line) -> str:
+    """The n best translations as Moses and Marian write them: `0 ||| TRANSLATION ||| LogProb= -1.5 ||| SCORE`."""
+    number = str(translation.line - 1)
+    return "\n".join(
+        SEPARATOR.join((number, each.hyp, f"LogProb= {each.log_prob:.6f}", f"{each.score:.6f}"))
+        for each in _alternatives(translation)
+    )
+
+
+def _alternatives(translation: Translation) -> Sequence[Alternative]:
+    return translation.nbest or (Alternative(hyp=translation.hyp, score=0.0, log_prob=0.0),)
 
 
 def as_json(translation: Translation, source: Line) -> str:

@@ -28,7 +28,7 @@ def compress(
         CompressionTarget,
         typer.Option("--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units or layers."),
     ],
-    output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
     fraction: Annotated[
         float | None,
         typer.Option(

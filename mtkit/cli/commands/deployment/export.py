@@ -21,7 +21,7 @@ class ExportTarget(StrEnum):
 def export(
     model: Model,
     to: Annotated[ExportTarget, typer.Option("--to", help="Program or format.")],
-    output: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")],
     check: Annotated[
         Path | None,
         typer.Option("--check", metavar="FILE", help="Source text for comparing the translations of both."),

@@ -37,7 +37,7 @@ class BleuTokenizer(StrEnum):
 def evaluate(
     hyps: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="HYP", help="Translations, one file for each system; - is stdin."),
+        typer.Argument(metavar="HYP", help="Translations, one file for each system; - is stdin. Or one run folder."),
     ] = None,
     ref: Annotated[
         list[Path] | None, typer.Option("--ref", metavar="REF", help="Reference translation (repeatable).")
@@ -80,18 +80,20 @@ def evaluate(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    Give either HYP... --ref REF, or --run RUN_FOLDER. SacreBLEU signatures are printed below the scores. With several
-    systems, each is compared with the first by paired bootstrap and paired randomisation. With --run, the
-    run's report.json has the scores of its recipe; other options change only what is printed, and FILE of --json.
+    Give either HYP... --ref REF, or a run folder. SacreBLEU signatures are printed below the scores. With several
+    systems, each is compared with the first by paired bootstrap and paired randomisation. Of a run folder, the
+    report.json has the scores of its recipe; other options change only what is printed, and FILE of --json.
     """
     from mtkit.cli.input import read_input_lines
     from mtkit.errors import UsageError
     from mtkit.evaluation.config import ReportOptions
 
     names = None if metrics is None else _metric_names(metrics)
+    if run is None and hyps and len(hyps) == 1 and not ref and _is_run(hyps[0]):
+        run, hyps = hyps[0], None
     _forbid_run_folders(hyps or [])
     if (run is None) != bool(hyps and ref) or (run is not None and (hyps or ref)):
-        raise UsageError(f"evaluate: give either HYP... --ref REF, or --run RUN_FOLDER{_remedy(hyps, ref, run)}")
+        raise UsageError(f"evaluate: give either HYP... --ref REF, or a run folder{_remedy(hyps, ref, run)}")
     if run is not None and (src is not None or lang is not None):
         raise UsageError("evaluate: with --run the recipe names source and language; omit --src and --lang")
     if lang is not None:
@@ -163,11 +165,15 @@ def _forbid_run_folders(hyps: Sequence[Path]) -> None:
     from mtkit.errors import UsageError
 
     for hyp in hyps:
-        if (hyp / "recipe.yaml").is_file():
+        if _is_run(hyp):
             raise UsageError(
-                f"evaluate: {hyp} is a run folder; for all its test sets give --run {hyp} alone, for one of them the "
+                f"evaluate: {hyp} is a run folder; for all its test sets give it alone, for one of them the "
                 f"translation {hyp}/hyps/TEST.txt"
             )
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "recipe.yaml").is_file()
 
 
 def _check_language(lang: str) -> None:

@@ -18,7 +18,9 @@ def plot(
             help="Run folders; with --attention or --positions one MODEL or RECIPE; with --gradients any of them.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", metavar="FILE", help="PNG file to write.")] = Path("plot.png"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Picture to write: PNG, SVG or PDF.")
+    ] = Path("plot.png"),
     attention: Annotated[
         str | None,
         typer.Option("--attention", metavar="SENTENCE", help="Translate this sentence and draw its attention map."),

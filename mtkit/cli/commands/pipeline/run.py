@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
+import typer
+
+from mtkit.cli.options import (
+    Budget,
+    Device,
+    DocId,
+    DryRun,
+    Fresh,
+    Overrides,
+    RecipeFile,
+    RunDir,
+    SrcLang,
+    TestFiles,
+    TgtLang,
+    ValidFiles,
+)
 
 if TYPE_CHECKING:
+    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
     from mtkit.recipe.defaults.choose import Draft
 
 
 def run(
-    recipe: Recipe,
+    recipe: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|SRC TGT", help="YAML file or built-in name; or two text files, line by line."),
+    ],
     overrides: Overrides = None,
     run_dir: RunDir = None,
     fresh: Fresh = False,
     dry_run: DryRun = False,
     budget: Budget = None,
     device: Device = None,
+    output: RecipeFile = None,
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    docid: DocId = None,
+    valid: ValidFiles = None,
+    test: TestFiles = None,
 ) -> None:
     """Run all stages for a RECIPE or for two files SRC TGT.
 
-    For two text files the recipe is written first, as by `mtkit new`, also for --dry-run, and kept when the command is
-    repeated. A training that was started keeps its text: once lines were added, --fresh begins another one.
+    For two text files the recipe is written first, as by `mtkit new`, with whose options (--output to --test); also for
+    --dry-run, and kept when the command is repeated. A training that was started keeps its text: once lines were added,
+    --fresh begins another one.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -35,8 +61,9 @@ def run(
     limit_spinning()
     words = overrides or []
     limits = check_budget(budget, words)
+    has_options = any((output, src_lang, tgt_lang, docid, valid, test))
     # before torch is imported, so that errors appear at once
-    draft = None if _are_texts(recipe, words) else read_recipe(recipe, words)
+    draft = None if _are_texts(recipe, words, has_options) else read_recipe(recipe, words)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
@@ -45,11 +72,13 @@ def run(
     from mtkit.pipeline.dry_run import dry_run_report
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.pipeline.setup.choices import choose_for_run
+    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
     from mtkit.recipe.sections import describe_choices
 
     tune_malloc()
     with on_device(device):
-        draft = draft or _write_recipe(Path(recipe), words, run_dir, fresh=fresh and not dry_run)
+        options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output)
+        draft = draft or _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
@@ -60,11 +89,11 @@ def run(
         print_lines(report.lines)
 
 
-def _are_texts(first: str, words: list[str]) -> bool:
+def _are_texts(first: str, words: list[str], has_options: bool) -> bool:
     """Return whether the arguments begin with two text files instead of a recipe; the others are then overrides.
 
     Raises:
-        UsageError: there is one text, or there are three.
+        UsageError: there is one text, or there are three; or a recipe, with options of texts.
         RecipeError: an override is invalid.
     """
     from mtkit.errors import UsageError
@@ -72,6 +101,10 @@ def _are_texts(first: str, words: list[str]) -> bool:
     from mtkit.recipe.recipe import check_overrides
 
     if Path(first).suffix in RECIPE_SUFFIXES or first in builtin_files("recipe"):
+        if has_options:
+            raise UsageError(
+                f"run: --output to --test are of two texts SRC TGT; {first} is a recipe: override its keys"
+            )
         return False
     if not words or ("=" in words[0] and not Path(words[0]).is_file()):
         if Path(first).is_file():
@@ -80,20 +113,22 @@ def _are_texts(first: str, words: list[str]) -> bool:
     second, rest = words[0], words[1:]
     if rest and "=" not in rest[0] and Path(rest[0]).is_file():
         raise UsageError(
-            f"{rest[0]}: a third text; for a test set of your own: mtkit new {first} {second} --test SRC TGT"
+            f"{rest[0]}: a third text; for a test set of your own: mtkit run {first} {second} --test SRC TGT"
         )
     check_overrides(rest)  # before anything is written
     return True
 
 
-def _write_recipe(src: Path, words: list[str], run_dir: Path | None, *, fresh: bool) -> Draft:
+def _write_recipe(
+    src: Path, words: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool
+) -> Draft:
     """Write the recipe of two text files, unless it exists, and read it."""
     from mtkit.cli.printing import print_notes
     from mtkit.pipeline.setup.new_recipe import plan_recipe
     from mtkit.recipe.recipe import read_recipe
 
     tgt, *overrides = words
-    plan = plan_recipe(src, Path(tgt))
+    plan = plan_recipe(src, Path(tgt), options)
     plan.forbid_overwrite(overrides, run_dir, fresh=fresh)
     recipe = plan.write()
     print_notes(recipe.notes)

@@ -11,7 +11,7 @@ import typer
 def fetch(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="Name of the corpus: multi30k.")],
     output: Annotated[
-        Path | None, typer.Option("-o", metavar="FOLDER", help="Folder to write (default: data/CORPUS).")
+        Path | None, typer.Option("-o", "--output", metavar="FOLDER", help="Folder to write (default: data/CORPUS).")
     ] = None,
 ) -> None:
     """Download a public corpus and verify its checksums."""

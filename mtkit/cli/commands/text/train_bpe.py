@@ -46,7 +46,8 @@ def train_bpe(
         int | None, typer.Option("--vocab-size", min=1, max=MAX_VOCAB_SIZE, help="Vocabulary size.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", metavar="PREFIX", parser=_prefix, help="Write PREFIX.model and PREFIX.vocab.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="PREFIX", parser=_prefix, help="Write PREFIX.model and PREFIX.vocab."),
     ] = None,
     model_type: Annotated[
         ModelType | None, typer.Option("--model-type", help="Kind of subword model (default: bpe).")

@@ -20,7 +20,7 @@ class VectorArchitecture(StrEnum):
 
 def train_vectors(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text files, plain or compressed.")],
-    output: Annotated[Path, typer.Option("-o", metavar="FILE", help="File of vectors to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File of vectors to write.")],
     architecture: Annotated[
         VectorArchitecture,
         typer.Option("--architecture", help="Predict the words around a word, or a word from those around it."),

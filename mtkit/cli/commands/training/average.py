@@ -14,7 +14,7 @@ def average(
     checkpoints: Annotated[
         list[Path], typer.Argument(metavar="CHECKPOINT", help="Checkpoint or model folders to average.")
     ],
-    output: Annotated[Path, typer.Option("-o", metavar="MODEL", help="Model folder to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
 ) -> None:
     """Average the weights of checkpoints into a model folder."""
     from mtkit.cli.printing import print_data

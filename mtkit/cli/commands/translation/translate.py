@@ -15,6 +15,8 @@ from mtkit.cli.commands.translation.options.output import (
     Flags,
     FlushEvery,
     Jsonl,
+    NBestForm,
+    NBestFormat,
     OutputFile,
     OutputOptions,
     Quiet,
@@ -62,6 +64,7 @@ def translate(
     output: OutputFile = None,
     beam_size: BeamSize = None,
     n_best: NBest = None,
+    n_best_format: NBestFormat = None,
     length_penalty: LengthPenalty = None,
     max_length: MaxLength = None,
     sample: Sample = None,
@@ -121,12 +124,14 @@ def translate(
     writing = OutputOptions(
         file=output,
         jsonl=jsonl or jsonl_input,
-        n_best=n_best is not None,
+        n_best=None if n_best is None else n_best_format or NBestForm.mtkit,
         alignments=alignments,
         flags=flags,
         resume=resume,
         quiet=quiet,
     )
+    if n_best_format is not None and (n_best is None or writing.jsonl):
+        raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
     writing.check(source.files)
     forbid_repeated("translate", [model, *(ensemble or [])])
     if threads is not None and workers is not None and min(threads, workers) > 1 and device in (None, "cpu"):

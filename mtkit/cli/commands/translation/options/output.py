@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from mtkit.translate.output.translate_to_file import Destination
     from mtkit.translate.translation import Translation
 
-OutputFile = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="Write to FILE instead of stdout.")]
+OutputFile = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")
+]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="Write a JSON object per line: scores, tokens, alignment.")]
 Alignments = Annotated[
     Path | None,
@@ -45,13 +48,28 @@ Resume = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="Write nothing but errors to stderr: no progress, no notes.")]
 
 
+class NBestForm(StrEnum):
+    """Forms of an n-best list."""
+
+    mtkit = "mtkit"
+    moses = "moses"
+
+
+NBestFormat = Annotated[
+    NBestForm | None,
+    typer.Option(
+        "--n-best-format", help="mtkit (default), or moses: LINE from 0 ||| TRANSLATION ||| LogProb= X ||| SCORE."
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
     """The options of a command line for the output."""
 
     file: Path | None = None
     jsonl: bool = False
-    n_best: bool = False
+    n_best: NBestForm | None = None
     alignments: Path | None = None
     flags: Path | None = None
     resume: bool = False
@@ -60,7 +78,7 @@ class OutputOptions:
     @property
     def form(self) -> str:
         """Form of the output: text, n-best or jsonl, whose lines contain the n best translations."""
-        return "jsonl" if self.jsonl else "n-best" if self.n_best else "text"
+        return "jsonl" if self.jsonl else "text" if self.n_best is None else f"n-best of {self.n_best}"
 
     @property
     def needs_scores(self) -> bool:
@@ -112,7 +130,12 @@ class OutputOptions:
         from mtkit.translate.output import formats
         from mtkit.translate.output.translate_to_file import Destination
 
-        texts = {"jsonl": formats.as_json, "n-best": formats.as_n_best, "text": formats.as_text}
+        texts = {
+            "jsonl": formats.as_json,
+            "text": formats.as_text,
+            "n-best of mtkit": formats.as_n_best,
+            "n-best of moses": formats.as_moses_n_best,
+        }
         yield Destination(self.file, texts[self.form])
         if self.alignments is not None:
             yield Destination(self.alignments, formats.as_alignment)

@@ -1,0 +1,62 @@
+"""Help: every command has examples that its own parser takes, words instead of Python's types, and -h."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+import typer
+
+from mtkit.cli import entry
+from mtkit.cli.app import COMMANDS, app
+from mtkit.cli.examples import EXAMPLES
+
+GROUP = typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_no_types_of_python(name: str, capsys) -> None:
+    texts = []
+    for words in ([name, "-h"], [name, "--help"], ["help", name]):
+        assert entry.execute(words) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert re.findall(r"<(?:int|str|path|float|bool|list|Path)\b|Usage:.*[{}]", texts[0]) == []
+    assert all(f"\n  {example}\n" in texts[0] for example in EXAMPLES[name])
+
+
+@pytest.mark.parametrize(("name", "example"), [(name, each) for name in EXAMPLES for each in EXAMPLES[name]])
+def test_examples_are_parsed(name: str, example: str) -> None:
+    words = shlex.split(example.partition(" >")[0])
+    assert words[:2] == ["mtkit", name]
+    with typer.Context(GROUP, info_name="mtkit") as context:
+        command = GROUP.get_command(context, name)
+        with command.make_context(name, words[2:], parent=context):
+            pass
+
+
+def test_examples_are_those_of_the_commands() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_has_one_name_everywhere(name: str) -> None:
+    command = GROUP.get_command(None, name)
+    for parameter in command.params:
+        assert ("-o" in parameter.opts) == ("--output" in parameter.opts)
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["-h"], ["version"]])
+def test_first_words_of_a_newcomer(words: list[str], capsys) -> None:
+    option = "--version" if words == ["version"] else "--help"
+    assert entry.execute(words) == 0
+    first = capsys.readouterr().out
+    assert entry.execute([option]) == 0
+    assert capsys.readouterr().out == first
+    assert first
+
+
+def test_the_usage_of_run_has_two_texts(capsys) -> None:
+    entry.execute(["run", "-h"])
+    assert capsys.readouterr().out.startswith("Usage: mtkit run [OPTIONS] RECIPE|SRC TGT [key=value]...\n")
