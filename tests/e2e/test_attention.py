@@ -34,7 +34,8 @@ def test_a_row_for_each_head_with_alignments_of_the_lexicon(tmp_path: Path, caps
     runs.write_all(tmp_path)
     runs.run(tmp_path)
     capsys.readouterr()
-    words = ["attention", tmp_path / "run", "--src", tmp_path / "test.en", "--ref", tmp_path / "test.de", "--format", "markdown"]
+    words = ["attention", tmp_path / "run", "--src", tmp_path / "test.en", "--ref", tmp_path / "test.de"]
+    words += ["--format", "markdown"]
     code, table, err = run(capsys, *words, "--json", tmp_path / "figures.json")
     assert code == 0, err
     rows = cells(table)
@@ -81,7 +82,8 @@ def test_reference_alignments_of_a_file_are_by_word(toy_model, tmp_path, capsys)
     (tmp_path / "ref").write_text("the dog\na red cat\n")
     everything = ["0?0 0?1 1?0 1?1 2?0 2?1", "0?0 0?1 0?2 1?0 1?1 1?2"]
     (tmp_path / "alignments").write_text("\n".join(everything) + "\n")
-    words = ["attention", toy_model(CONFIG), "--src", tmp_path / "src", "--ref", tmp_path / "ref", "--format", "markdown"]
+    words = ["attention", toy_model(CONFIG), "--src", tmp_path / "src", "--ref", tmp_path / "ref"]
+    words += ["--format", "markdown"]
     code, table, err = run(capsys, *words, "--alignments", tmp_path / "alignments")
     assert code == 0, err
     assert {row[8] for row in cells(table) if "cross" in row[0]} == {"0.000"}
