@@ -43,7 +43,8 @@ SIZES = [("int8", 0.35), ("int4", 0.27), ("sparse", 0.7), ("heads", 0.95), ("ffn
 def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, capsys, to, size) -> None:
     model, output = toy_model(CONFIG), tmp_path / "small"
     words = ["compress", model, "--to", to, "-o", output, "--src", text, "--ref", ref, "--threads", 1]
-    words += ["--format", "markdown", "--compute-type", "float32"]  # the toy has learned its lines by heart, and bf16 changes a word of one
+    words += ["--format", "markdown"]
+    words += ["--compute-type", "float32"]  # the toy has learned its lines by heart, and bf16 changes a word of one
     code, table, err = run(capsys, *words)
     assert code == 0, err
     verify_model(output)
