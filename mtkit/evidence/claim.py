@@ -72,7 +72,7 @@ class SystemConfig:
     # overrides that keep the weights, as model.decoder_positions.scaling={kind: ntk}
     model: list[str] = field(default_factory=list)
     tag: TagName | None = None  # before each source instead of the tag of the test set
-    average: Annotated[int, Field(gt=1)] | None = None  # the mean of the last checkpoints, as many as are kept
+    average: Annotated[int, Field(gt=1)] | None = None  # the mean of this many last checkpoints
 
     def __post_init__(self) -> None:
         if (self.compress is not None) + bool(self.model) + (self.average is not None) > 1:
@@ -131,7 +131,7 @@ class CheckConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FullTraining:
-    """What trainings to the end say of a claim, before all else: a sentence with the scores and a link to them."""
+    """The word of trainings to the end on a claim: a sentence with their scores and a link to them."""
 
     text: Text
     verdict: Literal["confirmed", "contrary", "partly"] | None = (

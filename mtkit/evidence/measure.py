@@ -25,9 +25,8 @@ from mtkit.evidence.bleu_statistics import (
     unpack,
 )
 from mtkit.evidence.claim import CheckConfig, Claim
-from mtkit.evidence.records import Records
+from mtkit.evidence.records import Records, lines_per_second, positional_head, seconds_to_bleu
 from mtkit.evidence.results import CheckResult
-from mtkit.evidence.run_values import lines_per_second, positional_head, seconds_to_bleu
 from mtkit.evidence.system import hyps_of_system
 from mtkit.study.by_length import lines_by_length
 from mtkit.study.free_running import free_running_loss
@@ -140,7 +139,7 @@ class Measurements:
         return [line for path in paths for line in read_lines(path)]
 
     def _changes(self, system: str) -> str:
-        """What a system changes, as a key of records; empty for a variant."""
+        """The changes of a system, as a key of records; empty for a variant."""
         config = self.claim.config.systems.get(system)
         return "" if config is None else config.description()
 
@@ -149,7 +148,7 @@ class Measurements:
         return " ".join(filter(None, [check.metric, goal, self._changes(system)]))
 
     def _selections(self, check: CheckConfig) -> Selections:
-        """Lines whose BLEU a check compares: of sources with so many words, or long ones minus the others."""
+        """Lines whose BLEU a check compares: by the number of words of the source, or long ones minus the others."""
         if check.longer_than is not None:
             _, long = lines_by_length(self.srcs, [check.longer_than]).values()
             is_long = np.isin(np.arange(len(self.refs)), long)

@@ -50,7 +50,7 @@ class ReadClaim:
 
     @property
     def scale(self) -> str:
-        """What the word is worth."""
+        """Meaning of the word, as a sentence."""
         full = self.config.full_training
         return FULL if full is not None and full.verdict is not None else self.config.scale
 
@@ -132,7 +132,7 @@ def _group(heading: str, claims: Sequence[ReadClaim]) -> str:
 
 
 def _reason(claim: ReadClaim) -> str:
-    """What the word of a claim follows from: each part, if there are several verdicts or one is open."""
+    """The reasons of a claim's verdict: each part, if there are several verdicts or one is open."""
     if claim.scale == FULL and claim.config.full_training is not None:
         return claim.config.full_training.text
     if claim.result is None or claim.word == NOT_TESTABLE:
