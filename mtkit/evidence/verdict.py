@@ -68,7 +68,7 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def lacks(check: CheckConfig, effect: Effect) -> str:
-    """Return the data that an undecided comparison lacks: the fewest seeds, with the present test lines or else with twice as many.
+    """Return the data that an undecided comparison lacks: the fewest seeds, with the present or twice the test lines.
 
     A projection, if mean and variances stay. Where MAX_SEEDS are too few, the effect is about the border of two
     verdicts, and says nothing about its side.
