@@ -156,6 +156,10 @@ Budget = Annotated[
     str | None,
     typer.Option("--budget", metavar="TIME", help="Fit omitted keys of the recipe to 30m, 2h, 1d, or best (no limit)."),
 ]
+AllowCommands = Annotated[
+    bool,
+    typer.Option("--allow-commands", help="Let the recipe run a shell command (training.validation.command)."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only estimate parameters, memory and time; needs no corpus.")]
 
 # two texts

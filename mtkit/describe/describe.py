@@ -77,7 +77,7 @@ def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Archi
     """
     path = Path(name_or_path)
     if not path.is_dir():
-        recipe = load_recipe(name_or_path, overrides)
+        recipe = load_recipe(name_or_path, overrides, allow_commands=True)
         return Architecture(recipe.name, recipe.model, *planned_vocab_sizes(recipe.tokenizer))
     if overrides:
         raise UsageError(f"{overrides[0]}: overrides apply to recipes, but {path} is a model; describe its recipe")

@@ -63,7 +63,7 @@ def _read(name_or_path: str) -> _NamedModel:
         loaded = read_model(path)
         sizes = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
         return _NamedModel(path.resolve().name, loaded.model, *sizes, loaded.metadata.model.max_target_length())
-    recipe = load_recipe(name_or_path)
+    recipe = load_recipe(name_or_path, allow_commands=True)
     seed_everything(recipe.training.seed)
     model = recipe.model.build(RECIPE_VOCAB, RECIPE_VOCAB).eval()
     return _NamedModel(recipe.name, model, RECIPE_VOCAB, RECIPE_VOCAB, recipe.model.max_target_length())

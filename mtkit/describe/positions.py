@@ -43,7 +43,7 @@ def plot_positions(name_or_path: str, output: Path) -> None:
 
 
 def _positions_of_recipe(name_or_path: str) -> PositionSource:
-    recipe = load_recipe(name_or_path)
+    recipe = load_recipe(name_or_path, allow_commands=True)
     seed_everything(recipe.training.seed)
     for stack in recipe.model.position_stacks():
         positions = stack.positions.build(stack.d_model, stack.heads, layers=1, causal=stack.is_causal)

@@ -22,13 +22,13 @@ from mtkit.recipe.paths import expand_path, resolve_recipe_path
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.saved import RESTORE, is_saved
 from mtkit.recipe.sections import Recipe, to_plain
-from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
+from mtkit.recipe.tree import apply_overrides, complete_tree, forbid_commands, read_tree
 from mtkit.recipe.yaml_reader import LocatedValue, Origin
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_path
 
 
-def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Recipe:
     """Read and check a recipe, and choose values for the keys that it leaves out.
 
     With `defaults: corpus`, omitted keys of tokenizer, model and training follow from the training text and the machine
@@ -37,6 +37,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     Args:
         name_or_path: a YAML file, or the name of a built-in recipe.
         overrides: `key=value` each; relative paths in them are relative to the current directory.
+        allow_commands: whether the file may state a shell command for the training to run (see SECURITY.md).
 
     Returns:
         The recipe, with every key and absolute paths; `chosen` has the reasons of chosen values.
@@ -51,7 +52,10 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
-    return choose(read_recipe(name_or_path, overrides))
+    draft = read_recipe(name_or_path, overrides)
+    if not allow_commands:
+        forbid_commands(draft.stated)
+    return choose(draft)
 
 
 def read_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Draft:

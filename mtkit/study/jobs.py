@@ -35,6 +35,7 @@ from mtkit.training.robustness.pending_signal import PendingSignal
 
 POLL_SECONDS = 0.2  # between two checks of the processes
 
+ALLOWED = ["--allow-commands"]  # of the study, which was asked
 _ERROR_PREFIX = "mtkit: error: "  # start of a command's error message
 
 
@@ -200,7 +201,7 @@ class Job:
 
 def mtkit_run(run: StudyRun) -> list[str]:
     """Command that trains and scores a run from the recipe in its folder, or resumes it."""
-    return [sys.executable, "-m", "mtkit", "run", str(run.folder.recipe), "--run-dir", str(run.folder.path)]
+    return [sys.executable, "-m", "mtkit", "run", *ALLOWED, str(run.folder.recipe), "--run-dir", str(run.folder.path)]
 
 
 def run_jobs(

@@ -15,7 +15,7 @@ from mtkit.recipe.recipe import build_recipe
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.suggestions import suggest
-from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
+from mtkit.recipe.tree import apply_overrides, base_path, forbid_commands, merge, nest_dotted_keys, nested, read_tree
 from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
 from mtkit.study.config import StudyConfig, empty
 from mtkit.training.objectives.config import DistillationConfig
@@ -51,12 +51,13 @@ class Study:
         return self.tests[0]
 
 
-def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
+def read_study(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Study:
     """Read and check a study and the recipes of all its variants.
 
     Args:
         name_or_path: a YAML file, or the name of a built-in study.
         overrides: `key=value` each. A key of a recipe overrides it in all variants (see StudyConfig.common).
+        allow_commands: as in `load_recipe`.
 
     Raises:
         MissingInputError: no such study, or no such base.
@@ -72,9 +73,11 @@ def read_study(name_or_path: str, overrides: Sequence[str] = ()) -> Study:
             f"{name_or_path}: a recipe, not a study; run it with mtkit run {name_or_path}, or compare variants of it "
             f"in a study with base: {name_or_path}"
         )
+    if "common" in tree.value:  # before an override of one of its keys
+        tree.value["common"] = nest_dotted_keys(tree.value["common"], errors)
     tree = apply_overrides(tree, [_as_common_override(text) for text in overrides], Path.cwd(), errors)
     config: StudyConfig = build(StudyConfig, tree, errors)
-    recipes = _recipes(config, tree)
+    recipes = _recipes(config, tree, allow_commands=allow_commands)
     _check_names(config, tree, recipes)
     baseline = config.baseline or next(iter(recipes))
     tests = config.test or next(iter(recipes[baseline].corpus.test), "")
@@ -97,7 +100,7 @@ def _as_common_override(override: str) -> str:
     return f"common.{override}" if override.partition("=")[0].partition(".")[0] in sections else override
 
 
-def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
+def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -> dict[str, Recipe]:
     """Recipe of each variant.
 
     Raises:
@@ -121,6 +124,8 @@ def _recipes(config: StudyConfig, tree: LocatedValue) -> dict[str, Recipe]:
     for name, variant in variants.items():
         try:
             recipes[name] = build_recipe(_with_teacher(variant, name, config), shared_errors)
+            if not allow_commands:
+                forbid_commands(variant)
         except RecipeError as error:
             for line in str(error).split("\n"):
                 variants_of_error.setdefault(line, []).append(name)

@@ -146,7 +146,7 @@ class RecipePlan:
         changed = changed_texts(self.corpus, self.folder)
         if not changed or not self.output.exists():
             return
-        recipe = load_recipe(str(self.output), overrides)
+        recipe = load_recipe(str(self.output), overrides, allow_commands=True)
         current, usual = run_folder_path(recipe, run_dir), run_folder_path(recipe, None)
         replaced = {current} if fresh else set()
         for path in sorted({current, usual} - replaced):

@@ -1,6 +1,7 @@
 """Experiment trackers beside TensorBoard: Weights & Biases and MLflow (`training.wandb`, `training.mlflow`).
 
-Both write into the run folder unless environment variables name a server (WANDB_MODE=online, MLFLOW_TRACKING_URI).
+Both write into the run folder and send nothing, unless environment variables name a server (WANDB_MODE=online,
+MLFLOW_TRACKING_URI). The telemetry of MLflow itself is off unless MLFLOW_DISABLE_TELEMETRY=false.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Mlflow:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
         try:
             import mlflow
         except ImportError as error:

@@ -118,7 +118,7 @@ def bench(
     content = [result.as_dict() for result in results]
     if suite:
         recipe = model / "recipe.yaml"  # of a run
-        rates = training_rates(load_recipe(str(recipe))) if recipe.is_file() else None
+        rates = training_rates(load_recipe(str(recipe), allow_commands=True)) if recipe.is_file() else None
         print_lines([*suite_report(machine, results, rates), *unsupported_settings(results)])
     tables, notes = ([], []) if suite else ([bench_table(results)], unsupported_settings(results))
     print_results(tables, form, notes=notes, content=content, json_file=json_file)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.options import (
+    AllowCommands,
     Budget,
     Device,
     DocId,
@@ -44,6 +45,7 @@ def run(
     docid: DocId = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
+    allow_commands: AllowCommands = False,
 ) -> None:
     """Run all stages for a RECIPE or for two files SRC TGT.
 
@@ -74,11 +76,14 @@ def run(
     from mtkit.pipeline.setup.choices import choose_for_run
     from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
     from mtkit.recipe.sections import describe_choices
+    from mtkit.recipe.tree import forbid_commands
 
     tune_malloc()
     with on_device(device):
         options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output)
         draft = draft or _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
+        if not (allow_commands or dry_run):
+            forbid_commands(draft.stated)
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Format, Overrides, RunDir
+from mtkit.cli.options import AllowCommands, Format, Overrides, RunDir
 
 
 def study(
@@ -31,6 +31,7 @@ def study(
         typer.Option("--devices", metavar="D,D", help="Run one training on each of these GPUs: cuda:0,cuda:1."),
     ] = None,
     form: Format = None,
+    allow_commands: AllowCommands = False,
 ) -> None:
     """Train variants of a recipe and compare them.
 
@@ -55,7 +56,7 @@ def study(
         raise UsageError("study: --fresh, --dry-run and --report-only are mutually exclusive")
     if devices is not None and parallel > 1:
         raise UsageError("study: --devices already sets the number of simultaneous runs; omit --parallel")
-    study_config = read_study(file, overrides or [])
+    study_config = read_study(file, overrides or [], allow_commands=allow_commands or dry_run or report_only)
     folder = study_folder(study_config, run_dir)
     slots = cpu_slots(parallel) if devices is None else gpu_slots(devices.split(","))
     if dry_run:

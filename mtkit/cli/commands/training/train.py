@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.cli.options import Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
+from mtkit.cli.options import AllowCommands, Budget, Device, DryRun, Fresh, Overrides, Recipe, RunDir
 
 
 def train(
@@ -13,6 +13,7 @@ def train(
     dry_run: DryRun = False,
     budget: Budget = None,
     device: Device = None,
+    allow_commands: AllowCommands = False,
 ) -> None:
     """Train a model, or resume an interrupted training.
 
@@ -34,9 +35,12 @@ def train(
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.pipeline.setup.choices import choose_for_run
     from mtkit.recipe.sections import describe_choices
+    from mtkit.recipe.tree import forbid_commands
 
     tune_malloc()
     with on_device(device):
+        if not (allow_commands or dry_run):
+            forbid_commands(draft.stated)
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])

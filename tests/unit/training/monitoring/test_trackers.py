@@ -1,6 +1,7 @@
 """Trackers: with fake packages, which may fail anywhere, and with the packages themselves where they are installed."""
 
 import importlib.util
+import os
 import signal
 import sys
 from types import ModuleType
@@ -53,6 +54,18 @@ def wandb(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", module)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     return module
+
+
+def test_the_telemetry_of_mlflow_is_off_when_it_is_imported(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError):
+        trackers.Mlflow(tmp_path, "run")
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
+    with pytest.raises(MissingExtraError):
+        trackers.Mlflow(tmp_path, "run")
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
 
 
 def test_a_resumed_training_continues_the_run_offline(tmp_path, wandb):
