@@ -1,4 +1,4 @@
-"""Devices, CPU instruction sets and memory of this machine."""
+"""Devices, CPU instruction sets, threads and memory of this machine; torch is imported only to ask about devices."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from mtkit.errors import UsageError
+from mtkit.io.cpu_quota import available_cores
+
+if TYPE_CHECKING:
+    import torch
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
@@ -29,8 +32,10 @@ MALLOC_MMAP_THRESHOLD = 32 << 20  # bytes; larger blocks are mapped and unmapped
 THREAD_BYTES = 96 << 20  # address space for the stack and the first allocations of a thread
 MALLOC_TRIM_THRESHOLD = 1 << 30  # free bytes at the end of the heap that are not returned to the system
 ONEDNN_CACHE_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of oneDNN, of torch's interface
+GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of the drivers of NVIDIA, of AMD, and of Windows below Linux
 ONEDNN_CACHE_CAPACITY = 64  # kernels; about those of one update or a few search steps, whose layers then share them
 
+_num_threads: int | None = None  # that `set_num_threads` chose
 _chosen_device: ContextVar[torch.device | None] = ContextVar("_chosen_device", default=None)
 
 
@@ -40,6 +45,8 @@ def parse_device(name: str | None) -> torch.device:
     Raises:
         UsageError: the device does not exist, or this installation of torch cannot use it.
     """
+    import torch
+
     if name is None:
         return default_device()
     available = ", ".join(_devices())
@@ -57,14 +64,73 @@ def parse_device(name: str | None) -> torch.device:
 
 def _devices() -> list[str]:
     """Return the names of the devices that this installation of torch can use."""
+    import torch
+
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
 
 
 def default_device() -> torch.device:
     """Return the device of `on_device`; without one, the GPU if there is one, else the CPU."""
+    import torch
+
     chosen = _chosen_device.get()
     return chosen or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def runs_on_cpu(name: str | None) -> bool:
+    """Return whether the device of this name, or for None the default one, is the CPU.
+
+    torch, whose import takes seconds, is asked only where there may be a GPU.
+
+    Raises:
+        UsageError: as `parse_device`.
+    """
+    if name == "cpu" or (name is None and _chosen_device.get() is None and not any(map(os.path.exists, GPU_FILES))):
+        return True
+    return parse_device(name).type == "cpu"
+
+
+def num_threads() -> int:
+    """Return the number of threads of a computation on the CPU."""
+    if _num_threads is not None:
+        return _num_threads
+    if "torch" in sys.modules:
+        import torch
+
+        return torch.get_num_threads()
+    variable = os.environ.get("OMP_NUM_THREADS", "")
+    return int(variable) if variable.isdigit() and int(variable) > 0 else available_cores()
+
+
+def set_num_threads(number: int) -> None:
+    """Set the number of threads of a computation on the CPU, also of torch.
+
+    Where torch is imported later, `tell_torch_num_threads` tells it.
+    """
+    global _num_threads
+    _num_threads = number
+    if "torch" in sys.modules:
+        tell_torch_num_threads()
+
+
+def tell_torch_num_threads() -> None:
+    """Hand the number of threads that was set to torch, which may have been imported since."""
+    import torch
+
+    if _num_threads is not None:
+        torch.set_num_threads(_num_threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread within the block."""
+    before = num_threads()
+    set_num_threads(1)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def has_gpu() -> bool:
@@ -82,6 +148,8 @@ def on_device(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
+    import torch
+
     device = parse_device(name)
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"device {name}: training runs on cpu or cuda only")
@@ -98,6 +166,8 @@ def on_device(name: str | None) -> Iterator[None]:
 def has_bf16(device: torch.device) -> bool:
     """Return whether the device has bfloat16 instructions; emulated bfloat16 is slower than float32."""
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return cpu_has_bf16(CPUINFO)
 
@@ -143,6 +213,8 @@ def _value(line: str) -> str:
 def free_memory(device: torch.device) -> int:
     """Return the bytes that can still be allocated on the device; if unknown, half of the machine's RAM."""
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.mem_get_info(device)[0]
     return min(_available_ram(MEMINFO), _cgroup_headroom(CGROUP))
 
@@ -150,6 +222,8 @@ def free_memory(device: torch.device) -> int:
 def peak_memory(device: torch.device) -> int:
     """Return the peak memory of this process in bytes: of tensors on a GPU, of the whole process on a CPU."""
     if device.type == "cuda":
+        import torch
+
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

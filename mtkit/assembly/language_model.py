@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mtkit.assembly.engine import load_engine
 from mtkit.errors import DataError, UsageError
-from mtkit.inference.prepare import prepare_for_inference, resolve_compute_type
-from mtkit.model_folder.folder import LoadedModel, read_model
+from mtkit.inference.compute_type import ComputeType
+from mtkit.model_folder.folder import StoredModel, read_stored_model
 from mtkit.search.config import SearchConfig
-from mtkit.translate.engines.interface import FusedLanguageModel, ModelEngine
 from mtkit.translate.reranking import LanguageModelReranking
 from mtkit.translate.translation import LanguageModelOptions
+
+if TYPE_CHECKING:
+    from mtkit.translate.engines.model_engine import FusedLanguageModel
 
 
 @dataclass(frozen=True)
@@ -19,18 +23,18 @@ class LanguageModelRanking:
     """A language model that was read, and its options."""
 
     options: LanguageModelOptions
-    loaded: LoadedModel
+    loaded: StoredModel
 
     @classmethod
-    def read(cls, options: LanguageModelOptions, translation: LoadedModel) -> LanguageModelRanking:
+    def read(cls, options: LanguageModelOptions, translation: StoredModel) -> LanguageModelRanking:
         """Read the language model that is to rank the hypotheses of a translation model.
 
         Raises:
             UsageError: the model translates.
             DataError: it is damaged, or shallow fusion is asked for and its vocabulary is another one.
-            MissingInputError: as `read_model`.
+            MissingInputError: as `read_stored_model`.
         """
-        loaded = read_model(Path(options.model))
+        loaded = read_stored_model(Path(options.model))
         if not loaded.metadata.is_language_model:
             raise UsageError(
                 f"{loaded.folder}: a translation model; --lm needs a language model, trained with corpus.noise.kind "
@@ -55,19 +59,21 @@ class LanguageModelRanking:
         """The language model of shallow fusion; None in the other mode."""
         if self.options.mode != "fusion":
             return None
-        return FusedLanguageModel(self.loaded.model, self.loaded.tokenizers.tgt.vocab, self.options.weight)
+        from mtkit.translate.engines.model_engine import FusedLanguageModel
 
-    def reranking(self, search: SearchConfig, engine: ModelEngine, *, rewrite: bool) -> LanguageModelReranking | None:
-        """The reranking of complete hypotheses, with the engine's device and compute type; None in the other mode."""
+        return FusedLanguageModel(self.loaded.load().model, self.loaded.tokenizers.tgt.vocab, self.options.weight)
+
+    def reranking(
+        self, search: SearchConfig, *, compute_type: ComputeType, device: str, rewrite: bool
+    ) -> LanguageModelReranking | None:
+        """The reranking of complete hypotheses, on the device of the translation model; None in the other mode."""
         if self.options.mode != "rerank":
             return None
-        dtype = resolve_compute_type(engine.compute_type, engine.device)
-        model = prepare_for_inference(self.loaded.model, dtype, engine.device, rewrite=rewrite)
-        weight, name = self.options.weight, str(self.loaded.folder)
-        return LanguageModelReranking(model, self.loaded.tokenizers, weight, search.penalty(), name)
+        engine = load_engine([self.loaded], compute_type=compute_type, device=device, rewrite=rewrite)
+        return LanguageModelReranking(engine, self.loaded.tokenizers, self.options.weight, search.penalty())
 
 
-def require_translation_model(loaded: LoadedModel) -> None:
+def require_translation_model(loaded: StoredModel) -> None:
     """Raise UsageError if the model is a language model, or a masked one."""
     if loaded.metadata.is_encoder_only:
         raise UsageError(
@@ -81,7 +87,7 @@ def require_translation_model(loaded: LoadedModel) -> None:
         )
 
 
-def check_sources(loaded: LoadedModel, *, with_source: bool) -> None:
+def check_sources(loaded: StoredModel, *, with_source: bool) -> None:
     """Check that texts are scored with sources by a translation model, and without by a language model.
 
     Raises:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.corpus.binarise import check_line_counts
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import LoadedModel
-from mtkit.text.lines import read_lines
+from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 
 BATCH_SENTENCES = 32

@@ -21,7 +21,7 @@ from mtkit.search.run import SearchParts
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.key_types import RewardName
-from mtkit.translate.translator import special_ids
+from mtkit.translate.special_ids import special_ids
 
 
 def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
-import torch
-
+from mtkit.assembly.engine import device_name, load_engine
 from mtkit.assembly.language_model import LanguageModelRanking, check_sources, require_translation_model
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.metrics import sentence_similarity
-from mtkit.hardware import parse_device
-from mtkit.inference.prepare import ComputeType
-from mtkit.model_folder.folder import LoadedModel, read_model
-from mtkit.recipe.recipe import load_search
+from mtkit.hardware import set_num_threads
+from mtkit.inference.compute_type import ComputeType
+from mtkit.model_folder.folder import StoredModel, read_stored_model
+from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_list
-from mtkit.translate.engines.interface import ModelEngine
 from mtkit.translate.reranking import MinimumBayesRisk, Rerank
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
 from mtkit.translate.translator import TranslationOptions, Translator
@@ -43,7 +41,7 @@ def load_translator(
         search_overrides: `search.KEY=VALUE` each, applied on top of `search`.
         compute_type: float32, bf16 or int8; auto is bf16 on hardware with instructions for it, else float32.
         device: such as cuda:0; None: a GPU if there is one, else the CPU.
-        threads: CPU threads; None: torch's default.
+        threads: CPU threads; None: one for each core.
         options: batch size, n-best list and other settings; see TranslationOptions.
 
     Returns:
@@ -62,35 +60,38 @@ def load_translator(
     """
     options = options or TranslationOptions()
     if threads is not None:
-        torch.set_num_threads(threads)
+        set_num_threads(threads)
     list_of_texts("search_overrides", search_overrides)
     if not isinstance(models, str | Path):
         require_list("models", models)
     paths = [Path(each) for each in ([models] if isinstance(models, str | Path) else models)]
-    device, loaded = str(parse_device(device)), _load_translation_models(paths)  # errors of the device come first
+    device, loaded = device_name(device), _read(paths)  # errors of the device come first
+    for one in loaded:
+        require_translation_model(one)
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
     config = ranking.limit(config) if ranking else config
     rerank = _rerank(config, first.metadata.tgt_lang)
-    engine = ModelEngine(
-        [one.model for one in loaded],
-        compute_type=compute_type,
-        device=device,
-        beam_size=config.num_hypotheses,
-        rewrite=options.rewrite,
-        name=_names(loaded),
-        language_model=ranking.fused() if ranking else None,
-    )
+    place: _Place = {"compute_type": compute_type, "device": device, "rewrite": options.rewrite}
+    fused = ranking.fused() if ranking else None
     return Translator(
-        engine,
+        load_engine(loaded, language_model=fused, **place),
         first.tokenizers,
         config,
         max_source_length=min(one.metadata.max_source_length for one in loaded),
         options=options,
-        rerank=_both(ranking.reranking(config, engine, rewrite=options.rewrite), rerank) if ranking else rerank,
+        rerank=_both(ranking.reranking(config, **place), rerank) if ranking else rerank,
         requires_tag=first.metadata.requires_tag,
     )
+
+
+class _Place(TypedDict):
+    """Where and how models are computed."""
+
+    compute_type: ComputeType
+    device: str
+    rewrite: bool
 
 
 def search_config(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
@@ -114,7 +115,11 @@ def override_keys(overrides: Sequence[str]) -> list[str]:
 
 
 def _rerank(search: SearchConfig, tgt_lang: str) -> Rerank | None:
-    return None if search.rerank is None else MinimumBayesRisk(sentence_similarity(search.rerank.metric, tgt_lang))
+    if search.rerank is None:
+        return None
+    from mtkit.evaluation.metrics import sentence_similarity
+
+    return MinimumBayesRisk(sentence_similarity(search.rerank.metric, tgt_lang))
 
 
 def _both(first: Rerank | None, second: Rerank | None) -> Rerank | None:
@@ -141,59 +146,41 @@ def load_scorer(
     """
     options = options or TranslationOptions()
     if threads is not None:
-        torch.set_num_threads(threads)
-    device = str(parse_device(device))  # before the models are read
-    loaded = _load(models)
+        set_num_threads(threads)
+    device, loaded = device_name(device), _read(models)  # errors of the device come first
     for one in loaded:
         check_sources(one, with_source=with_source)
-    engine = ModelEngine(
-        [one.model for one in loaded],
-        compute_type=compute_type,
-        device=device,
-        rewrite=options.rewrite,
-    )
+    engine = load_engine(loaded, compute_type=compute_type, device=device, rewrite=options.rewrite)
     max_length = min(one.metadata.max_source_length for one in loaded)
     tokenizers = loaded[0].tokenizers
     options.source_prefix.check_tag(tokenizers, requires_tag=loaded[0].metadata.requires_tag)
     return partial(
         score_lines,
-        engine.models,
+        engine,
         tokenizers,
         max_source_length=max_length,
         batch_tokens=options.batch_tokens,
         prefix_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
-        name=_names(loaded),
         report_oom=options.report_oom,
     )
 
 
-def _names(loaded: Sequence[LoadedModel]) -> str:
-    return ", ".join(str(one.folder) for one in loaded)
-
-
-def _load(paths: Sequence[Path]) -> list[LoadedModel]:
+def _read(paths: Sequence[Path]) -> list[StoredModel]:
     if not paths:
         raise UsageError("no model is given")
-    loaded = [read_model(path) for path in paths]
+    loaded = [read_stored_model(path) for path in paths]
     _check_ensemble(loaded)
     return loaded
 
 
-def _load_translation_models(paths: Sequence[Path]) -> list[LoadedModel]:
-    loaded = _load(paths)
-    for one in loaded:
-        require_translation_model(one)
-    return loaded
-
-
-def _within_positions(search: SearchConfig, loaded: Sequence[LoadedModel]) -> SearchConfig:
+def _within_positions(search: SearchConfig, loaded: Sequence[StoredModel]) -> SearchConfig:
     """The search without translations that are longer than a model can generate."""
     for one in loaded:
         search = search.limited_to(one.metadata.model.max_target_length())
     return search
 
 
-def _check_ensemble(loaded: Sequence[LoadedModel]) -> None:
+def _check_ensemble(loaded: Sequence[StoredModel]) -> None:
     first = loaded[0]
     for other in loaded[1:]:
         if other.tokenizers.hash() != first.tokenizers.hash():

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from mtkit import __version__
+from mtkit.assembly.engine import device_name, resolved_compute_type
 from mtkit.assembly.translator import load_translator, override_keys
 from mtkit.errors import UsageError
-from mtkit.hardware import parse_device
-from mtkit.inference.prepare import NAMES, ComputeType, resolve_compute_type
+from mtkit.inference.compute_type import ComputeType
 from mtkit.model_folder.config_file import model_hash
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
-from mtkit.recipe.recipe import load_search
+from mtkit.recipe.tree import load_search
 from mtkit.translate.translator import TranslationOptions, Translator
 
 
@@ -43,7 +43,7 @@ class TranslatorSpec:
             "mtkit": __version__,
             "models": [model_hash(find_model(path)) for path in self.models],
             "search": list(self.search_overrides),
-            "compute_type": NAMES[resolve_compute_type(self.compute_type, parse_device(self.device))],
+            "compute_type": resolved_compute_type(self.compute_type, device_name(self.device)),
             "rewrite": self.options.rewrite,
             "source_prefix": asdict(self.options.source_prefix),
             "language_model": None

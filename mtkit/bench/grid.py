@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from mtkit.inference.prepare import ComputeType
+from mtkit.inference.compute_type import ComputeType
 from mtkit.io.cpu_quota import available_cores
 
 EngineName = Literal["mtkit", "ctranslate2"]

@@ -22,7 +22,6 @@ import torch
 
 from mtkit.assembly.translator import load_translator, search_config
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
-from mtkit.corpus.binarise import check_line_counts
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.export.ctranslate2 import export_ctranslate2
@@ -31,7 +30,7 @@ from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
 from mtkit.signals import blocked_in_workers, kill_workers
-from mtkit.text.lines import read_lines
+from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.translation import Translation

@@ -18,7 +18,7 @@ from mtkit.compression.magnitude import prune_weights
 from mtkit.compression.measure import ModelFigures, measure, size_table
 from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import DataError, UsageError
-from mtkit.inference.prepare import ComputeType
+from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
 from mtkit.io.table import Table

@@ -11,7 +11,7 @@ from mtkit.assembly.reference_text import ReferenceText
 from mtkit.assembly.translator import load_translator
 from mtkit.evaluation.score import score
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.inference.prepare import ComputeType
+from mtkit.inference.compute_type import ComputeType
 from mtkit.io.table import Table
 from mtkit.model_folder.config_file import WEIGHTS
 

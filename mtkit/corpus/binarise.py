@@ -16,10 +16,9 @@ from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
-from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
-from mtkit.text.lines import Text, TextSubset, count_lines, line_numbers, read_lines
+from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -91,8 +90,8 @@ def binarise(
         manifest = Manifest(
             samples=writer.samples,
             tokenizer=tokenizers.hash(),
-            src=_side_stats("src", _file(src), tokenizers.src, writer),
-            tgt=_side_stats("tgt", _file(tgt), tokenizers.tgt, writer),
+            src=_side_stats("src", path_of(src), tokenizers.src, writer),
+            tgt=_side_stats("tgt", path_of(tgt), tokenizers.tgt, writer),
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
@@ -101,32 +100,6 @@ def binarise(
         )
         write_record(temporary / MANIFEST, manifest.as_json())
     return report
-
-
-def check_line_counts(src: Text, tgt: Text) -> int:
-    """Check that two files have the same number of lines and are not empty; return that number.
-
-    Raises:
-        DataError: the numbers differ or are 0.
-        MissingInputError, ReadWriteError: a file cannot be read.
-    """
-    src, tgt = _file(src), _file(tgt)
-    counts = {src: count_lines(src), tgt: count_lines(tgt)}
-    if counts[src] != counts[tgt]:
-        short, long = sorted((src, tgt), key=lambda path: counts[path])
-        raise DataError(
-            f"{long}:{counts[short] + 1}: line has no partner: {short} has {count_of(counts[short], 'line')} and this "
-            f"file {counts[long]}; both files must have the same number of lines"
-        )
-    if not counts[src]:
-        if src == tgt:
-            raise DataError(f"{src}: the file is empty; a corpus needs at least one sentence")
-        raise DataError(f"{src} and {tgt}: both are empty; a corpus needs at least one sentence pair")
-    return counts[src]
-
-
-def _file(text: Text) -> Path:
-    return text if isinstance(text, Path) else text.path
 
 
 def _blocks(src: Text, tgt: Text, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:

@@ -25,7 +25,7 @@ from mtkit.evidence.system import valid_text
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.folder import read_model
-from mtkit.recipe.sections import to_plain
+from mtkit.recipe.paths import to_plain
 from mtkit.study.runs import StudyRun, log_events
 from mtkit.training.monitoring.meter import Stopwatch
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError, MissingExtraError, UsageError
-from mtkit.inference.prepare import ComputeType
+from mtkit.inference.compute_type import ComputeType
 from mtkit.search.config import SearchConfig
 from mtkit.search.length_penalty import Average
 from mtkit.search.method_config import BeamConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.translator import special_ids
+from mtkit.translate.special_ids import special_ids
 
 BATCH_TOKENS = 1_024  # measured (tests/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}

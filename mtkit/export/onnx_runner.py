@@ -11,7 +11,7 @@ import numpy as np
 from mtkit.errors import MissingExtraError
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.translator import special_ids
+from mtkit.translate.special_ids import special_ids
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from mtkit.inference.fast_search import FastSearch, ScoredToken, SearchSettings, score_targets
+from mtkit.inference.fast_search import FastSearch, SearchSettings, score_targets
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import Weights, WeightType
-from mtkit.inference.threads import default_num_threads
-from mtkit.search.hypothesis import Hypothesis, SentenceRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
 
 
 class FastModel:
@@ -30,12 +29,12 @@ class FastModel:
             config: a TransformerConfig for which `unserved_model` is None.
             weights: by name, as a model folder stores them; bfloat16 as uint16. Float32 tables are not copied.
             dtype: type of the weights of projections.
-            threads: on which the library computes; None: OMP_NUM_THREADS, or all processors.
+            threads: on which the library computes; None: see `hardware.num_threads`.
 
         Raises:
             ValueError: there is no native library.
         """
-        return cls(PackedTransformer(config, weights, dtype, threads or default_num_threads()), dtype)
+        return cls(PackedTransformer(config, weights, dtype, threads), dtype)
 
     def search(self, requests: Sequence[SentenceRequest], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence, best first; at least one each. Errors as FastSearch."""

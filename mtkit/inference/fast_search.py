@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from mtkit.inference.packing import address, check
 from mtkit.inference.search_arrays import IntegerLists, SearchResults
 from mtkit.inference.threads import MIN_ITEMS, run_together
 from mtkit.search.config import SearchConfig
-from mtkit.search.hypothesis import Hypothesis, SentenceRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
 from mtkit.search.method_config import SamplingConfig
 
 ROWS = 96  # hypotheses in work at once: CHUNK in c/layers.h
@@ -45,13 +45,6 @@ class SearchSettings:
     with_attention: bool = False
     num_alternatives: int = 0
     token_bytes: Sequence[bytes] = ()
-
-
-class ScoredToken(NamedTuple):
-    """A given token, or the end of sentence, given the source and the tokens before it; nats."""
-
-    log_prob: float
-    best_log_prob: float  # of the most probable token
 
 
 class FastSearch:

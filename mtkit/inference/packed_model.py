@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError
+from mtkit.hardware import num_threads
 from mtkit.inference.native.library import native
 from mtkit.inference.native.structures import Layer, StackStructure
 from mtkit.inference.packing import (
@@ -157,7 +158,6 @@ class PackedTransformer:
 
     Attributes:
         functions: the library.
-        threads: on which it computes.
         decoder: layers of the decoder.
         tgt_table: embeddings [V, D] of target tokens.
         embedding_scale: factor of embeddings.
@@ -166,7 +166,7 @@ class PackedTransformer:
         pruned: the same for greedy search; None if the projection has a bias.
     """
 
-    def __init__(self, config: Any, weights: Weights, dtype: WeightType, threads: int) -> None:
+    def __init__(self, config: Any, weights: Weights, dtype: WeightType, threads: int | None) -> None:
         """Pack the model of a TransformerConfig that is served.
 
         Raises:
@@ -175,7 +175,7 @@ class PackedTransformer:
         self.functions: Any = native().functions
         if self.functions is None:
             raise ValueError("there is no native library")
-        self.threads = threads
+        self._threads = threads
         self._packer = Packer(weights, dtype)
         self._src_table = as_float32(weights["src_embedding.table.weight"])
         self.tgt_table = self._src_table
@@ -190,6 +190,11 @@ class PackedTransformer:
         bias = weights.get("output.bias")
         self.output = PackedProjection.of(output, bias, dtype)
         self.pruned = PrunedOutput(output) if bias is None else None
+
+    @property
+    def threads(self) -> int:
+        """Number of threads on which the library computes."""
+        return self._threads or num_threads()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> tuple[Float32, NDArray[np.int32]]:
         """Encoder states [R, D] of sources, one after another, and their lengths [B].

@@ -8,20 +8,19 @@ float32, and bf16 converts all weights, as on a GPU: slower, which is said once.
 from __future__ import annotations
 
 import copy
-from typing import Literal
 
 import torch
 from torch import nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
+from mtkit.inference.compute_type import ComputeType, CpuType
 from mtkit.inference.native.library import native
 from mtkit.inference.native.projections import projections, use_native_projections
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX
 from mtkit.models.interface import TranslationModel
 
-ComputeType = Literal["auto", "float32", "bf16", "int8"]
-NAMES: dict[torch.dtype, ComputeType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
+NAMES: dict[torch.dtype, CpuType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
 
 
 def resolve_compute_type(requested: ComputeType, device: torch.device) -> torch.dtype:

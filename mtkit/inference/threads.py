@@ -12,14 +12,6 @@ from threading import Event
 MIN_ITEMS = 8  # of a thread: fewer take less time than another thread needs to begin
 
 
-def default_num_threads() -> int:
-    """OMP_NUM_THREADS, or the number of processors that this process may use."""
-    variable = os.environ.get("OMP_NUM_THREADS", "")
-    if variable.isdigit() and int(variable) > 0:
-        return int(variable)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def run_in_parts(work: Callable[[int, int], object], count: int, threads: int) -> None:
     """Call `work(first, number)` for parts of `count` items, side by side.
 

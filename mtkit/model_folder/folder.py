@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, RecipeError, UsageError
 from mtkit.hardware import require_thread_memory
+from mtkit.inference.served import unserved_model
+from mtkit.inference.weight_shapes import transformer_weights
 from mtkit.io.files import atomic_folder, require_utf8_name, translate_read_errors, write_bytes, write_text
 from mtkit.model_folder.config_file import (
     CONFIG,
@@ -40,18 +41,21 @@ from mtkit.model_folder.config_file import (
     verified,
     write_config,
 )
-from mtkit.model_folder.quantised_weights import Storage, quantise_tensors
-from mtkit.model_folder.weights_file import build_with_weights
+from mtkit.model_folder.quantised_weights import Storage, TensorType
+from mtkit.model_folder.safetensors_file import Arrays
+from mtkit.model_folder.weights_file import check_finite, read_weights
 from mtkit.models.config import ModelConfig
-from mtkit.models.interface import TranslationModel
 from mtkit.recipe import schema
-from mtkit.recipe.recipe import with_location
-from mtkit.recipe.sections import to_plain
+from mtkit.recipe.paths import to_plain
+from mtkit.recipe.yaml_reader import with_location
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names
-from mtkit.training.checkpoints.tensor_file import check_finite, write_tensors
-from mtkit.training.weights import weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mtkit.models.interface import TranslationModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +86,29 @@ class ModelMetadata:
 
 
 @dataclass(frozen=True)
+class StoredModel:
+    """A model as it was read from a folder: data, from which either road of translation is built.
+
+    Attributes:
+        weights: by name, memory-mapped.
+    """
+
+    folder: Path
+    metadata: ModelMetadata
+    tokenizers: TokenizerPair
+    weights: Arrays
+
+    def load(self) -> LoadedModel:
+        """The model as it is written; imports torch."""
+        from mtkit.model_folder.build_model import with_weights
+
+        model = with_weights(partial(self.metadata.model.build, *self.tokenizers.vocab_sizes), self.weights)
+        return LoadedModel(self.folder, self.metadata, self.tokenizers, model.eval())
+
+
+@dataclass(frozen=True)
 class LoadedModel:
-    """A model that was read from a folder, in eval mode."""
+    """A model as it is written in models/, in eval mode."""
 
     folder: Path
     metadata: ModelMetadata
@@ -117,6 +142,9 @@ def write_model(
         UsageError: its path is not UTF-8.
     """
     require_utf8_name(folder.resolve())
+    from mtkit.model_folder.quantise import quantise_tensors
+    from mtkit.training.checkpoints.tensor_file import write_tensors
+
     with atomic_folder(folder) as temporary:
         hashes = {WEIGHTS: write_tensors(temporary / WEIGHTS, quantise_tensors(tensors, metadata.storage))}
         if lexicon is not None:
@@ -222,8 +250,10 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
     return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(metadata.tags))
 
 
-def read_model(path: Path) -> LoadedModel:
+def read_stored_model(path: Path) -> StoredModel:
     """Read the model of a model folder or of a finished run; its weights are memory-mapped.
+
+    torch is imported only if the fast road does not take the model.
 
     Raises:
         MissingInputError: there is no model, or one of its files is missing.
@@ -235,7 +265,20 @@ def read_model(path: Path) -> LoadedModel:
     with verified(folder):
         metadata = read_metadata(folder)
         tokenizers = read_tokenizers(folder, metadata)
-        build = partial(metadata.model.build, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-        model = build_with_weights(build, folder / WEIGHTS, remedy=REMEDY)
-    check_finite(weights(model), folder / WEIGHTS)  # 13 ms for 63 M parameters
-    return LoadedModel(folder, metadata, tokenizers, model.eval())
+        weights = read_weights(folder / WEIGHTS, partial(_weight_types, metadata, tokenizers), remedy=REMEDY)
+    check_finite(weights, folder / WEIGHTS)
+    return StoredModel(folder, metadata, tokenizers, weights)
+
+
+def read_model(path: Path) -> LoadedModel:
+    """Read the model of a model folder or of a finished run as it is written. Errors as `read_stored_model`."""
+    return read_stored_model(path).load()
+
+
+def _weight_types(metadata: ModelMetadata, tokenizers: TokenizerPair) -> Mapping[str, TensorType]:
+    """Type and shape of each weight of a model."""
+    if unserved_model(metadata.model) is None:
+        return transformer_weights(metadata.model, *tokenizers.vocab_sizes)
+    from mtkit.model_folder.build_model import weight_types
+
+    return weight_types(partial(metadata.model.build, *tokenizers.vocab_sizes))

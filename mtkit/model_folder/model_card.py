@@ -9,8 +9,7 @@ from typing import Any
 from mtkit import __version__
 from mtkit.model_folder.config_file import WEIGHTS, update_model_card
 from mtkit.model_folder.folder import ModelMetadata, read_metadata
-from mtkit.model_folder.quantised_weights import dequantise_tensors
-from mtkit.training.checkpoints.tensor_file import read_tensors
+from mtkit.model_folder.weights_file import num_parameters
 
 
 def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parameters: int) -> str:
@@ -79,8 +78,8 @@ def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
         MissingInputError, DataError: a file of the model is missing or damaged.
         ReadWriteError: a file cannot be written.
     """
-    num_parameters = sum(each.numel() for each in dequantise_tensors(read_tensors(folder / WEIGHTS)).values())
-    update_model_card(folder, model_card(read_metadata(folder), report, num_parameters=num_parameters))
+    parameters = num_parameters(folder / WEIGHTS)
+    update_model_card(folder, model_card(read_metadata(folder), report, num_parameters=parameters))
 
 
 def _training(report: Mapping[str, Any]) -> list[str]:

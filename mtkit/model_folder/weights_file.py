@@ -1,77 +1,91 @@
-"""Weights of a model folder: compared by name, shape and type before a model is built, then memory-mapped.
+"""Weights of a model folder as numpy arrays: compared by name, shape and type with the model, then memory-mapped.
 
 Quantised weights are dequantised into new memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.errors import DamagedError, DataError
-from mtkit.io.files import require_regular_file, translate_read_errors
-from mtkit.model_folder.quantised_weights import dequantise_tensors, dequantised_header
-from mtkit.models.interface import TranslationModel
-from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
-from mtkit.training.checkpoints.tensor_file import DTYPES
-from mtkit.training.weights import mismatches, weights
+from mtkit.model_folder.quantised_weights import TensorType, dequantise, dequantised_header
+from mtkit.model_folder.safetensors_file import map_tensors
 
 MAX_LISTED = 3  # mismatches in a message
 
 
-def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, remedy: str) -> TranslationModel:
-    """Build a model whose weights are those of a file, memory-mapped instead of copied.
+def read_weights(
+    path: Path, expected: Callable[[], Mapping[str, TensorType]], *, remedy: str
+) -> dict[str, NDArray[Any]]:
+    """Read the weights of a model.
 
-    The file's header is compared with a model on the meta device first, so that a configuration that does not belong to
-    the file is refused before memory is allocated.
+    The file's header is compared with the model before memory is allocated.
 
     Args:
-        build: builds the model.
         path: file in the safetensors format.
+        expected: type and shape of each weight of the model.
         remedy: end of the message about a damaged file.
 
     Raises:
-        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
+        MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
         DataError: the file is damaged, or has the weights of another model; the first mismatches are listed.
     """
-    require_regular_file(path)
     try:
-        header = dequantised_header(_read_header(path))
-        if errors := _mismatches(build_on_meta(build), header):
-            listed = "; ".join(errors[:MAX_LISTED])
-            more = f"; and {len(errors) - MAX_LISTED} more" if len(errors) > MAX_LISTED else ""
-            raise DataError(f"{path}: the weights do not match the model: {listed}{more}; {remedy}")
-        with translate_read_errors(path):
-            tensors = dequantise_tensors(load_file(path))
-    except SafetensorError as error:
-        raise DamagedError(f"{path}: damaged, or not in the safetensors format", remedy) from error
+        header, arrays = map_tensors(path)
+        found = dequantised_header({name: (entry.dtype, entry.shape) for name, entry in header.items()})
+    except ValueError as error:
+        raise DamagedError(f"{path}: damaged, or not in the safetensors format: {error}", remedy) from error
+    if errors := sorted(_mismatches(expected(), found)):
+        listed = "; ".join(errors[:MAX_LISTED])
+        more = f"; and {len(errors) - MAX_LISTED} more" if len(errors) > MAX_LISTED else ""
+        raise DataError(f"{path}: the weights do not match the model: {listed}{more}; {remedy}")
+    try:
+        return dequantise(arrays)
     except ValueError as error:
         raise DamagedError(f"{path}: damaged: {error}", remedy) from error
-    with SkipInit(torch.device("cpu")):
-        model = build()
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    for name, tensor in tensors.items():
-        own[name].data = tensor  # tied weights are one Parameter, so all uses change
-    return model
 
 
-def _read_header(path: Path) -> dict[str, tuple[str, list[int]]]:
-    """Type and shape of each tensor."""
-    with translate_read_errors(path), safe_open(path, "pt") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return {name: (tensor.get_dtype(), tensor.get_shape()) for name, tensor in slices.items()}
+def num_parameters(path: Path) -> int:
+    """Number of weights in a file; errors as `read_weights`."""
+    try:
+        header, _ = map_tensors(path)
+    except ValueError as error:
+        raise DataError(f"{path}: not a readable safetensors file ({error})") from error
+    stored = {name: (entry.dtype, entry.shape) for name, entry in header.items()}
+    return sum(int(np.prod(shape)) for _, shape in dequantised_header(stored).values())
 
 
-def _mismatches(model: TranslationModel, header: dict[str, tuple[str, list[int]]]) -> list[str]:
-    shapes: dict[str, Tensor] = {name: torch.empty(shape, device=META_DEVICE) for name, (_, shape) in header.items()}
-    if errors := mismatches(model, shapes):
-        return errors
-    types = {name: DTYPES[tensor.dtype] for name, tensor in weights(model).items()}
-    return [
-        f"{name} is {header[name][0]}, the model has {types[name]}" for name in types if header[name][0] != types[name]
-    ]
+def check_finite(weights: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Check the weights of a model: two passes over their memory.
+
+    Raises:
+        DataError: a weight is NaN or infinite; the message names its file and the first tensor.
+    """
+    for name, array in weights.items():
+        is_float = array.size and np.issubdtype(array.dtype, np.floating)
+        if is_float and not (np.isfinite(array.min()) and np.isfinite(array.max())):  # NaN is the least and the largest
+            raise DataError(
+                f"{path}: the tensor {name} contains NaN or infinity, so that the model cannot translate; its training "
+                "failed, train it again or choose another model"
+            )
+
+
+def _mismatches(expected: Mapping[str, TensorType], found: Mapping[str, TensorType]) -> Iterator[str]:
+    """An error for each weight that is missing, unknown, or of another shape; of another type if there is none."""
+    shapes = {
+        name: f"{name} is {list(found[name][1])}, the model has {list(expected[name][1])}"
+        for name in expected.keys() & found.keys()
+        if found[name][1] != expected[name][1]
+    }
+    yield from (f"{name} is missing" for name in expected.keys() - found.keys())
+    yield from (f"{name} is unknown" for name in found.keys() - expected.keys())
+    yield from shapes.values()
+    if found.keys() == expected.keys() and not shapes:
+        for name, (dtype, _) in expected.items():
+            if found[name][0] != dtype:
+                yield f"{name} is {found[name][0]}, the model has {dtype}"

@@ -15,7 +15,7 @@ from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.reconcile import flat_keys
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import model_metadata
-from mtkit.recipe.sections import to_plain
+from mtkit.recipe.paths import to_plain
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint

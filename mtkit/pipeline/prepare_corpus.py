@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtkit.corpus.binarise import binarise, check_line_counts
+from mtkit.corpus.binarise import binarise
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
 from mtkit.corpus.ibm_model1 import learn_lexicon
@@ -19,7 +19,7 @@ from mtkit.io.files import changed_files, hash_file, require_regular_file, trans
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.sections import Recipe
-from mtkit.text.lines import Text, read_lines
+from mtkit.text.lines import Text, check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
 
 MAX_LISTED = 8  # missing files in an error message

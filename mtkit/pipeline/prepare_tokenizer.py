@@ -18,7 +18,8 @@ from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import verify_model
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.pipeline.open_run import Run
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.paths import to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.source_prefix import merge_tags
 from mtkit.text.subword.import_tokenizer import import_pair, model_paths

@@ -18,7 +18,8 @@ from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.models.config import ModelConfig
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.paths import to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import default_of
 from mtkit.search.config import SearchConfig
 from mtkit.training.config import TrainingConfig, ValidationConfig, resumable_keys

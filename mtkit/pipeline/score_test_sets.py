@@ -25,7 +25,8 @@ from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.model_card import write_model_card
 from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.paths import to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.translator import Translator

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib.resources
 import os
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mtkit.errors import MissingInputError
 from mtkit.io.files import require_regular_file
@@ -75,3 +76,14 @@ def expand_path(text: str) -> str:
 def escape_path(path: Path) -> str:
     """Return a path as text that `expand_path` leaves as it is."""
     return str(path).replace("$", "$$")
+
+
+def to_plain(value: Any) -> Any:
+    """Convert dataclasses to mappings, lists and scalars, with every key; paths are text as in YAML."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    return escape_path(value) if isinstance(value, Path) else value

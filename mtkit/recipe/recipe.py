@@ -9,22 +9,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mtkit.errors import DamagedError
 from mtkit.io.records import read_text_record
 from mtkit.recipe import schema
 from mtkit.recipe.defaults.choose import Draft, choose
-from mtkit.recipe.paths import expand_path, resolve_recipe_path
+from mtkit.recipe.paths import expand_path, resolve_recipe_path, to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.saved import RESTORE, is_saved
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, forbid_commands, read_tree
-from mtkit.recipe.yaml_reader import LocatedValue, Origin
-from mtkit.search.config import SearchConfig
+from mtkit.recipe.yaml_reader import LocatedValue, with_location
 from mtkit.text.lines import list_of_texts, require_path
 
 
@@ -126,27 +123,6 @@ def check_overrides(overrides: Sequence[str]) -> None:
     build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
 
 
-def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
-    """Apply overrides to a search configuration: `search.beam_size=1`, or the key without `search.`.
-
-    Raises:
-        RecipeError: an override is invalid.
-    """
-    if not overrides:
-        return default
-    errors: list[str] = []
-    tree = with_location({"search": to_plain(default)}, "config.json", Path.cwd())
-    full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
-    tree = apply_overrides(tree, [*full, *default.implied_by(full)], Path.cwd(), errors)
-    result: _SearchOverrides = schema.build(_SearchOverrides, tree, errors)
-    return result.search
-
-
-@dataclass(frozen=True)
-class _SearchOverrides:
-    search: SearchConfig
-
-
 def _apply_corpus_root(tree: LocatedValue) -> None:
     """Make relative paths in the section `corpus` of a file relative to `corpus.root`."""
     corpus, root = tree.at("corpus"), tree.at("corpus.root")
@@ -165,13 +141,3 @@ def _rebase(value: LocatedValue, folder: Path) -> None:
     items = value.value.values() if isinstance(value.value, dict) else value.value
     for item in items if isinstance(value.value, dict | list) else ():
         _rebase(item, folder)
-
-
-def with_location(value: Any, location: str, folder: Path) -> LocatedValue:
-    """Attach one origin to plain values, so that they can be checked like those of a file."""
-    origin = Origin(location, folder, from_file=True)
-    if isinstance(value, dict):
-        return LocatedValue({key: with_location(item, location, folder) for key, item in value.items()}, origin)
-    if isinstance(value, list):
-        return LocatedValue([with_location(item, location, folder) for item in value], origin)
-    return LocatedValue(value, origin)

@@ -8,7 +8,8 @@ import yaml
 
 from mtkit.errors import DamagedError
 from mtkit.io.records import DAMAGED, is_record, is_text_record, write_text_record
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.paths import to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.yaml_reader import StrictLoader
 
 RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -18,7 +16,7 @@ from mtkit.corpus.config import CorpusConfig
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.models.config import ModelConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.recipe.paths import escape_path
+from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.training.config import TrainingConfig
@@ -46,17 +44,6 @@ class Recipe:
     # of omitted keys of tokenizer, model and training: chosen from the corpus (docs/defaults.md), or those of this page
     defaults: Literal["corpus", "fixed"] = "corpus"
     chosen: dict[str, str] = field(default_factory=dict)  # reasons of the values that mtkit chose, for the reader
-
-
-def to_plain(value: Any) -> Any:
-    """Convert dataclasses to mappings, lists and scalars, with every key; paths are text as in YAML."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
-    if isinstance(value, dict):
-        return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
-    return escape_path(value) if isinstance(value, Path) else value
 
 
 def _value_at(plain: Any, key: str) -> Any:

@@ -6,14 +6,15 @@ Keys of the tree are those that the recipe states; nothing is known yet of types
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.paths import expand_path
-from mtkit.recipe.sections import Recipe
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, Origin, read_value, read_yaml_file
+from mtkit.recipe import schema
+from mtkit.recipe.paths import expand_path, to_plain
+from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, Origin, read_value, read_yaml_file, with_location
+from mtkit.search.config import SearchConfig
 
 CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in messages
 
@@ -44,6 +45,8 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
     seen = [path.resolve()]
     while True:
         if not isinstance(tree.value, dict):
+            from mtkit.recipe.sections import Recipe  # whose sections import torch
+
             known = ", ".join(field.name for field in fields(Recipe))
             raise RecipeError(f"{tree.origin.location}: a recipe is a mapping with the keys {known}")
         if "base" not in tree.value:
@@ -217,3 +220,24 @@ def _with_implied(tree: LocatedValue) -> LocatedValue:
     if has_two and not tree.states("model.tied_embeddings"):
         values["model.tied_embeddings"] = "target"
     return with_values(tree, values)
+
+
+def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
+    """Apply overrides to a search configuration: `search.beam_size=1`, or the key without `search.`.
+
+    Raises:
+        RecipeError: an override is invalid.
+    """
+    if not overrides:
+        return default
+    errors: list[str] = []
+    tree = with_location({"search": to_plain(default)}, "config.json", Path.cwd())
+    full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
+    tree = apply_overrides(tree, [*full, *default.implied_by(full)], Path.cwd(), errors)
+    result: _SearchOverrides = schema.build(_SearchOverrides, tree, errors)
+    return result.search
+
+
+@dataclass(frozen=True)
+class _SearchOverrides:
+    search: SearchConfig

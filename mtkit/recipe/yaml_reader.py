@@ -259,3 +259,13 @@ class _Reader:
 
     def location(self, node: yaml.Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}" if self.from_file else self.name
+
+
+def with_location(value: Any, location: str, folder: Path) -> LocatedValue:
+    """Attach one origin to plain values, so that they can be checked like those of a file."""
+    origin = Origin(location, folder, from_file=True)
+    if isinstance(value, dict):
+        return LocatedValue({key: with_location(item, location, folder) for key, item in value.items()}, origin)
+    if isinstance(value, list):
+        return LocatedValue([with_location(item, location, folder) for item in value], origin)
+    return LocatedValue(value, origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -75,3 +75,10 @@ class Hypothesis:
     def failure(cls) -> Hypothesis:
         """The hypothesis of a sentence for which the model computed NaN or infinity."""
         return cls(tokens=[], log_prob=math.nan, score=math.nan, token_log_probs=[], finished=False, failed=True)
+
+
+class ScoredToken(NamedTuple):
+    """A given token, or the end of sentence, given the source and the tokens before it; nats."""
+
+    log_prob: float
+    best_log_prob: float  # of the most probable token

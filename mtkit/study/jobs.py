@@ -27,8 +27,9 @@ from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.recipe.paths import to_plain
 from mtkit.recipe.saved import save_recipe
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.robustness.pending_signal import PendingSignal

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from mtkit.errors import DataError, MissingExtraError
+from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")  # of file names; what is read depends on the content alone
@@ -292,3 +293,30 @@ def _zstandard(file: IO[bytes]) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
             continue
         return cast(BinaryIO, module.ZstdFile(file)), (EOFError, module.ZstdError)
     raise MissingExtraError("zst", "backports.zstd")
+
+
+def check_line_counts(src: Text, tgt: Text) -> int:
+    """Check that two files have the same number of lines and are not empty; return that number.
+
+    Raises:
+        DataError: the numbers differ or are 0.
+        MissingInputError, ReadWriteError: a file cannot be read.
+    """
+    src, tgt = path_of(src), path_of(tgt)
+    counts = {src: count_lines(src), tgt: count_lines(tgt)}
+    if counts[src] != counts[tgt]:
+        short, long = sorted((src, tgt), key=lambda path: counts[path])
+        raise DataError(
+            f"{long}:{counts[short] + 1}: line has no partner: {short} has {count_of(counts[short], 'line')} and this "
+            f"file {counts[long]}; both files must have the same number of lines"
+        )
+    if not counts[src]:
+        if src == tgt:
+            raise DataError(f"{src}: the file is empty; a corpus needs at least one sentence")
+        raise DataError(f"{src} and {tgt}: both are empty; a corpus needs at least one sentence pair")
+    return counts[src]
+
+
+def path_of(text: Text) -> Path:
+    """The file of a text."""
+    return text if isinstance(text, Path) else text.path

@@ -254,6 +254,11 @@ class TokenizerPair:
         """True if both sides have one vocabulary."""
         return self.config.shared
 
+    @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Numbers of source and of target tokens."""
+        return self.src.vocab.size, self.tgt.vocab.size
+
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text."""
         parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.text.normalise import SPACE_MARK
 
@@ -26,7 +27,7 @@ def words_of(tokens: Sequence[str]) -> list[int]:
     return indices
 
 
-def links_of(attention: Tensor, src_length: int) -> list[tuple[int, int]]:
+def links_of(attention: NDArray[np.float32], src_length: int) -> list[tuple[int, int]]:
     """Pairs (source token, target token): each target token with the source token that it attends to most.
 
     Args:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-
 from mtkit.errors import DataError
-from mtkit.search.constraints.constraint import Constraint
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
-from mtkit.search.constraints.required import RequiredPhrases
-from mtkit.search.interface import SearchRequest, SpecialIds
 from mtkit.text.tokenizer import Tokenizer
 
 
@@ -135,31 +128,3 @@ def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> Token
 
 def _quote(text: str) -> str:
     return repr(text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "...")
-
-
-def apply_constraints(
-    request: SearchRequest,
-    constraints: Sequence[TokenConstraints | None],
-    special_ids: SpecialIds,
-    token_bytes: TokenBytes,
-) -> SearchRequest:
-    """The request with the constraints on each of its sentences.
-
-    The maximum lengths grow to what the constraints need.
-    """
-    each = [one or TokenConstraints() for one in constraints]
-    min_length = torch.tensor([one.min_length for one in each], device=request.max_length.device)
-    max_length = torch.maximum(request.max_length, min_length)
-    required = RequiredPhrases([one.include for one in each], max_length.tolist(), special_ids)
-    # The prefix comes after the exclusions, and the phrases after both: a later constraint has precedence.
-    added: list[Constraint] = [
-        ForbiddenTexts([one.exclude for one in each], token_bytes),
-        ForcedPrefix([one.prefix for one in each]),
-        required,
-    ]
-    return replace(
-        request,
-        max_length=max_length,
-        constraints=(*request.constraints, *added),
-        selector=required if any(one.include for one in each) else None,
-    )

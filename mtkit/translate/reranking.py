@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import torch
-
 from mtkit.errors import ComputeError, DataError, NonFiniteError
-from mtkit.models.interface import TranslationModel
-from mtkit.search.interface import Hypothesis
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.engines.interface import Engine
 from mtkit.translate.score import score_texts
 
 
@@ -80,18 +78,16 @@ class LanguageModelReranking:
     Unlike shallow fusion, the language model may have another vocabulary, since it reads text.
 
     Attributes:
-        model: the language model, prepared for inference.
+        engine: of the language model.
         tokenizers: those of the language model.
         weight: of its log-probability.
         penalty: length penalty of the search.
-        name: of the language model, for error messages.
     """
 
-    model: TranslationModel
+    engine: Engine
     tokenizers: TokenizerPair
     weight: float
     penalty: LengthPenalty
-    name: str
 
     def __call__(self, lists: Sequence[NBest]) -> list[NBest]:
         """See Rerank.
@@ -111,16 +107,15 @@ class LanguageModelReranking:
     def scores(self, candidates: Sequence[Candidate]) -> list[float]:
         """New scores of hypotheses; errors as `__call__`."""
         try:
-            log_probs = score_texts(self.model, self.tokenizers, [candidate.text for candidate in candidates])
+            log_probs = score_texts(self.engine, self.tokenizers, [candidate.text for candidate in candidates])
         except DataError as error:
-            raise DataError(f"{self.name}: a translation is too long for the positions of this model") from error
+            raise DataError(f"{self.engine.name}: a translation is too long for the positions of this model") from error
         if not all(map(math.isfinite, log_probs)):
-            raise NonFiniteError(self.name)
-        language = torch.tensor(log_probs, dtype=torch.float64)  # [N]
-        hypotheses = [candidate.hypothesis for candidate in candidates]
-        translation = torch.tensor([h.log_prob for h in hypotheses], dtype=torch.float64)  # [N]
-        length = torch.tensor([len(h.tokens) + 1 for h in hypotheses])
-        # the difference of two scores, so that penalties and constraints of the search keep their share
-        both = self.penalty.score(translation + self.weight * language, length)
-        change = both - self.penalty.score(translation, length)
-        return [h.score + float(d) for h, d in zip(hypotheses, change, strict=True)]
+            raise NonFiniteError(self.engine.name)
+        scores = []
+        for candidate, language in zip(candidates, log_probs, strict=True):
+            h, length = candidate.hypothesis, len(candidate.hypothesis.tokens) + 1
+            # the difference of two scores, so that penalties and constraints of the search keep their share
+            both = self.penalty.score(h.log_prob + self.weight * language, length)
+            scores.append(h.score + both - self.penalty.score(h.log_prob, length))
+        return scores

@@ -10,26 +10,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
-from mtkit.corpus.binarise import check_line_counts
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
 from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.io.json_text import parse_json
-from mtkit.models.interface import TranslationModel
-from mtkit.search.fast_topk import log_normaliser
-from mtkit.text.lines import read_lines
+from mtkit.search.hypothesis import ScoredToken
+from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import LineRequest
 from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
+from mtkit.translate.engines.interface import Engine
 from mtkit.translate.segment import split_lines
+from mtkit.translate.special_ids import special_ids
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
 _OOM_REMEDY = "split source and translation, or use a machine with more memory"
 WINDOW = 4096  # pairs that are read ahead and sorted by length
-CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
 MAX_NATS = 700.0  # for each token; exp of more is infinite, which JSON does not have
 
 GivenTranslation = str | tuple[str, ...]  # text, or the tokens that a search chose
@@ -81,20 +75,18 @@ class _Pair(NamedTuple):
 
 
 def score_lines(
-    models: Sequence[TranslationModel],
+    engine: Engine,
     tokenizers: TokenizerPair,
     pairs: Iterable[tuple[str, GivenTranslation]],
     *,
     max_source_length: int | None = None,
     batch_tokens: int | None = None,
     prefix_ids: Sequence[int] = (),
-    name: str = "the model",
     report_oom: Callable[[int], None] | None = None,
 ) -> Iterator[ForcedScore]:
     """Score translations: one score for each pair (source, translation), in order.
 
-    Several models are an ensemble, as in search: the mean of their probabilities. The models are used as they are. A
-    blank pair has log-probability 0, as in translation. Text is scored in the tokenizer's segmentation; tokens are
+    A blank pair has log-probability 0, as in translation. Text is scored in the tokenizer's segmentation; tokens are
     scored as they are, since search may have chosen another segmentation of the same text. White space at the ends of
     text, and of the source of text, is no part of it. An end of sentence among the
     tokens shows that the line was split in translation. It is split again, as are sources of more than
@@ -105,8 +97,7 @@ def score_lines(
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
         DataError: a line is too long for the models; raised after the scores of all lines before.
         ComputeError: memory runs out for a single line; raised after the scores of all lines before.
-        NonFiniteError: the models, which the message calls `name`, compute NaN or infinity; raised after the scores of
-            all lines before.
+        NonFiniteError: the model computes NaN or infinity; raised after the scores of all lines before.
     """
     stream = enumerate(map(_without_outer_space, pairs), start=1)
     budget = BatchBudget(batch_tokens or BATCH_TOKENS, report_oom)
@@ -121,10 +112,10 @@ def score_lines(
             if src_line.strip() or "".join(given).strip()
             for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
-        of_line: dict[int, list[TokenScore]] = {}
+        of_line: dict[int, list[ScoredToken]] = {}
         errors: dict[int, ItemError] = {}
         with_prefix = [part._replace(src=[*prefix_ids, *part.src]) for part in parts]
-        for part, values in zip(parts, _score(models, tokenizers, with_prefix, budget), strict=True):
+        for part, values in zip(parts, _score(engine, tokenizers, with_prefix, budget), strict=True):
             if isinstance(values, DataError | ComputeError):
                 errors.setdefault(part.line_index, values)
             else:
@@ -132,17 +123,18 @@ def score_lines(
         for i, (line, _) in enumerate(window):
             if i in errors:
                 raise name_line(line, errors[i], remedy=_OOM_REMEDY)
-            log_probs, confidences, is_correct = zip(*of_line[i], strict=True) if i in of_line else ((), (), ())
+            scores = of_line.get(i, [])
+            log_probs = tuple(each.log_prob for each in scores)
             if not math.isfinite(sum(log_probs)):
-                raise NonFiniteError(name, line)
+                raise NonFiniteError(engine.name, line)
             tokens = tuple(tokenizers.tgt.ids_to_tokens(tgt[i])) if log_probs else ()
             yield ForcedScore(
                 line=line,
                 log_prob=sum(log_probs),
                 tokens=tokens,
                 token_log_probs=log_probs,
-                confidences=confidences,
-                is_correct=is_correct,
+                confidences=tuple(math.exp(each.best_log_prob) for each in scores),
+                is_correct=tuple(each.log_prob >= each.best_log_prob for each in scores),
             )
 
 
@@ -152,7 +144,7 @@ def _without_outer_space(pair: tuple[str, GivenTranslation]) -> tuple[str, Given
     return (src.strip(), given.strip()) if isinstance(given, str) else pair
 
 
-def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[float]:
+def score_texts(engine: Engine, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[float]:
     """The log-probability of each text by a language model, nats; that of an empty text is of its end of sentence.
 
     It is NaN or infinite where the model's numbers are.
@@ -163,7 +155,7 @@ def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Seque
     """
     pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.tgt.encode(texts))]
     log_probs = []
-    for scores in _score([model], tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
+    for scores in _score(engine, tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
         if isinstance(scores, DataError | ComputeError):
             raise scores
         log_probs.append(sum(score.log_prob for score in scores))
@@ -171,18 +163,17 @@ def score_texts(model: TranslationModel, tokenizers: TokenizerPair, texts: Seque
 
 
 def _score(
-    models: Sequence[TranslationModel], tokenizers: TokenizerPair, pairs: Sequence[_Pair], budget: BatchBudget
-) -> list[list[TokenScore] | ItemError]:
+    engine: Engine, tokenizers: TokenizerPair, pairs: Sequence[_Pair], budget: BatchBudget
+) -> list[list[ScoredToken] | ItemError]:
     """Scores of the tokens of each pair, or the error of one that is too long for the models or the memory."""
-    scores: dict[int, list[TokenScore] | ItemError] = {}
+    scores: dict[int, list[ScoredToken] | ItemError] = {}
+    eos, ids_with_meaning = tokenizers.src.vocab.eos, special_ids(tokenizers.tgt)
 
     def cost(k: int) -> int:
         return pairs[k].length
 
-    def run(chosen: Sequence[int]) -> list[list[TokenScore]]:
-        sources, targets = [pairs[k].src for k in chosen], [pairs[k].tgt for k in chosen]
-        batch = collate(sources, targets, chosen, tokenizers.src.vocab, tokenizers.tgt.vocab)
-        return score_tokens(models, batch)
+    def run(chosen: Sequence[int]) -> list[list[ScoredToken]]:
+        return engine.score([([*pairs[k].src, eos], pairs[k].tgt) for k in chosen], ids_with_meaning)
 
     for chosen in budget.batches(range(len(pairs)), cost):
         scores.update(zip(chosen, budget.compute(chosen, cost, run), strict=True))
@@ -259,47 +250,3 @@ def _split_pair(
             f"{len(sources)}; was the translation made by another model?"
         )
     return list(zip(sources, targets, strict=True))
-
-
-class TokenScore(NamedTuple):
-    """A label, given the source and the labels before it."""
-
-    log_prob: float
-    confidence: float  # probability of the most probable token
-    is_correct: bool  # no token is more probable than the label
-
-
-@torch.inference_mode()
-def score_tokens(models: Sequence[TranslationModel], batch: Batch) -> list[list[TokenScore]]:
-    """Scores of the labels of each sentence of a batch, the end of sentence included."""
-    batch = batch.to(next(models[0].parameters()).device)
-    hidden = [model.decode_states(batch.source, batch.target)[batch.loss_mask] for model in models]  # each [N, D]
-    labels = batch.labels[batch.loss_mask]  # [N]
-    chunks = []
-    for start in range(0, labels.numel(), CHUNK_POSITIONS):
-        chunk = slice(start, start + CHUNK_POSITIONS)
-        logits = [model.output(states[chunk]) for model, states in zip(models, hidden, strict=True)]
-        chunks.append(_score_labels(logits, labels[chunk]))
-    fields = (torch.cat(each).tolist() for each in zip(*chunks, strict=True))
-    scores = (TokenScore(*each) for each in zip(*fields, strict=True))
-    return [list(itertools.islice(scores, count)) for count in batch.loss_mask.sum(1).tolist()]
-
-
-def _score_labels(logits: Sequence[Tensor], labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probability, confidence and correctness of labels [n], each [n], by the mean of the models' distributions.
-
-    Args:
-        logits: of each model, [n, V].
-        labels: [n].
-    """
-    values, normaliser = logits[0], None
-    if len(logits) > 1:
-        values = torch.stack([each.float().log_softmax(-1) for each in logits]).logsumexp(0) - math.log(len(logits))
-    else:
-        normaliser = log_normaliser(values)  # [n]
-    label = values.gather(1, labels.unsqueeze(1)).squeeze(1).float()
-    best = values.amax(1).float()
-    is_correct = label == best
-    if normaliser is not None:
-        label, best = label - normaliser, best - normaliser
-    return label, best.exp(), is_correct

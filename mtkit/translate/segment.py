@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
-from mtkit.search.constraints.forbidden import TokenBytes
-from mtkit.search.interface import Hypothesis
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
@@ -38,7 +35,7 @@ class Segment:
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
     end: int = 0  # characters of the line up to the end of the segment
 
-    def accept(self, hypotheses: list[Hypothesis], token_bytes: TokenBytes) -> None:
+    def accept(self, hypotheses: list[Hypothesis], token_bytes: Sequence[bytes]) -> None:
         """Store the hypotheses that contain no excluded text; all of them if none is without.
 
         Search excludes them too, but tokens that are forced by other constraints can spell an excluded text.
@@ -46,7 +43,7 @@ class Segment:
         self.hypotheses, self.violates_exclusion = hypotheses, False
         if self.constraints is None or not self.constraints.exclude:
             return
-        written = [b"".join(token_bytes.of_token[token] for token in h.tokens) for h in hypotheses]
+        written = [b"".join(token_bytes[token] for token in h.tokens) for h in hypotheses]
         valid = [
             h
             for h, text in zip(hypotheses, written, strict=True)
@@ -163,7 +160,7 @@ class LineMerger:
         first = self._first
         nbest = [(text, h.score, h.log_prob) for h, text in zip(first.hypotheses, first.texts, strict=True)]
         if self._num_segments > 1:
-            score = float(penalty.score(torch.tensor(log_prob), torch.tensor(len(self._token_log_probs))))
+            score = float(penalty.score(log_prob, len(self._token_log_probs)))
             nbest = [(hyp, score, log_prob)]
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
         num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments

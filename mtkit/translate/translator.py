@@ -7,41 +7,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import torch
-
-from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints.forbidden import TokenBytes
-from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.constraints import Line, LineRequest, apply_constraints, text_of, tokenize_constraints
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, text_of, tokenize_constraints
 from mtkit.translate.engines.batch_budget import BatchBudget, name_line
 from mtkit.translate.engines.interface import Engine
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
 from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
+from mtkit.translate.special_ids import special_ids
 from mtkit.translate.translation import Translation, TranslationOptions
 
-__all__ = ["Rerank", "Translation", "TranslationOptions", "Translator", "special_ids"]
+__all__ = ["Rerank", "Translation", "TranslationOptions", "Translator"]
 
 L = TypeVar("L", bound=Line | LineRequest)
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 _OOM_REMEDY = "split the line, or reduce --beam-size or --workers"
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
-
-
-def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> SpecialIds:
-    """Ids with a meaning for search; control tokens are never generated, the unknown token only if allowed."""
-    vocab = tokenizer.vocab
-    banned = {*tokenizer.special_ids(), vocab.pad, vocab.bos} - {vocab.eos}
-    if not allow_unknown:
-        banned.add(vocab.unk)
-    return SpecialIds(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))
 
 
 class Translator:
@@ -84,7 +72,7 @@ class Translator:
         # a sentence takes the tokens of its source, and as many for each hypothesis
         self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
         self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
-        self.token_bytes = TokenBytes(tokenizers.tgt.token_bytes())
+        self.token_bytes = tokenizers.tgt.token_bytes()
 
     @property
     def compute_type(self) -> str:
@@ -196,14 +184,19 @@ class Translator:
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
         if self.rerank is not None:
             config = replace(config, n_best=num_hypotheses)
-        search = self.engine.make_search(config, self.special_ids, with_scores=with_scores)
+        search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=with_scores)
+
+        def run(part: Sequence[Segment]) -> list[list[Hypothesis]]:
+            return search([self._request(segment, config) for segment in part])
 
         def cost(segment: Segment) -> int:
             return (1 + num_hypotheses) * (len(self.prefix_ids) + len(segment.ids) + 1)
 
         for planned in self.budget.batches((s for s in segments if s.ids), cost):
             batch = [segment for segment in planned if segment.line < end.line]
-            results = self.budget.compute(batch, cost, lambda part: search(self._request(part, config)))
+            results = self.budget.compute(
+                batch, cost, lambda part: search([self._request(segment, config) for segment in part])
+            )
             for segment, hypotheses in zip(batch, results, strict=True):
                 if isinstance(hypotheses, DataError | ComputeError):
                     end.move(segment.line, name_line(segment.line, hypotheses, remedy=_OOM_REMEDY))
@@ -218,21 +211,18 @@ class Translator:
             return hypothesis
         return replace(hypothesis, attention=hypothesis.attention[:, len(self.prefix_ids) :])
 
-    def _request(self, batch: Sequence[Segment], config: SearchConfig) -> SearchRequest:
-        """The search request for a batch of segments."""
-        device, vocab = self.engine.device, self.tokenizers.src.vocab
-        ids = [[*self.prefix_ids, *s.ids] for s in batch]
-        source = collate_source(ids, vocab).to(device)
-        request = SearchRequest(
-            source=source,
-            max_length=torch.tensor([config.max_length.of(len(s.ids)) for s in batch], device=device),
-            min_length=torch.tensor([config.min_length.of(len(s.ids)) for s in batch], device=device),
-            sentence_ids=torch.tensor([s.number for s in batch], device=device),
-            real=source.real,
+    def _request(self, segment: Segment, config: SearchConfig) -> SentenceRequest:
+        """The search request for a segment; the maximum length grows to what its constraints need."""
+        constraints, length = segment.constraints or TokenConstraints(), len(segment.ids)
+        return SentenceRequest(
+            source=[*self.prefix_ids, *segment.ids, self.tokenizers.src.vocab.eos],
+            max_length=max(config.max_length.of(length), constraints.min_length),
+            min_length=config.min_length.of(length),
+            sentence_id=segment.number,
+            prefix=constraints.prefix,
+            forbidden=constraints.exclude,
+            required=constraints.include,
         )
-        if any(s.constraints for s in batch):
-            request = apply_constraints(request, [s.constraints for s in batch], self.special_ids, self.token_bytes)
-        return request
 
     def _detokenize(self, segments: Sequence[Segment], end: _End) -> None:
         """Convert the ids of all hypotheses to text, rank them again if asked to, and keep the n best."""

@@ -21,9 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, TypeVar
 
-import torch
-
 from mtkit.errors import MtkitError, ReadWriteError, UsageError
+from mtkit.hardware import num_threads, one_thread, runs_on_cpu, set_num_threads
 from mtkit.signals import blocked_in_workers
 from mtkit.translate.constraints import Line
 from mtkit.translate.translator import Translation, TranslationOptions, Translator, read_windows
@@ -195,9 +194,9 @@ def auto_num_workers(
     """
     if threads is not None or flush_every is not None:
         return 1
-    if device not in (None, "cpu") or torch.cuda.is_available() or not file.is_file():
+    if not file.is_file() or not runs_on_cpu(device):
         return 1
-    return max(1, min(torch.get_num_threads(), file.stat().st_size // BYTES_PER_WORKER))
+    return max(1, min(num_threads(), file.stat().st_size // BYTES_PER_WORKER))
 
 
 def window_options(num_workers: int, flush_every: int | None) -> TranslationOptions:
@@ -234,12 +233,8 @@ def translator_pool(
 
 def _load_with_one_thread(load: Callable[[], Translator]) -> Translator:
     """The translator, loaded without starting threads, which copies of the process would lack."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         translator = load()
-    finally:
-        torch.set_num_threads(threads)
     _freeze_gc()  # a collection in a copy would touch, and so copy, the memory of all objects
     return translator
 
@@ -248,14 +243,14 @@ def _work_as_copy(pipe: Connection, translator: Translator, of_parent: Sequence[
     """Main function of a worker that is a copy of its parent, with the parent's ends of all pipes until now."""
     for each in of_parent:
         each.close()  # otherwise the pipes of these workers stay open when the parent ends
-    torch.set_num_threads(1)
+    set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
         _translate_chunks(pipe, translator)
 
 
 def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
     """Main function of a worker that is a new process."""
-    torch.set_num_threads(1)
+    set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
         translators, load_error = _collect_until_error(load() for _ in range(1))
         _freeze_gc()

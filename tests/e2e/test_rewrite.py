@@ -14,7 +14,7 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions
 from tests.toy.runs import run, write_all
 

@@ -43,7 +43,7 @@ def collate(
     _check_ids(tgt_rows, vocab_tgt)
     labels = tgt_rows.padded(pad=vocab_tgt.pad, after=vocab_tgt.eos)  # [B, T]
     ids = tgt_rows.padded(pad=vocab_tgt.pad, before=vocab_tgt.bos)  # [B, T]
-    real, pos = _real_and_pos(tgt_rows.lengths + 1, labels.shape)
+    real, pos = real_and_pos(tgt_rows.lengths + 1, labels.shape)
     return Batch(
         source=source,
         target=Target(ids=torch.from_numpy(ids), real=real, pos=pos),
@@ -62,11 +62,11 @@ def collate_source(src: IdRows, vocab: Vocab) -> Source:
     rows = Ragged.of(src)
     _check_ids(rows, vocab)
     ids = rows.padded(pad=vocab.pad, after=vocab.eos)  # [B, S]
-    real, pos = _real_and_pos(rows.lengths + 1, ids.shape)
+    real, pos = real_and_pos(rows.lengths + 1, ids.shape)
     return Source(ids=torch.from_numpy(ids), real=real, pos=pos)
 
 
-def _real_and_pos(lengths: NDArray[np.int64], shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def real_and_pos(lengths: NDArray[np.int64], shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """`real` and `pos`, both of `shape`, of left-aligned rows."""
     columns = np.arange(shape[1])
     real = columns < lengths[:, None]

@@ -13,9 +13,10 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
 from mtkit.recipe.defaults.facts import NO_LIMITS, Choice, Facts, Limits, Values
 from mtkit.recipe.defaults.statistics import CorpusStatistics, corpus_statistics
+from mtkit.recipe.paths import to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.schema import Checker
-from mtkit.recipe.sections import Recipe, to_plain
+from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import with_values
 from mtkit.recipe.type_hints import dataclass_members, field_types, kind_of
 from mtkit.recipe.yaml_reader import LocatedValue

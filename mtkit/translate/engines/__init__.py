@@ -1,5 +1,8 @@
 """Engines that translate batches.
 
-interface     the protocol, and ModelEngine: a model or ensemble and its search
-batch_budget  batches within a budget of tokens, in halves where memory runs out
+interface        the protocol
+fast_engine      whole searches in the native library, without torch
+model_engine     models and searches as they are written
+forced_decoding  scores of given translations by models as written
+batch_budget     batches within a budget of tokens, in halves where memory runs out
 """

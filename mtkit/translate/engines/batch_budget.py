@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
-
-import torch
 
 from mtkit.errors import ComputeError, DataError, describe_oom, is_oom
 
@@ -90,5 +89,7 @@ class BatchBudget:
         if self._report_oom is not None:
             self._report_oom(self.tokens)
             self._report_oom = None
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # the failed attempt has fragmented the memory
+        if "torch" in sys.modules:
+            import torch
+
+            torch.cuda.empty_cache()  # the failed attempt has fragmented the memory; without a GPU it does nothing

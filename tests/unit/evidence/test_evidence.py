@@ -14,7 +14,7 @@ from mtkit.errors import DataError
 from mtkit.evidence.claim import SystemConfig, claim_names, read_claim, read_config
 from mtkit.evidence.report import evidence_markdown, read_claims
 from mtkit.evidence.results import read_result, results_folder, seed_prior
-from mtkit.recipe.recipe import load_search
+from mtkit.recipe.tree import load_search
 
 ROOT = Path(__file__).parents[3]
 STORED = sorted(path.stem for path in results_folder().glob("*.json"))

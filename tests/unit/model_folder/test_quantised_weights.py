@@ -12,8 +12,9 @@ from mtkit.errors import DataError
 from mtkit.inference.native.library import native
 from mtkit.inference.native.projections import NativeLinear
 from mtkit.layers.projections import linear
-from mtkit.model_folder.quantised_weights import GROUP_SIZE, dequantise_tensors, dequantised_header, quantise_tensors
-from mtkit.model_folder.weights_file import build_with_weights
+from mtkit.model_folder.build_model import build_with_weights
+from mtkit.model_folder.quantise import quantise_tensors
+from mtkit.model_folder.quantised_weights import GROUP_SIZE, dequantise, dequantised_header
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
 from mtkit.training.weights import weights
@@ -24,6 +25,11 @@ CONFIG = TransformerConfig(d_model=64, d_ff=64, num_heads=2, encoder_layers=1, d
 def tensors() -> dict[str, Tensor]:
     torch.manual_seed(0)
     return weights(CONFIG.build(100, 100))
+
+
+def dequantise_tensors(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    arrays = dequantise({name: tensor.numpy() for name, tensor in stored.items()})
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def test_int8_rounds_to_the_nearest_multiple_of_the_scale_of_a_row() -> None:
@@ -92,8 +98,8 @@ def test_a_model_is_built_from_any_storage(tmp_path: Path, storage) -> None:
 def test_a_mask_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     name = "encoder.0.feed_forward.inner.weight"
     stored = quantise_tensors(tensors(), "sparse")
-    header = {name: (DTYPES[each.dtype], list(each.shape)) for name, each in stored.items()}
-    assert dequantised_header(header) == {name: ("F32", list(each.shape)) for name, each in tensors().items()}
+    header = {name: (DTYPES[each.dtype], tuple(each.shape)) for name, each in stored.items()}
+    assert dequantised_header(header) == {name: ("F32", tuple(each.shape)) for name, each in tensors().items()}
     write_tensors(tmp_path / "w", {**stored, name: stored[name][1:].contiguous()})
     with pytest.raises(DataError, match=rf"damaged: {name}: \d+ weights, but its mask shows \d+; again"):
         build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
@@ -101,8 +107,8 @@ def test_a_mask_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_header_and_refusals(tmp_path: Path) -> None:
     stored = quantise_tensors(tensors(), "int4")
-    header = {name: (DTYPES[each.dtype], list(each.shape)) for name, each in stored.items()}
-    assert dequantised_header(header) == {name: ("F32", list(each.shape)) for name, each in tensors().items()}
+    header = {name: (DTYPES[each.dtype], tuple(each.shape)) for name, each in stored.items()}
+    assert dequantised_header(header) == {name: ("F32", tuple(each.shape)) for name, each in tensors().items()}
     name = "encoder.0.feed_forward.inner.weight"
     broken = [
         {name + ".scale": stored[name + ".scale"][:, :1].contiguous()},

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.recipe import load_search
+from mtkit.recipe.tree import load_search
 from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import LengthLimit, MaxLength, MinimumBayesRiskConfig, SearchConfig

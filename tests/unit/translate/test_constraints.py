@@ -17,7 +17,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.source_lines import with_constraints
 from mtkit.translate.translator import TranslationOptions, Translator
 

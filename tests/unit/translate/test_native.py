@@ -5,33 +5,36 @@ from __future__ import annotations
 import functools
 
 import pytest
-import torch
 
+from mtkit import hardware
 from mtkit.inference import threads
+from mtkit.inference.fast_model import FastModel
 from mtkit.inference.native.library import native
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.weights import weights
 from mtkit.translate import workers
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.fast_engine import FastEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
-from tests.unit.translate.toy_translator import UNUSUAL, sentences, transformer
+from tests.unit.translate.toy_translator import MODELS, UNUSUAL, sentences, transformer
 
 LINES = sentences(14, 10) + UNUSUAL
 
 
 @pytest.fixture(params=["float32", "bf16", "int8"])
 def compute_type(request) -> str:
-    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[request.param]
-    if not native().supports(dtype):
+    if not native().supports({"bf16": "bfloat16"}.get(request.param, request.param)):
         pytest.skip(f"no native library for {request.param}: {native().reason}")
     return request.param
 
 
 def native_translator(tokenizers: TokenizerPair, compute_type: str, beam_size: int, **options) -> Translator:
     search = SearchConfig(beam_size=beam_size, n_best=beam_size, max_length=MaxLength(factor=1.0, offset=5))
-    engine = ModelEngine([transformer(tokenizers)], compute_type=compute_type, beam_size=beam_size)
+    arrays = {name: tensor.numpy() for name, tensor in weights(transformer(tokenizers)).items()}
+    model = FastModel.load(MODELS[0], arrays, compute_type)
+    engine = FastEngine(model, name="toy", load_written=lambda: pytest.fail("runs as written"))
     return Translator(engine, tokenizers, search, options=TranslationOptions(with_scores=True, **options))
 
 
@@ -56,12 +59,11 @@ def test_batches_and_order_change_nothing(beam_size, compute_type, tokenizers) -
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenizers, monkeypatch) -> None:
     monkeypatch.setattr(threads, "MIN_ITEMS", 1)
-    translate, before = native_translator(tokenizers, compute_type, beam_size).translate, torch.get_num_threads()
+    translate = native_translator(tokenizers, compute_type, beam_size).translate
     translations = []
     for number in (1, 2, 3):
-        torch.set_num_threads(number)
+        monkeypatch.setattr(hardware, "_num_threads", number)
         translations.append(results(translate(LINES)))
-    torch.set_num_threads(before)
     assert translations[0] == translations[1] == translations[2]
 
 
@@ -69,9 +71,7 @@ def test_workers_change_nothing(compute_type, tokenizers, monkeypatch) -> None:
     """Copies of this process, which has already translated with threads of its own."""
     monkeypatch.setattr(workers, "CHUNK_LINES", 4)
     monkeypatch.setattr(threads, "MIN_ITEMS", 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
+    monkeypatch.setattr(hardware, "_num_threads", 2)
     alone = results(load(tokenizers, compute_type).translate(LINES))
-    torch.set_num_threads(before)
     with WorkerPool(functools.partial(load, tokenizers, compute_type), 2) as pool:
         assert results(pool.translate(LINES)) == alone

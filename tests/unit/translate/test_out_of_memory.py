@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from mtkit.errors import ComputeError
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import BLANK, sentences, transformer, translator
 
@@ -22,22 +22,22 @@ class SmallMachine:
     """An engine whose allocator fails above a number of source tokens, half of the time after a part of the search."""
 
     def __init__(self, engine, capacity, error):
-        self.name, self.compute_type, self.device = engine.name, engine.compute_type, engine.device
+        self.name, self.compute_type = engine.name, engine.compute_type
         self.engine, self.capacity, self.error = engine, capacity, error
         self.sizes, self.failures = [], 0
 
-    def make_search(self, search, special_ids, *, with_scores):
-        inner = self.engine.make_search(search, special_ids, with_scores=with_scores)
+    def make_search(self, search, *ids, with_scores):
+        inner = self.engine.make_search(search, *ids, with_scores=with_scores)
 
-        def limited(request):
-            size = request.source.ids.numel()
+        def limited(requests):
+            size = len(requests) * max(len(each.source) for each in requests)
             if size > self.capacity:
                 self.failures += 1
                 if self.failures % 2:
-                    inner(request)
+                    inner(requests)
                 raise self.error
             self.sizes.append(size)
-            return inner(request)
+            return inner(requests)
 
         return limited
 

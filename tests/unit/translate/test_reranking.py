@@ -14,6 +14,7 @@ from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import Average
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.reranking import Candidate, LanguageModelReranking, MinimumBayesRisk
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import build_model, transformer
@@ -33,7 +34,8 @@ def test_ranking_by_expected_utility():
 
 
 def reranking(model, tokenizers):
-    return LanguageModelReranking(model, tokenizers, weight=0.5, penalty=Average(), name="lm")
+    engine = ModelEngine([model], compute_type="float32", rewrite=False, name="lm")
+    return LanguageModelReranking(engine, tokenizers, weight=0.5, penalty=Average())
 
 
 def candidates(*texts: str) -> list[list[Candidate]]:
@@ -60,5 +62,5 @@ def test_an_empty_hypothesis_has_the_probability_of_the_end_of_sentence(tokenize
     with torch.inference_mode():
         end = model.output(model.decode_states(source, target)[:, 0]).log_softmax(-1)[0, vocab.eos].item()
     assert end < -0.1
-    [text] = score_lines([model], tokenizers, [("", "the dog")])
+    [text] = score_lines(ranking.engine, tokenizers, [("", "the dog")])
     assert ranking.scores([empty, other]) == pytest.approx([-1 + 0.5 * end, -1 + 0.5 * text.log_prob / 2], abs=1e-5)

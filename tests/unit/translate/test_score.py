@@ -12,9 +12,15 @@ from mtkit.corpus.order.collate import collate
 from mtkit.errors import ComputeError, DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate import score as score_module
-from mtkit.translate.score import score_lines, score_tokens
+from mtkit.translate.engines import model_engine
+from mtkit.translate.engines.forced_decoding import score_tokens
+from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
+
+
+def engine(*models):
+    return ModelEngine(models, compute_type="float32", rewrite=False)
 
 
 @pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
@@ -41,18 +47,18 @@ def test_log_probs_of_a_split_line_are_those_of_its_parts(tokenizers):
     assert {"split" in t.flags for t in translations} == {True, False}
     assert all(len(t.token_log_probs) == len(t.tokens) + 1 for t in translations)
     pairs = [(line, t.tokens) for line, t in zip(lines, translations, strict=True)]
-    for t, forced in zip(translations, score_lines([model], tokenizers, pairs, max_source_length=8), strict=True):
+    for t, forced in zip(translations, score_lines(engine(model), tokenizers, pairs, max_source_length=8), strict=True):
         assert forced.tokens == t.tokens
         assert forced.token_log_probs == pytest.approx(t.token_log_probs, abs=1e-4)
     with pytest.raises(DataError, match=r"was translated in \d parts, but this model splits its source into 1"):
-        list(score_lines([model], tokenizers, pairs))
+        list(score_lines(engine(model), tokenizers, pairs))
 
 
 def test_scores_are_in_order_and_independent_of_the_batch(tokenizers):
     model, lines = transformer(tokenizers), sentences(20)
     pairs = [*zip(lines, lines[::-1], strict=True), ("", "")]
-    together = list(score_lines([model], tokenizers, pairs))
-    alone = [next(iter(score_lines([model], tokenizers, [pair]))) for pair in pairs]
+    together = list(score_lines(engine(model), tokenizers, pairs))
+    alone = [next(iter(score_lines(engine(model), tokenizers, [pair]))) for pair in pairs]
     assert [s.line for s in together] == list(range(1, 22))
     assert [s.log_prob for s in together] == pytest.approx([s.log_prob for s in alone], abs=1e-4)
     assert (together[-1].log_prob, together[-1].perplexity) == (0.0, 1.0)
@@ -62,7 +68,7 @@ def test_scores_are_in_order_and_independent_of_the_batch(tokenizers):
 def test_scores_are_the_same_when_memory_runs_out(tokenizers, monkeypatch, error):
     model, lines = transformer(tokenizers), sentences(40, 8)
     pairs = [*zip(lines, lines[::-1], strict=True)]
-    expected = list(score_lines([model], tokenizers, pairs))
+    expected = list(score_lines(engine(model), tokenizers, pairs))
     sizes, reported = [], []
 
     def limited(models, batch):
@@ -71,8 +77,8 @@ def test_scores_are_the_same_when_memory_runs_out(tokenizers, monkeypatch, error
             raise error
         return score_tokens(models, batch)
 
-    monkeypatch.setattr(score_module, "score_tokens", limited)
-    scores = list(score_lines([model], tokenizers, pairs, report_oom=reported.append))
+    monkeypatch.setattr(model_engine, "score_tokens", limited)
+    scores = list(score_lines(engine(model), tokenizers, pairs, report_oom=reported.append))
     assert [s.log_prob for s in scores] == pytest.approx([s.log_prob for s in expected], abs=1e-4)
     assert [s.line for s in scores] == list(range(1, 41))
     assert sizes[0] > 60
@@ -88,8 +94,8 @@ def test_a_pair_that_does_not_fit_alone_is_named_after_the_scores_before(tokeniz
             raise MemoryError
         return score_tokens(models, batch)
 
-    monkeypatch.setattr(score_module, "score_tokens", limited)
-    scores = score_lines([transformer(tokenizers)], tokenizers, pairs)
+    monkeypatch.setattr(model_engine, "score_tokens", limited)
+    scores = score_lines(engine(transformer(tokenizers)), tokenizers, pairs)
     assert [score.line for score in itertools.islice(scores, 7)] == list(range(1, 8))
     with pytest.raises(ComputeError, match=r"^line 8: out of memory in a batch of this line alone; split source and"):
         next(scores)
@@ -102,9 +108,9 @@ def test_other_errors_are_not_tried_again(tokenizers, monkeypatch):
         calls.append(batch)
         raise RuntimeError("index out of range")
 
-    monkeypatch.setattr(score_module, "score_tokens", broken)
+    monkeypatch.setattr(model_engine, "score_tokens", broken)
     with pytest.raises(RuntimeError, match="index out of range"):
-        list(score_lines([transformer(tokenizers)], tokenizers, [("the dog", "the cat")] * 9))
+        list(score_lines(engine(transformer(tokenizers)), tokenizers, [("the dog", "the cat")] * 9))
     assert len(calls) == 1
 
 
@@ -114,7 +120,7 @@ def test_a_translation_that_is_too_long_is_named_after_the_scores_of_all_lines_b
     pairs = [("the dog", "the dog")] * 12
     for line in (8, 11):
         pairs[line - 1] = ("the dog", "the dog " * 20)
-    scores = score_lines([build_model(config, tokenizers)], tokenizers, pairs)
+    scores = score_lines(engine(build_model(config, tokenizers)), tokenizers, pairs)
     assert [score.line for score in itertools.islice(scores, 7)] == list(range(1, 8))
     with pytest.raises(DataError, match=r"line 8: a sentence of \d+ tokens is longer than the 9 learned positions"):
         next(scores)
@@ -131,6 +137,7 @@ def test_confidence_and_correctness_are_those_of_the_mean_distribution(tokenizer
         prob = torch.stack([m.output(s).double().softmax(-1) for m, s in zip(models, states, strict=True)]).mean(0)
     for row, scores in enumerate(score_tokens(models, batch)):
         for t, score in enumerate(scores):
-            assert score.confidence == pytest.approx(float(prob[row, t].max()), rel=1e-4)
-            assert score.is_correct == (int(prob[row, t].argmax()) == int(batch.labels[row, t]))
+            assert math.exp(score.best_log_prob) == pytest.approx(float(prob[row, t].max()), rel=1e-4)
+            is_correct = score.log_prob == score.best_log_prob
+            assert is_correct == (int(prob[row, t].argmax()) == int(batch.labels[row, t]))
             assert score.log_prob == pytest.approx(math.log(prob[row, t, batch.labels[row, t]]), rel=1e-4)

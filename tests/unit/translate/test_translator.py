@@ -12,7 +12,7 @@ from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.translate.alignment import words_of
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 
@@ -185,11 +185,10 @@ class LoopingEngine:
     """An engine that repeats one token until no_repeat_ngram forbids it."""
 
     name, compute_type, can_fork = "toy", "float32", False
-    device = torch.device("cpu")
 
-    def make_search(self, search, special_ids, *, with_scores):
+    def make_search(self, search, *ids, with_scores):
         tokens = [5] * 30 if search.no_repeat_ngram == 0 else [5, 6, 7]
-        return lambda request: [[Hypothesis(tokens, -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+        return lambda requests: [[Hypothesis(tokens, -1.0, -1.0, [])] for _ in requests]
 
 
 @pytest.mark.parametrize("retry", [True, False])
@@ -205,17 +204,16 @@ class RecordingEngine:
     """An engine that records the number of sentences of each request."""
 
     name, compute_type, can_fork = "toy", "float32", False
-    device = torch.device("cpu")
 
     def __init__(self) -> None:
         self.batches: list[int] = []
 
-    def make_search(self, search, special_ids, *, with_scores):
+    def make_search(self, search, *ids, with_scores):
         return self.search
 
-    def search(self, request):
-        self.batches.append(request.num_sentences)
-        return [[Hypothesis([5], -1.0, -1.0, [])] for _ in range(request.num_sentences)]
+    def search(self, requests):
+        self.batches.append(len(requests))
+        return [[Hypothesis([5], -1.0, -1.0, [])] for _ in requests]
 
 
 @pytest.mark.parametrize(("beam_size", "expected"), [(1, [6] * 5), (5, [2] * 15)])

@@ -13,7 +13,7 @@ from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.translate import long_lines
 from mtkit.translate import translator as module
 from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.interface import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
 from mtkit.translate.translator import TranslationOptions, Translator, read_windows
 from tests.unit.translate.toy_translator import build_model, translator

@@ -1,0 +1,17 @@
+"""Number formats of the computation of a translation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mtkit.hardware import CPUINFO, cpu_has_bf16
+
+CpuType = Literal["float32", "bf16", "int8"]
+ComputeType = Literal["auto"] | CpuType
+
+
+def cpu_compute_type(requested: ComputeType) -> CpuType:
+    """The type on the CPU; `auto` is bf16 where the processor has instructions for it, else float32."""
+    if requested == "auto":
+        return "bf16" if cpu_has_bf16(CPUINFO) else "float32"
+    return requested

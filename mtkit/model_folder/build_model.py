@@ -1,0 +1,51 @@
+"""A model as it is written in layers/ and models/, with the weights of a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from mtkit.model_folder.quantised_weights import TensorType
+from mtkit.model_folder.safetensors_file import Arrays
+from mtkit.model_folder.weights_file import read_weights
+from mtkit.models.interface import TranslationModel
+from mtkit.models.skip_init import SkipInit, build_on_meta
+from mtkit.training.checkpoints.tensor_file import DTYPES
+from mtkit.training.weights import weights
+
+
+def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, remedy: str) -> TranslationModel:
+    """Build a model whose weights are those of a file, memory-mapped instead of copied.
+
+    A configuration that does not belong to the file is refused before memory is allocated: the file's header is
+    compared with a model on the meta device.
+
+    Args:
+        build: builds the model.
+        path: file in the safetensors format.
+        remedy: end of the message about a damaged file.
+
+    Raises:
+        MissingInputError, ReadWriteError, DataError: as `read_weights`.
+    """
+    return with_weights(build, read_weights(path, lambda: weight_types(build), remedy=remedy))
+
+
+def weight_types(build: Callable[[], TranslationModel]) -> Mapping[str, TensorType]:
+    """Type and shape of each weight of the model that a function builds."""
+    own = weights(build_on_meta(build))
+    return {name: (DTYPES[tensor.dtype], tuple(tensor.shape)) for name, tensor in own.items()}
+
+
+def with_weights(build: Callable[[], TranslationModel], arrays: Arrays) -> TranslationModel:
+    """A model that uses the memory of these weights, which have its names, shapes and types."""
+    with SkipInit(torch.device("cpu")):
+        model = build()
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, array in arrays.items():
+        own[name].data = torch.from_numpy(array).view(
+            own[name].dtype
+        )  # tied weights are one Parameter: all uses change
+    return model

@@ -1,0 +1,196 @@
+"""The engine of models as they are written in layers/ and models/, and of searches as they are written in search/."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from mtkit.corpus.order.batch import Batch, Source, Target
+from mtkit.corpus.order.collate import collate_source, real_and_pos
+from mtkit.corpus.order.ragged import Ragged
+from mtkit.hardware import limit_onednn_cache, parse_device, tell_torch_num_threads, tune_malloc
+from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.prepare import NAMES, prepare_for_inference, resolve_compute_type
+from mtkit.models.interface import TranslationModel
+from mtkit.search.config import SearchConfig
+from mtkit.search.constraints.constraint import Constraint
+from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
+from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints.required import RequiredPhrases
+from mtkit.search.ensemble import Ensemble
+from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
+from mtkit.search.interface import SearchRequest, Stepper
+from mtkit.search.shallow_fusion import LanguageModelTerm, ShallowFusion
+from mtkit.text.vocab import Vocab
+from mtkit.translate.engines.forced_decoding import score_tokens
+from mtkit.translate.engines.interface import SearchFn, TokenPair
+
+PAD = 0  # any id: padding is marked in `real`
+
+
+@dataclass(frozen=True)
+class FusedLanguageModel:
+    """The language model of shallow fusion.
+
+    Attributes:
+        model: over the target vocabulary of the translation models.
+        vocab: that vocabulary.
+        weight: of its log-probability.
+    """
+
+    model: TranslationModel
+    vocab: Vocab
+    weight: float
+
+
+class ModelEngine:
+    """One model, or an ensemble over the same vocabularies. The models that are passed in are not changed.
+
+    Attributes:
+        models: the models prepared for inference, on the device and with the compute type.
+        name: see Engine.
+        compute_type: see Engine.
+        device: of the models.
+        stepper: the model or ensemble as search calls it.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[TranslationModel],
+        *,
+        compute_type: ComputeType = "auto",
+        device: str = "cpu",
+        rewrite: bool = True,
+        name: str = "the model",
+        language_model: FusedLanguageModel | None = None,
+    ) -> None:
+        """Prepare the models for inference.
+
+        Args:
+            models: copied where necessary.
+            compute_type: see `resolve_compute_type`.
+            device: see `parse_device`.
+            rewrite: see `prepare_for_inference`.
+            name: of the models, for error messages.
+            language_model: of shallow fusion; None: there is none.
+
+        Raises:
+            UsageError: this machine lacks the device or the compute type.
+        """
+        self.name = name
+        limit_onednn_cache()
+        tell_torch_num_threads()
+        self.device = parse_device(device)
+        tune_malloc()
+        dtype = resolve_compute_type(compute_type, self.device)
+        self.compute_type = NAMES[dtype]
+        prepare = partial(prepare_for_inference, dtype=dtype, device=self.device, rewrite=rewrite)
+        self.models = [prepare(model) for model in models]
+        self.stepper: Stepper = self.models[0] if len(self.models) == 1 else Ensemble(self.models)
+        self._process = os.getpid()
+        self._terms: tuple[Constraint, ...] = ()
+        if language_model is not None:
+            vocab = language_model.vocab
+            self._terms = (LanguageModelTerm(language_model.weight),)
+            self.stepper = ShallowFusion(
+                self.stepper,
+                prepare(language_model.model),
+                lambda count: collate_source([[]] * count, vocab).to(self.device),
+            )
+
+    @property
+    def can_fork(self) -> bool:
+        """See Engine."""
+        return self.device.type == "cpu"
+
+    def make_search(
+        self, config: SearchConfig, special_ids: SpecialIds, token_bytes: Sequence[bytes], *, with_scores: bool
+    ) -> SearchFn:
+        """See Engine."""
+        run = config.build(special_ids, with_log_probs=with_scores, with_attention=with_scores)
+        bytes_of = TokenBytes(token_bytes)
+
+        def search(requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
+            self._after_fork()
+            found = run(self.stepper, self._request(requests, special_ids, bytes_of))
+            return [[_plain(each) for each in n_best] for n_best in found]
+
+        return search
+
+    def score(self, pairs: Sequence[TokenPair], special_ids: SpecialIds) -> list[list[ScoredToken]]:
+        """See Engine."""
+        self._after_fork()
+        targets = Ragged.of([target for _, target in pairs])
+        ids, labels = targets.padded(pad=PAD, before=special_ids.bos), targets.padded(pad=PAD, after=special_ids.eos)
+        real, pos = real_and_pos(targets.lengths + 1, ids.shape)
+        batch = Batch(
+            source=_source([source for source, _ in pairs]),
+            target=Target(ids=torch.from_numpy(ids), real=real, pos=pos),
+            labels=torch.from_numpy(labels),
+            loss_mask=real,
+            sample_ids=torch.arange(len(pairs)),
+        )
+        return score_tokens(self.models, batch)
+
+    def _request(
+        self, sentences: Sequence[SentenceRequest], special_ids: SpecialIds, token_bytes: TokenBytes
+    ) -> SearchRequest:
+        """The sentences as one batch of tensors."""
+
+        def tensor(values: Sequence[int]) -> Tensor:
+            return torch.tensor(values, device=self.device)
+
+        source = _source([each.source for each in sentences]).to(self.device)
+        request = SearchRequest(
+            source=source,
+            max_length=tensor([each.max_length for each in sentences]),
+            min_length=tensor([each.min_length for each in sentences]),
+            sentence_ids=tensor([each.sentence_id for each in sentences]),
+            real=source.real,
+            constraints=self._terms,
+        )
+        if not any(each.is_constrained for each in sentences):
+            return request
+        required = RequiredPhrases(
+            [each.required for each in sentences], [each.max_length for each in sentences], special_ids
+        )
+        # The prefix comes after the exclusions, and the phrases after both: a later constraint has precedence.
+        constraints: tuple[Constraint, ...] = (
+            ForbiddenTexts([each.forbidden for each in sentences], token_bytes),
+            ForcedPrefix([each.prefix for each in sentences]),
+            required,
+        )
+        return replace(
+            request,
+            constraints=(*self._terms, *constraints),
+            selector=required if any(each.required for each in sentences) else None,
+        )
+
+    def _after_fork(self) -> None:
+        """Compute on one thread in a copy of the process that loaded the models, which lacks torch's other threads.
+
+        With more the copy would wait for them for ever.
+        """
+        if os.getpid() != self._process:
+            self._process = os.getpid()
+            torch.set_num_threads(1)
+
+
+def _source(rows: Sequence[Sequence[int]]) -> Source:
+    """Sources as one batch, padded on the right."""
+    ragged = Ragged.of(rows)
+    ids = ragged.padded(pad=PAD)
+    real, pos = real_and_pos(ragged.lengths, ids.shape)
+    return Source(ids=torch.from_numpy(ids), real=real, pos=pos)
+
+
+def _plain(hypothesis: Hypothesis) -> Hypothesis:
+    """The hypothesis with its attention as a numpy array."""
+    if hypothesis.attention is None:
+        return hypothesis
+    return replace(hypothesis, attention=hypothesis.attention.float().cpu().numpy())

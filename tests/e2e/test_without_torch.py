@@ -1,0 +1,87 @@
+"""Translation and scoring of models that the fast road takes import no torch, in no process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.inference.native.library import native
+from mtkit.models.transformer.config import TransformerConfig
+
+CONFIG = TransformerConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2)
+COMPRESSIONS = ["int8", "int4", "heads", "half-depth"]
+
+pytestmark = pytest.mark.skipif(native().functions is None, reason=native().reason)
+
+
+def imported(*words: str) -> set[str]:
+    """The packages that a command and its worker processes import."""
+    command = [sys.executable, "-X", "importtime", "-m", "mtkit", *words]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return set(re.findall(r"^import time:.*\| +(\w+)", result.stderr, re.MULTILINE))
+
+
+@pytest.fixture
+def model(toy_model: Callable[[Any], Path]) -> Path:
+    return toy_model(CONFIG)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "--beam-size 1", "--jsonl", "--workers 2", "--sample 1 --n-best 2", "--target-prefix a"],
+)
+def test_translate(options: str, model: Path, text: Path) -> None:
+    packages = imported("translate", str(model), str(text), *options.split())
+    assert {"numpy", "sentencepiece"} <= packages
+    assert not packages & {"torch", "scipy", "sacrebleu", "py3langid", "rich", "safetensors"}
+
+
+def test_what_runs_as_written_imports_torch(model: Path, text: Path) -> None:
+    assert "torch" in imported("translate", str(model), str(text), "--no-rewrite")
+
+
+def test_score(model: Path, text: Path) -> None:
+    assert "torch" not in imported("score", str(model), "--src", str(text), "--ref", str(text))
+
+
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_compressed_models(kind: str, model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = text.parent / kind
+    options = ["--src", str(text), "--ref", str(text)] if kind == "heads" else []
+    assert entry.execute(["compress", str(model), "--to", kind, "-o", str(small), *options]) == 0
+    capsys.readouterr()
+    assert "torch" not in imported("translate", str(small), str(text))
+    for rewrite in ([], ["--no-rewrite"]):
+        assert entry.execute(["translate", str(small), str(text), "--compute-type", "float32", *rewrite]) == 0
+    lines = capsys.readouterr().out.split("\n")[:-1]
+    assert lines[: len(lines) // 2] == lines[len(lines) // 2 :]
+
+
+FORK = """
+import os, sys, threading
+import mtkit
+model = mtkit.load_model(sys.argv[1], search_overrides=["beam_size=3"], threads=2)
+lines = ["the dog sees a cat ."] * 40
+expected = model.translate_lines(lines)
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if model.translate_lines(lines) == expected else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("native_library", ["1", "0"], ids=["fast", "as written"])
+def test_a_copy_of_a_process_that_has_translated_with_threads_translates(native_library: str, model: Path) -> None:
+    variables = {**os.environ, "MTKIT_NATIVE": native_library, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", FORK, str(model)]
+    result = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300, check=False)
+    assert (result.stdout, result.stderr) == (f"0 {native_library == '0'}\n", "")
