@@ -231,7 +231,7 @@ def build_validator(
         tokenizers: of both sides.
         precision: of the forward passes.
         ranks: the processes that train.
-        notify: receives sentences about `training.validation.command`.
+        notify: receives a sentence about a failure of `training.validation.command`.
 
     Raises:
         RecipeError: the command fails, which is tried, or a sentence has more tokens than the model has positions.

@@ -149,6 +149,8 @@ def _run_training_loop(
         compile_model(learner.model)  # not in build/: dry runs and FLOP counts need the uncompiled operations
     valid, precision = corpora.valid, learner.precision
     notify = partial(run.notify, "validation_command")
+    if command := recipe.training.validation.command:
+        run.notify("command", f"the shell command {command!r} runs now and at every validation")
     training_run = TrainingRun(
         learner,
         config=recipe.training,

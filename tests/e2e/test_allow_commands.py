@@ -78,7 +78,7 @@ def test_a_file_needs_the_option(folder: Path, command: str, capsys: pytest.Capt
 def test_the_command_line_needs_no_option_and_the_command_is_said_first(folder: Path) -> None:
     display = RecordingDisplay()
     stages.train(mtkit.load_recipe("toy.yaml", [f"{KEY}={COMMAND}"]), run_dir=folder / "run", display=display)
-    assert display.results["validation_command"] == f"runs the shell command '{COMMAND}' now and at every validation"
+    assert display.results["command"] == f"the shell command '{COMMAND}' runs now and at every validation"
     assert (folder / "ran").exists()
 
 

@@ -13,6 +13,7 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | | seconds_left |
 | validation | nll, perplexity, bleu, command, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, |
 | | seconds |
+| command | result: the shell command of validations, before it first runs |
 | validation_command | result: a sentence about a failure |
 | checkpoint | path |
 | damaged | path, reason |

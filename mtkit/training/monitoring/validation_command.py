@@ -26,7 +26,7 @@ class ValidationCommand:
     Args:
         command: for the shell.
         ranks: the processes that train; the first runs the command, and all receive its number.
-        notify: receives a sentence about the command, and about each failure.
+        notify: receives a sentence about a failure.
     """
 
     def __init__(
@@ -43,7 +43,6 @@ class ValidationCommand:
         """
         if not self._ranks.is_first:
             return
-        self._notify(f"runs the shell command {self.command!r} now and at every validation")
         try:
             run_command(self.command, {"SRC": src, "HYP": refs, "REF": refs})
         except ValueError as error:
