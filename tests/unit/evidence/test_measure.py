@@ -237,6 +237,8 @@ def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pyt
         (["rope", "--all"], 2, "give either NAME"),
         (["rope", "--study", "medium"], 2, "--study selects from all claims; add --all"),
         (["--all", "--study", "mediom"], 2, "no claim has the study mediom"),
+        (["--all", "--study", "mediom", "corpus.root=data"], 2, "no claim has the study mediom"),
+        (["--all", "--study", "medium", "corpus.rot=data"], 78, "corpus.rot: no such key"),
         (["roppe"], 66, "no such claim"),
     ],
 )

@@ -51,6 +51,8 @@ def reproduce(
     from mtkit.evidence.table import claims_table, result_lines
     from mtkit.study.jobs import cpu_slots
 
+    if every and "=" in name:  # with --all the first argument is an override
+        name, overrides = "", [name, *(overrides or [])]
     if bool(name) + list_claims + every + markdown != 1:
         raise UsageError("reproduce: give either NAME, --list, --all or --markdown")
     if (list_claims or markdown) and (overrides or run_dir is not None or measure_only):
