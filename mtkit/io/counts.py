@@ -18,6 +18,11 @@ def format_duration(seconds: float) -> str:
     return count_of(round(seconds), "second")
 
 
+def about_duration(seconds: float) -> str:
+    """Return a duration as an estimate: "about 3 hours", or "less than a second"."""
+    return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"
+
+
 def format_bytes(size: float) -> str:
     """Format a size in gigabytes or megabytes."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

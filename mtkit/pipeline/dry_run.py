@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
@@ -11,14 +10,12 @@ import torch
 from mtkit.assembly.measure_training import TrialTraining
 from mtkit.assembly.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost
 from mtkit.corpus.config import has_training_text, training_text
-from mtkit.io.counts import count_of, format_bytes, format_duration
+from mtkit.io.counts import about_duration, count_of, format_bytes
 from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
-from mtkit.training.monitoring.busy_machine import CpuTimes, cores_of_others, read_cpu_times
-
-MIN_BUSY_CORES = 0.5  # of other processes, from which the time is said to be that of a busy machine
+from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def _report_lines(trial: TrialTraining, updates: int, cost: MicroBatchCost) -> l
     listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in memory.items() if size)
     threads = torch.get_num_threads()
     device = f"{count_of(threads, 'thread')} of this CPU" if trial.learner.device.type == "cpu" else "this GPU"
-    duration = _about(_seconds(recipe, updates, cost.seconds))
+    duration = about_duration(_seconds(recipe, updates, cost.seconds))
     also = "" if recipe.corpus.valid is None else ", plus validation"
     return [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
@@ -130,27 +127,9 @@ def planned_updates(recipe: Recipe) -> int:
     return min(training.max_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
 
 
-def busy_lines(before: CpuTimes | None, now: CpuTimes | None, free_seconds: float | None) -> list[str]:
-    """A line that says that the measured time is that of a busy machine, if it is one.
-
-    Args:
-        before: CPU times before the measurement.
-        now: after it.
-        free_seconds: of the training on free cores; None: unknown.
-    """
-    if before is None or now is None or (others := cores_of_others(before, now)) < MIN_BUSY_CORES:
-        return []
-    takes = "it takes less time" if free_seconds is None else _about(free_seconds)
-    return [f"(other processes used {others:.1f} of {os.cpu_count()} cores meanwhile; on free cores {takes})"]
-
-
 def _describe_length(recipe: Recipe, updates: int) -> str:
     """Number of updates, and the epochs if these end the training."""
     epochs = recipe.training.max_epochs
     if epochs is None or updates == recipe.training.max_updates:
         return f"{updates:,} updates"
     return f"about {updates:,} updates ({epochs:g} epochs)"
-
-
-def _about(seconds: float) -> str:
-    return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from mtkit.io.counts import format_duration
 from mtkit.io.table import Table
-from mtkit.pipeline.dry_run import TrainingEstimate, busy_lines, estimate_training
+from mtkit.pipeline.dry_run import TrainingEstimate, estimate_training
 from mtkit.study.load import Study
 from mtkit.study.runs import RunState, StudyRun
-from mtkit.training.monitoring.busy_machine import read_cpu_times
+from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 from mtkit.training.objectives.config import CrossEntropyConfig
 
 

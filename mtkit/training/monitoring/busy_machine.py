@@ -1,4 +1,4 @@
-"""Detection of a busy machine: other processes use the cores that the threads of a training need.
+"""Advice about a busy machine: other processes use the cores that the threads of a training need.
 
 Threads wait for each other many times in an update. One that has to share its core holds up all others: two threads
 beside one busy process on two cores were measured to take over ten times as long. The load average would also count the
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import torch
 
-from mtkit.io.counts import count_of
+from mtkit.io.counts import about_duration, count_of
 
 STAT = Path("/proc/stat")
 MIN_SECONDS = 5.0  # of a measurement
-TOLERANCE = 0.5  # cores that other processes may use beyond the free ones
+TOLERANCE = 0.5  # cores that other processes may use before they are said to disturb
 _BUSY_FIELDS = (1, 2, 3, 6, 7, 8)  # of /proc/stat: user, nice, system, irq, softirq, steal
 
 
@@ -56,6 +56,20 @@ def cores_of_others(before: CpuTimes, now: CpuTimes, processes: int = 1) -> floa
     """
     own = processes * (now.process - before.process)
     return max(0.0, (now.machine - before.machine - own) / (now.wall - before.wall))
+
+
+def busy_lines(before: CpuTimes | None, now: CpuTimes | None, free_seconds: float | None) -> list[str]:
+    """A line that says that the measured time is that of a busy machine, if it is one.
+
+    Args:
+        before: CPU times before the measurement.
+        now: after it.
+        free_seconds: of the training on free cores; None: unknown.
+    """
+    if before is None or now is None or (others := cores_of_others(before, now)) < TOLERANCE:
+        return []
+    takes = "it takes less time" if free_seconds is None else about_duration(free_seconds)
+    return [f"(other processes used {others:.1f} of {os.cpu_count()} cores meanwhile; on free cores {takes})"]
 
 
 class BusyMachine:

@@ -39,6 +39,14 @@ def test_recipes_do_not_import_what_only_sharded_models_need() -> None:
     assert python(code) == "False\n"
 
 
+@pytest.mark.parametrize("command", ["train", "run", "preprocess", "train-bpe --recipe"])
+@pytest.mark.parametrize("key", ["training.max_updates=x", "model.d_modle=8", "tokenizer.shared=false"])
+def test_an_error_of_a_recipe_appears_before_torch_is_imported(command: str, key: str) -> None:
+    words = [*command.split(), "multi30k-transformer", key]
+    code = f"import sys; from mtkit.cli.entry import execute; print(execute({words!r}), 'torch' in sys.modules)"
+    assert python(code) == "78 False\n"
+
+
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_spinning_is_limited_before_torch_reads_the_environment(command: str) -> None:
     code = (
