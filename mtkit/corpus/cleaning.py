@@ -30,9 +30,15 @@ class CleaningConfig:
     The defaults keep all of Multi30k. They remove pairs that are no translations, and bound memory.
     """
 
-    max_length: Annotated[int, Field(gt=0)] = 256  # tokens on either side; attention costs its square
-    max_ratio: Annotated[float, Field(ge=1)] = 9.0  # longer over shorter side (as Moses' clean-corpus-n.perl)
-    min_length_for_ratio: Annotated[int, Field(ge=0)] = 20  # max_ratio applies if the longer side exceeds this length
+    # Largest number of tokens of a side; longer pairs are removed. Default: attention costs the square of the length,
+    # and longer lines are rarely single sentences.
+    max_length: Annotated[int, Field(gt=0)] = 256
+    # Largest ratio of the longer to the shorter side, in tokens; other pairs are removed as wrongly aligned. Default:
+    # that of Moses' clean-corpus-n.perl.
+    max_ratio: Annotated[float, Field(ge=1)] = 9.0
+    # Tokens of the longer side above which `max_ratio` applies. Default: the ratio of short lines says little about
+    # their alignment.
+    min_length_for_ratio: Annotated[int, Field(ge=0)] = 20
 
     def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0) -> NDArray[np.int8]:
         """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.

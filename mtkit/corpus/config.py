@@ -25,19 +25,27 @@ Limit = Annotated[int, Field(gt=0)]
 class ParallelFiles(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
-    src: Path  # text file, one sentence per line, plain or compressed (gz, bz2, xz, zst)
-    tgt: Path  # its translation, line by line
-    tgt_lang: Annotated[str, Field(min_length=1)] | None = None  # if not corpus.tgt_lang; selects BLEU's tokenizer
+    # Text file of the source language, one sentence per line, plain or compressed (gz, bz2, xz, zst).
+    src: Path
+    # Text file with the translation of `src`, line by line.
+    tgt: Path
+    # Language code of `tgt`, which selects the tokenizer of BLEU. Default: null is `corpus.tgt_lang`.
+    tgt_lang: Annotated[str, Field(min_length=1)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainParallelFiles(SourcePrefix):
     """One parallel training corpus."""
 
-    src: Path  # text file, one sentence per line, plain or compressed (gz, bz2, xz, zst)
-    tgt: Path  # its translation, line by line
-    weight: Weight | None = None  # share of the samples, relative to the other corpora; None: each sample once an epoch
-    # number of lines to use, evenly spaced over the file, before cleaning; twice the limit contains them; None: all
+    # Text file of the source language, one sentence per line, plain or compressed (gz, bz2, xz, zst).
+    src: Path
+    # Text file with the translation of `src`, line by line.
+    tgt: Path
+    # Share of the samples that come from these files, relative to the other corpora. Default: null reads each line once
+    # an epoch, so that no line is preferred.
+    weight: Weight | None = None
+    # Number of lines to use, evenly spaced over the file, before cleaning; the lines of twice the limit contain them.
+    # Default: null uses all lines.
     limit: Limit | None = None
 
 
@@ -45,7 +53,8 @@ class TrainParallelFiles(SourcePrefix):
 class MonolingualFile(SourcePrefix):
     """A text file in one language, for training on its restoration: `corpus.noise` corrupts the source side."""
 
-    text: Path  # source and target are made from it by corpus.noise
+    # Text file in one language, from which `corpus.noise` makes source and target.
+    text: Path
 
     @property
     def src(self) -> Path:
@@ -62,8 +71,11 @@ class MonolingualFile(SourcePrefix):
 class TrainMonolingualFile(MonolingualFile):
     """A training corpus in one language."""
 
-    weight: Weight | None = None  # as in TrainParallelFiles
-    limit: Limit | None = None  # as in TrainParallelFiles
+    # Share of the samples that come from this file, relative to the other corpora. Default: null reads each line once
+    # an epoch.
+    weight: Weight | None = None
+    # Number of lines to use, evenly spaced over the file, before cleaning. Default: null uses all lines.
+    limit: Limit | None = None
 
 
 def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
@@ -87,15 +99,27 @@ class CorpusConfig:
     proportion, and each corpus is repeated at its own pace.
     """
 
-    src_lang: Annotated[str, Field(min_length=1)]  # language code, such as en
-    tgt_lang: Annotated[str, Field(min_length=1)]  # language code; it also selects the tokenizer of BLEU
+    # Code of the source language, such as en.
+    src_lang: Annotated[str, Field(min_length=1)]
+    # Code of the target language, such as de; it also selects the tokenizer of BLEU.
+    tgt_lang: Annotated[str, Field(min_length=1)]
+    # Files of the training corpora.
     train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Field(min_length=1)]
-    root: Path | None = None  # the paths below are relative to it; itself relative to the recipe
-    # a set, or a list with one per direction; None: no early stopping, no choice of the best checkpoint
+    # Folder to which the paths below are relative; itself relative to the recipe. Default: null is the folder of the
+    # recipe.
+    root: Path | None = None
+    # Validation set, or a list with one set per direction. Default: null trains without one, so that there is no early
+    # stopping and no choice of the best checkpoint.
     valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Field(min_length=1)] | None = None
+    # Test sets by name; the finished model translates them, and they are scored. Default: none, since a training needs
+    # none.
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)
-    cleaning: CleaningConfig = field(default_factory=CleaningConfig)  # of training corpora and validation sets
-    noise: NoiseConfig | None = None  # applied to text in one language, for training to undo
+    # Limits on the sentence pairs of the training corpora; other sets stay as they are. Default: removes what is hardly
+    # a translation, a few lines of most corpora.
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    # Noise that is applied to text in one language, for training to undo. Default: null, since sentence pairs need
+    # none.
+    noise: NoiseConfig | None = None
 
     @property
     def valid_sets(self) -> list[ParallelFiles | MonolingualFile]:

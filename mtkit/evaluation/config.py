@@ -18,11 +18,12 @@ MetricName = Literal["bleu", "chrf", "chrf++", "ter", "moses"]
 class EvaluationConfig:
     """The metrics of the report, and the tokenizer of BLEU."""
 
-    # moses: BLEU on lower-cased Moses tokens, comparable with published Multi30k scores. It is reported whenever
-    # sacremoses is installed; naming it here without sacremoses is an error.
+    # Metrics of the test sets; moses is BLEU on lower-cased Moses tokens, comparable with published Multi30k scores.
+    # Default: the three that papers report; moses is added where sacremoses is installed, and naming it without
+    # sacremoses is an error.
     metrics: Annotated[list[MetricName], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
-    # sacreBLEU's tokenizer; auto: by language and script: zh, ja-mecab or char, ko-mecab, for other scripts without
-    # spaces flores200 (spBLEU) if its file is there, else char; 13a for all others
+    # Tokenizer of BLEU, by its name in sacreBLEU. Default: auto chooses by language and script: zh, ja-mecab or char,
+    # ko-mecab; for other scripts without spaces flores200 (spBLEU) if its file is there, else char; 13a for all others.
     tokenize: SacrebleuTokenizer = "auto"
 
 

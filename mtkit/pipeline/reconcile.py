@@ -156,7 +156,9 @@ def training_fingerprint(model: ModelConfig, training: TrainingConfig) -> str:
 
     Keys with their default are left out, so that a key that a later version adds does not change it.
     """
-    text = json.dumps([_without_defaults(model), _without_defaults(training)], sort_keys=True)
+    values = _without_defaults(training)
+    values |= dict.fromkeys(values.pop("trackers", ()), True)  # as recipes had it before the list
+    text = json.dumps([_without_defaults(model), values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from mtkit.errors import DamagedError
 from mtkit.io.records import read_text_record
@@ -23,6 +24,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, forbid_commands, read_tree
 from mtkit.recipe.yaml_reader import LocatedValue, with_location
 from mtkit.text.lines import list_of_texts, require_path
+from mtkit.training.key_types import TrackerName
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Recipe:
@@ -104,6 +106,7 @@ def build_recipe(tree: LocatedValue, errors: Sequence[str], *, is_written: bool 
     Raises:
         RecipeError: there are errors; the message lists all of them.
     """
+    _read_former_trackers(tree)
     _apply_corpus_root(tree)
     rules = partial(broken_rules, stated=tree if is_written else None)
     recipe: Recipe = schema.build(Recipe, tree, errors, rules)
@@ -121,6 +124,21 @@ def check_overrides(overrides: Sequence[str]) -> None:
     corpus = {"src_lang": "src", "tgt_lang": "tgt", "train": [files], "valid": files, "test": {"test": files}}
     tree = with_location({"name": "new", "corpus": corpus}, "recipe", Path.cwd())
     build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
+
+
+def _read_former_trackers(tree: LocatedValue) -> None:
+    """Turn `tensorboard`, `wandb` and `mlflow`, true or false in recipes before `training.trackers`, into its items."""
+    training, stated = tree.at("training"), tree.at("training.trackers")
+    if training is None or not isinstance(training.value, dict):
+        return
+    former = {name: training.value[name] for name in get_args(TrackerName) if name in training.value}
+    former = {name: each for name, each in former.items() if isinstance(each.value, bool)}
+    if former and (stated is None or isinstance(stated.value, list)):
+        kept = [each for each in (stated.value if stated else []) if each.value not in former]
+        used = [LocatedValue(name, each.origin) for name, each in former.items() if each.value]
+        training.value["trackers"] = LocatedValue([*kept, *used], (stated or next(iter(former.values()))).origin)
+        for name in former:
+            del training.value[name]
 
 
 def _apply_corpus_root(tree: LocatedValue) -> None:

@@ -1,4 +1,6 @@
-"""Reference of recipe keys, read from the dataclasses: type, range, default, and the reason beside each field.
+"""Reference of recipe keys, read from the dataclasses: type, range, default, and the comment above each field.
+
+A comment states what the key means and, after `Default:`, why its default is what it is.
 
 `mtkit keys` prints it; docs/recipe-keys.md is its Markdown form.
 """
@@ -8,10 +10,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
-import io
-import re
+import itertools
 import textwrap
-import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,11 +30,20 @@ WIDTH = 110  # characters of a line of text
 
 @dataclass(frozen=True)
 class KeyInfo:
-    """One key of a mapping; all fields are text for people."""
+    """One key of a mapping; all fields are text for people.
+
+    Attributes:
+        name: of the key.
+        type: type and range.
+        default: the default as a recipe states it; `required` if there is none.
+        meaning: a sentence.
+        reason: why the default is what it is; empty if there is none.
+    """
 
     name: str
     type: str
     default: str
+    meaning: str
     reason: str
 
 
@@ -102,23 +111,14 @@ def _keys(cls: Any) -> list[KeyInfo]:
     for field in dataclasses.fields(cls):
         if field.init and field.name != "kind":
             hint, default = field_types(cls)[field.name], default_of(field)
-            reason = comments.get(field.name) or _reason_of_mapping(hint, default)
-            reason = re.sub(r"\bNone\b", "null", reason)  # comments speak of Python, recipes are YAML
-            keys.append(KeyInfo(field.name, describe_hint(hint), format_default(default), reason))
+            meaning, _, reason = comments.get(field.name, "").partition(" Default: ")
+            keys.append(KeyInfo(field.name, describe_hint(hint), format_default(default), meaning, reason))
     return keys
-
-
-def _reason_of_mapping(hint: Any, default: Any) -> str:
-    """Summary of the dataclass that a key without a comment holds: the default, or the only one; otherwise empty."""
-    classes = [cls for cls, _ in _dataclasses_in(hint)]
-    if dataclasses.is_dataclass(default):
-        return summary_of(type(default))
-    return summary_of(classes[0]) if len(classes) == 1 else " / ".join(filter(None, map(summary_of, classes)))
 
 
 @cache
 def field_comments(cls: Any) -> dict[str, str]:
-    """Comments on the lines of each field and on whole lines directly above it; a base class's where there is none."""
+    """Comments directly above each field; a base class's where there is none."""
     comments: dict[str, str] = {}
     for base in reversed([base for base in cls.__mro__ if "__dataclass_fields__" in vars(base)]):
         lines, _ = inspect.getsourcelines(base)
@@ -127,20 +127,13 @@ def field_comments(cls: Any) -> dict[str, str]:
 
 
 def _comments_in(source: str) -> dict[str, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    by_line = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
-    whole_lines = {number for number, token in by_line.items() if not token.line[: token.start[1]].strip()}
-    body = ast.parse(source).body[0]
+    lines, body = source.split("\n"), ast.parse(source).body[0]
     comments = {}
     for node in body.body if isinstance(body, ast.ClassDef) else ():
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
-        first = node.lineno
-        while first - 1 in whole_lines:
-            first -= 1
-        numbers = [number for number in range(first, (node.end_lineno or node.lineno) + 1) if number in by_line]
-        if numbers:
-            comments[node.target.id] = " ".join(by_line[number].string.lstrip("# ") for number in numbers)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), lines[node.lineno - 2 :: -1]))
+            if above:
+                comments[node.target.id] = " ".join(line.lstrip("# ") for line in reversed(above))
     return comments
 
 
@@ -241,13 +234,14 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 def as_text(groups: Sequence[KeyGroup]) -> Iterator[str]:
-    """Lines for the terminal: full paths, types, defaults and reasons."""
+    """Lines for the terminal: full paths, types, defaults, meanings and reasons."""
     for group in groups:
         heading = f"{group.heading}: {group.summary}" if group.heading else group.summary
         yield from ["", *textwrap.wrap(heading, WIDTH)]
         for key in group.keys:
             path = f"{group.paths[0]}.{key.name}".lstrip(".")
-            entry = f"{path}: {key.type}; default: {key.default}. {key.reason}"
+            reason = f" Default: {key.reason}" if key.reason else ""
+            entry = f"{path}: {key.type}; default: {key.default}. {key.meaning}{reason}"
             yield from textwrap.wrap(
                 entry, WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
             )
@@ -258,8 +252,9 @@ def as_markdown(groups: Sequence[KeyGroup]) -> str:
     lines = [
         "# Recipe keys",
         "",
-        "Every key of a recipe with its type and range, its default, and the reason. This file is the output of",
-        "`mtkit keys --markdown`; `mtkit keys PREFIX` lists a part. Each `kind` of a mapping has its own keys.",
+        "Every key of a recipe with its type and range, its default, its meaning and the reason of the default. This",
+        "file is the output of `mtkit keys --markdown`; `mtkit keys PREFIX` lists a part. Each `kind` of a mapping has",
+        "its own keys.",
     ]
     for group in groups:
         title = ", ".join(f"`{path}`" for path in group.paths if path) or "Sections"
@@ -267,9 +262,9 @@ def as_markdown(groups: Sequence[KeyGroup]) -> str:
         level = "##" if "." not in group.paths[0] else "###"
         lines += ["", f"{level} {title}{kind}", "", group.summary]
         if group.keys:
-            lines += ["", "| key | type | default | reason |", "|---|---|---|---|"]
+            lines += ["", "| key | type | default | meaning | reason of the default |", "|---|---|---|---|---|"]
         lines += [
-            f"| `{key.name}` | {_cell(key.type)} | {_cell(f'`{key.default}`')} | {_cell(key.reason)} |"
+            f"| `{key.name}` | {' | '.join(map(_cell, (key.type, f'`{key.default}`', key.meaning, key.reason)))} |"
             for key in group.keys
         ]
     return "\n".join(lines) + "\n"

@@ -34,16 +34,25 @@ class Recipe:
     directory.
     """
 
-    name: RunName  # name of the run folder, runs/NAME
+    # Name of the run, whose folder is runs/NAME.
+    name: RunName
+    # Files of training, validation and test, and their languages.
     corpus: CorpusConfig
+    # Training of the tokenizer, or an existing one. Default: a BPE model for both sides.
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    # Model family and its sizes. Default: transformer, which translates best.
     model: ModelConfig = field(default_factory=TransformerConfig)
+    # Objective, optimiser, schedule, checkpoints and limits of training. Default: suits a corpus like Multi30k.
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    # Search of translations, in evaluation and in `mtkit translate`. Default: beam search.
     search: SearchConfig = field(default_factory=SearchConfig)
+    # Metrics of the test sets. Default: the metrics that papers report.
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    # of omitted keys of tokenizer, model and training: chosen from the corpus (docs/defaults.md), or those of this page
+    # Where omitted keys of tokenizer, model and training come from: chosen from the corpus (docs/defaults.md), or fixed
+    # to the defaults of this page. Default: corpus, because no fixed size suits both 10,000 and 10 million sentences.
     defaults: Literal["corpus", "fixed"] = "corpus"
-    chosen: dict[str, str] = field(default_factory=dict)  # reasons of the values that mtkit chose, for the reader
+    # Reasons of the values that mtkit chose, for the reader of a saved recipe. Default: empty; mtkit writes it.
+    chosen: dict[str, str] = field(default_factory=dict)
 
 
 def _value_at(plain: Any, key: str) -> Any:

@@ -24,8 +24,10 @@ NumTokens = Annotated[int, Field(ge=0, le=10_000)]  # far above any sentence: a 
 class LengthLimit:
     """A number of target tokens, factor · source tokens + offset; ends of sentences are not counted."""
 
-    factor: Factor = 0.0  # target tokens per source token
-    offset: NumTokens = 0  # tokens, whatever the length of the source
+    # Target tokens per source token. Default: 0, no limit that grows with the source.
+    factor: Factor = 0.0
+    # Target tokens that are added, whatever the length of the source. Default: 0, so that a translation may be empty.
+    offset: NumTokens = 0
 
     def of(self, source_length: int) -> int:
         """The limit for a source of `source_length` tokens."""
@@ -36,9 +38,13 @@ class LengthLimit:
 class MaxLength(LengthLimit):
     """The smaller of factor · source tokens + offset and `max`; by default for targets much longer than the source."""
 
-    factor: Factor = 2.0  # translations are rarely twice as long as the source
-    offset: NumTokens = 10  # short sources may have much longer translations
-    max: NumTokens | None = None  # None: no further limit
+    # Target tokens per source token. Default: translations are rarely twice as long as the source.
+    factor: Factor = 2.0
+    # Target tokens that are added, whatever the length of the source. Default: short sources may have much longer
+    # translations.
+    offset: NumTokens = 10
+    # Upper bound of the limit in target tokens. Default: null has none.
+    max: NumTokens | None = None
 
     def of(self, source_length: int) -> int:
         """The limit for a source of `source_length` tokens."""
@@ -51,27 +57,50 @@ class MinimumBayesRiskConfig:
     """Rank the hypotheses by their mean similarity to all others (see MinimumBayesRisk)."""
 
     kind: Literal["mbr"] = "mbr"
-    metric: Literal["chrf", "bleu"] = "chrf"  # similarity of two translations; chrf is finer on single sentences
+    # Similarity of two translations. Default: chrf, which is finer than bleu on single sentences.
+    metric: Literal["chrf", "bleu"] = "chrf"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
     """Settings of the search. A number as `length_penalty` means {kind: average, alpha: that number}."""
 
-    beam_size: Annotated[int, Field(gt=0, le=1000)] = 5  # time is proportional to it; above 5 is rarely better
-    n_best: Annotated[int, Field(gt=0)] = 1  # translations returned for each line
-    length_penalty: Annotated[float, Field(ge=0, le=9)] | LengthPenaltyConfig = 1.0  # 0: none, favours short ones
+    # Hypotheses of each sentence that the search follows; time is about proportional. 1 is greedy search. Default: more
+    # than 5 rarely translate better.
+    beam_size: Annotated[int, Field(gt=0, le=1000)] = 5
+    # Number of translations that are returned for each line. Default: 1, the best alone.
+    n_best: Annotated[int, Field(gt=0)] = 1
+    # Length penalty of finished hypotheses; a number alpha divides the log-probability by length^alpha. Default: 1, the
+    # mean of a token; 0 has no penalty and favours short translations.
+    length_penalty: Annotated[float, Field(ge=0, le=9)] | LengthPenaltyConfig = 1.0
+    # Upper limit on the tokens of a translation. Default: more than nearly any translation needs, so that it stops
+    # loops alone.
     max_length: MaxLength = field(default_factory=MaxLength)
+    # Lower limit on the tokens of a translation. Default: none; a trained model knows when to end.
     min_length: LengthLimit = field(default_factory=LengthLimit)
-    patience: Annotated[float, Field(ge=1)] = 1.0  # a line is done when patience · beam_size hypotheses have ended
-    coverage_penalty: Annotated[float, Field(ge=0)] = 0.0  # GNMT's beta, about 0.2; needs attention over the source
-    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0  # no n-gram of this many tokens twice; 0: off
-    repetition_penalty: Annotated[float, Field(ge=1)] = 1.0  # factor of the log-probabilities of used tokens; 1: off
-    allow_unknown: bool = False  # whether the unknown token may be generated
-    split_long_lines: bool = True  # translate lines longer than any training source in parts: models fail on them
-    retry_loops: bool = True  # translate a line that ran into a loop again, with no 4-gram twice
+    # Factor of beam_size that gives the number of finished hypotheses at which a line is done. Default: 1, as in most
+    # toolkits.
+    patience: Annotated[float, Field(ge=1)] = 1.0
+    # Weight beta of the coverage penalty (GNMT); it needs attention over the source. Default: 0, off, as in most
+    # toolkits; 0.2 is GNMT's.
+    coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
+    # Length of the n-grams that may not occur twice in a translation; 0 allows all. Default: 0, because names and
+    # phrases may repeat; `retry_loops` deals with loops.
+    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
+    # Factor of the log-probabilities of tokens that were generated before; 1 is off. Default: 1, for the same reason as
+    # `no_repeat_ngram`.
+    repetition_penalty: Annotated[float, Field(ge=1)] = 1.0
+    # Whether the unknown token may be generated. Default: false, since no reader can use it.
+    allow_unknown: bool = False
+    # Whether lines longer than any training source are translated in parts. Default: true; models fail on longer ones.
+    split_long_lines: bool = True
+    # Whether a line that ran into a loop is translated again, with no 4-gram twice. Default: true; few lines pay for
+    # it, and loops are useless.
+    retry_loops: bool = True
+    # Search method. Default: beam, the best for one translation of a line.
     method: SearchMethodConfig = field(default_factory=BeamConfig)
-    rerank: MinimumBayesRiskConfig | None = None  # another ranking of the hypotheses of a line
+    # Another ranking of the hypotheses of a line. Default: null ranks by score.
+    rerank: MinimumBayesRiskConfig | None = None
 
     def __post_init__(self) -> None:
         key = self.method.num_hypotheses_key

@@ -56,7 +56,9 @@ class Average(_LengthPenalty):
     """Score = log_prob / n^alpha."""
 
     kind: Literal["average"] = "average"
-    alpha: Annotated[float, Field(ge=0, le=9)] = 1.0  # 0: none; 1: mean log-probability of a token
+    # Exponent of the length n that divides the log-probability; 0 has no effect. Default: 1, the mean log-probability
+    # of a token.
+    alpha: Annotated[float, Field(ge=0, le=9)] = 1.0
 
     def divisor(self, length: Tensor) -> Tensor:
         """n^alpha."""
@@ -68,7 +70,8 @@ class GNMT(_LengthPenalty):
     """Score = log_prob / ((5 + n) / 6)^alpha. Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144."""
 
     kind: Literal["gnmt"] = "gnmt"
-    alpha: Annotated[float, Field(ge=0, le=9)] = 0.6  # the Transformer paper's value
+    # Exponent of (5 + n) / 6 for the length n. Default: the Transformer paper's.
+    alpha: Annotated[float, Field(ge=0, le=9)] = 0.6
 
     def divisor(self, length: Tensor) -> Tensor:
         """((5 + n) / 6)^alpha."""
@@ -80,7 +83,9 @@ class WordReward(_LengthPenalty):
     """Score = log_prob + reward · n. He et al. 2016. A negative reward favours short translations."""
 
     kind: Literal["word_reward"] = "word_reward"
-    reward: float = 0.5  # nats a token
+    # Nats that are added for each token; a negative number favours short translations. Default: below the usual cost of
+    # a token, so that translations still end.
+    reward: float = 0.5
 
     def summand(self, length: Tensor) -> Tensor:
         """reward · n."""

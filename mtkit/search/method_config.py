@@ -42,8 +42,12 @@ class DiverseBeamConfig:
     """Beam search in groups of hypotheses that penalise each other's tokens (see DiverseBeam)."""
 
     kind: Literal["diverse"] = "diverse"
-    groups: Annotated[int, Field(gt=0)] = 5  # of beam_size / groups hypotheses each; must divide beam_size
-    diversity_strength: Annotated[float, Field(ge=0)] = 0.5  # nats; the paper finds 0.2 to 0.8 good
+    # Number of groups, of beam_size / groups hypotheses each; it must divide beam_size. Default: one hypothesis in each
+    # group of the default beam, the most diverse.
+    groups: Annotated[int, Field(gt=0)] = 5
+    # Cost lambda in nats of each use of a token by an earlier group at the same step. Default: the middle of the
+    # paper's good values, 0.2 to 0.8.
+    diversity_strength: Annotated[float, Field(ge=0)] = 0.5
 
     num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
@@ -74,12 +78,20 @@ class SamplingConfig:
     """
 
     kind: Literal["sampling"] = "sampling"
-    temperature: Annotated[float, Field(ge=0.001)] = 1.0  # below 1 sharpens the distribution
-    top_k: Annotated[int, Field(ge=0)] = 0  # only the k most probable tokens (Fan et al. 2018); 0: all
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0  # only the smallest set with this mass (Holtzman et al. 2020)
-    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0  # only tokens this probable (Hewitt et al. 2022); 0.02 suits MBR
-    num_samples: Annotated[int, Field(gt=0)] = 1  # for each line; the n_best of them by score are returned
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # equal seeds give equal samples, whatever the batch
+    # Divisor of the logits; below 1 it sharpens the distribution. Default: 1, the model's own distribution.
+    temperature: Annotated[float, Field(ge=0.001)] = 1.0
+    # Number of the most probable tokens that are sampled from (Fan et al. 2018); 0 is all. Default: 0, no truncation.
+    top_k: Annotated[int, Field(ge=0)] = 0
+    # Probability mass of the smallest set of tokens that is sampled from (Holtzman et al. 2020). Default: 1, no
+    # truncation.
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    # Least probability of a token that is sampled (Hewitt et al. 2022). Default: 0, no truncation; 0.02 suits minimum
+    # Bayes risk reranking.
+    epsilon: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # Number of samples of each line, of which the n_best by score are returned. Default: 1, one translation.
+    num_samples: Annotated[int, Field(gt=0)] = 1
+    # Seed of the random numbers; equal seeds give equal samples, whatever the batch. Default: any number will do.
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
 
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
     ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})

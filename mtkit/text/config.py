@@ -17,33 +17,48 @@ ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 class TokenizerFiles:
     """Subword models of the two sides."""
 
-    src: Path  # as tokenizer.model, for the source side
-    tgt: Path  # as tokenizer.model, for the target side
+    # Existing model of the source side, as `tokenizer.model`.
+    src: Path
+    # Existing model of the target side, as `tokenizer.model`.
+    tgt: Path
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """Training and use of the subword models."""
 
-    # existing model: sentencepiece, also of other programs, or BPE codes of subword-nmt; keys of training, such as
-    # vocab_size, cannot be stated beside it. Null: train one
+    # Existing model instead of a trained one: sentencepiece, also of other programs, or BPE codes of subword-nmt. Keys
+    # of training, such as vocab_size, cannot be stated beside it. Default: null trains one on the training corpora.
     model: Path | TokenizerFiles | None = None
-    # unigram scores alike; byte_bpe: BPE on the bytes of UTF-8, so that no text has unknown tokens; wordpiece: longest
-    # pieces first; word and char are for comparison
+    # Kind of subword model; byte_bpe is BPE on the bytes of UTF-8, so that no text has unknown tokens, wordpiece takes
+    # the longest pieces first, word and char are for comparison. Default: bpe; unigram scores alike.
     model_type: ModelType = "bpe"
-    vocab_size: Annotated[int, Field(gt=0, le=1_000_000)] = 8000  # with reserved tokens; suits 30k sentence pairs
-    shared: bool = True  # one model for both sides; false: one model per side, each with vocab_size tokens
-    byte_fallback: bool = False  # unknown characters become bytes: decoding is lossless, at a cost of 256 tokens
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0  # below 1 rare characters become unknown
-    subword_regularization: Annotated[float, Field(ge=0, lt=1)] = 0.0  # p of BPE-dropout or unigram's alpha; 0: off
-    normalisation: Normalisation = "identity"  # every line survives; nfc, nfkc: Unicode normal forms
-    split_digits: bool = False  # every digit is a token of its own
-    # training lines, taken evenly from longer text, and at most 80 MiB of it: more lines change few tokens, and the
-    # memory of sentencepiece's trainer grows with them
+    # Number of tokens, reserved ones included. Default: suits 30,000 sentence pairs.
+    vocab_size: Annotated[int, Field(gt=0, le=1_000_000)] = 8000
+    # Whether one model serves both sides; otherwise each side has a model with vocab_size tokens. Default: true, which
+    # allows tied embeddings and copies names well.
+    shared: bool = True
+    # Whether characters without a token become bytes, so that decoding is lossless; it costs 256 tokens. Default:
+    # false, since few texts have such characters.
+    byte_fallback: bool = False
+    # Share of the characters of the text that get a token; the rarest are unknown below 1. Default: 1, no character is
+    # lost.
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
+    # Randomness of the segmentation in training: p of BPE-dropout, or alpha of unigram; 0 is off. Default: 0; it helps
+    # small corpora and needs more updates.
+    subword_regularization: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # Unicode normal form of the text: identity, nfc or nfkc. Default: identity, so that every line survives unchanged.
+    normalisation: Normalisation = "identity"
+    # Whether every digit is a token of its own. Default: false, as in most papers; true helps with long numbers.
+    split_digits: bool = False
+    # Lines that train the tokenizer, taken evenly from longer text, and at most 80 MiB of it. Default: more lines
+    # change few tokens, and the memory of sentencepiece's trainer grows with them.
     max_lines: Annotated[int, Field(gt=0)] = 2_000_000
-    # of words or characters in a word or char vocabulary; rarer ones are unknown
+    # Least number of occurrences of a word or character in a word or char vocabulary; rarer ones are unknown. Default:
+    # 1 keeps all that fit into vocab_size.
     min_frequency: Annotated[int, Field(ge=1)] = 1
-    # unused tokens are added until the vocabulary size is a multiple; GPUs are fastest with multiples of 8 or 64
+    # Number of which the vocabulary size is made a multiple by unused tokens; GPUs are fastest with multiples of 8 or
+    # 64. Default: 1 adds none.
     pad_to_multiple_of: Annotated[int, Field(ge=1, le=1024)] = 1
 
     def __post_init__(self) -> None:

@@ -26,8 +26,11 @@ PrefixText = Annotated[str, Field(pattern=r"\S", description="text that is not b
 class SourcePrefix:
     """Keys of a text: what the model reads before each of its source sentences."""
 
-    tag: TagName | None = None  # a reserved token before each source, such as the target language
-    prefix: PrefixText | None = None  # text before each source, such as "translate English to German:" (T5)
+    # Reserved token before each source, such as the target language. Default: null has none; one direction needs none.
+    tag: TagName | None = None
+    # Text before each source, such as "translate English to German:" (T5). Default: null has none; one direction needs
+    # none.
+    prefix: PrefixText | None = None
 
     def ids(self, tokenizers: TokenizerPair, *, max_source_length: int | None = None) -> list[int]:
         """The ids that precede those of a source sentence; empty without tag and prefix.

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
-from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName
+from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName, TrackerName
 from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
 from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
@@ -28,12 +28,19 @@ RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be 
 class ValidationConfig:
     """Validation during training."""
 
-    metric: Metric = "nll"  # of the best checkpoint, patience and plateau; nll is smooth, bleu is closer to quality
-    sentences: Annotated[int, Field(ge=0)] = 200  # decoded for BLEU, evenly spread over the set; 0 decodes nothing
-    # shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md
+    # Metric that decides on the best checkpoint, patience and the plateau schedule. Default: nll, which is smooth; bleu
+    # is closer to quality.
+    metric: Metric = "nll"
+    # Number of sentences, evenly spread over the set, that are translated for BLEU; 0 translates none. Default: enough
+    # to see progress, in seconds.
+    sentences: Annotated[int, Field(ge=0)] = 200
+    # Shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md. Default: null
+    # has none.
     command: Annotated[str, Field(pattern=r"\S")] | None = None
-    command_goal: Goal = "max"  # whether a larger (max) or a smaller (min) number is better
-    beam_size: Positive = 1  # greedy ranks checkpoints as a beam does, in a fifth of the time
+    # Whether a larger (max) or a smaller (min) number of the command is better. Default: max, as of most metrics.
+    command_goal: Goal = "max"
+    # Beam size of these translations. Default: greedy search ranks checkpoints as a beam does, in a fifth of the time.
+    beam_size: Positive = 1
 
     def __post_init__(self) -> None:
         if self.metric == "command" and self.command is None:
@@ -48,17 +55,23 @@ class ValidationConfig:
 class InitFromConfig:
     """Pre-trained model whose weights, or those of some of its parts, are the initial weights."""
 
-    model: Path  # a model folder or a finished run
-    parts: Annotated[list[ParameterGroupName], Field(min_length=1)] | None = None  # encoder, embeddings.src; null: all
-    tokenizer: bool = True  # use its tokenizer too; false: the recipe's, whose tokens are matched by their strings
+    # Model folder or finished run.
+    model: Path
+    # Parts whose weights are used, such as encoder or embeddings.src. Default: null is all.
+    parts: Annotated[list[ParameterGroupName], Field(min_length=1)] | None = None
+    # Whether its tokenizer is used too; otherwise the recipe's, whose tokens are matched by their strings. Default:
+    # true, since the weights belong to its tokens.
+    tokenizer: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsConfig:
     """Files of word vectors in word2vec's text format (also fastText's .vec and GloVe's), plain or compressed."""
 
-    src: Path | None = None  # source embedding
-    tgt: Path | None = None  # target embedding
+    # File of source embeddings. Default: null leaves them random.
+    src: Path | None = None
+    # File of target embeddings. Default: null leaves them random.
+    tgt: Path | None = None
 
     def __post_init__(self) -> None:
         if self.src is None and self.tgt is None:
@@ -69,52 +82,92 @@ class WordVectorsConfig:
 class TrainingConfig:
     """Training of a model."""
 
-    max_updates: Positive = 4000  # 18 epochs of Multi30k with the batches below; more gain little
-    max_epochs: Annotated[float, Field(gt=0)] | None = None  # passes over the corpus, if fewer updates; null: no limit
-    validate_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; two epochs of Multi30k
-    checkpoint_every: Positive = field(default=500, metadata=RESUMABLE)  # updates; a crash loses a few minutes at most
-    log_every: Positive = field(default=50, metadata=RESUMABLE)  # updates; about ten seconds on two cores
-    log_gradient_norms: bool = field(default=False, metadata=RESUMABLE)  # log also each module's gradient and change
-    tensorboard: bool = field(default=False, metadata=RESUMABLE)  # write event files to the run folder's tensorboard/
-    wandb: bool = field(default=False, metadata=RESUMABLE)  # log to Weights & Biases, offline into the run folder
-    mlflow: bool = field(default=False, metadata=RESUMABLE)  # log to MLflow, in the run folder
-    batch_tokens: Positive | Literal["auto"] = 4096  # sentences × longest side of a micro-batch; auto: memory's limit
-    micro_batches: Positive = 1  # per update, over all ranks (gradient accumulation)
-    compile: bool = field(default=False, metadata=RESUMABLE)  # torch.compile: takes a minute or two at each start
-    # recompute layers in the backward pass: less memory, a third more time, the same gradient
+    # Number of updates at which training ends. Default: 18 epochs of Multi30k with the default batches; more gain
+    # little.
+    max_updates: Positive = 4000
+    # Passes over the corpus at which training ends, if that is earlier than max_updates. Default: null has no such
+    # limit.
+    max_epochs: Annotated[float, Field(gt=0)] | None = None
+    # Updates between two validations. Default: two epochs of Multi30k.
+    validate_every: Positive = field(default=500, metadata=RESUMABLE)
+    # Updates between two checkpoints. Default: a crash loses a few minutes at most.
+    checkpoint_every: Positive = field(default=500, metadata=RESUMABLE)
+    # Updates between two lines of the log. Default: about ten seconds on two cores.
+    log_every: Positive = field(default=50, metadata=RESUMABLE)
+    # Whether the log has each module's gradient and change. Default: false; it costs time and is for debugging.
+    log_gradient_norms: bool = field(default=False, metadata=RESUMABLE)
+    # Programs that show the training beside the log: tensorboard (event files), wandb (offline) and mlflow, each in the
+    # run folder. Default: none, since each needs a package of its own.
+    trackers: list[TrackerName] = field(default_factory=list, metadata=RESUMABLE)
+    # Size of a micro-batch, sentences times longest side; auto is the largest that fits into memory. Default: about 130
+    # sentences of Multi30k, which fit into any memory.
+    batch_tokens: Positive | Literal["auto"] = 4096
+    # Micro-batches of an update, over all processes (gradient accumulation). Default: 1, the fastest.
+    micro_batches: Positive = 1
+    # Whether layers run through torch.compile. Default: false; it takes a minute or two at each start.
+    compile: bool = field(default=False, metadata=RESUMABLE)
+    # Whether layers are computed again in the backward pass, with the same gradient: less memory, a third more time.
+    # Default: false, since most models fit.
     activation_checkpointing: bool = field(default=False, metadata=RESUMABLE)
-    precision: PrecisionName = "auto"  # bf16 where the hardware has it: 2.5 times as fast
-    # each of several processes holds the whole model (ddp) or a shard of every weight (fsdp)
+    # Number format of the forward pass; weights are float32 always. Default: auto is bf16 where the hardware has it:
+    # 2.5 times as fast, of the same quality.
+    precision: PrecisionName = "auto"
+    # Whether each of several processes holds the whole model (ddp) or a shard of every weight (fsdp). Default: ddp, the
+    # faster one for models that fit.
     parallel: Literal["ddp", "fsdp"] = field(default="ddp", metadata=RESUMABLE)
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1  # of initial weights, data order and dropout
+    # Seed of initial weights, data order and dropout. Default: any number will do.
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
 
+    # Loss of the training. Default: cross_entropy, with which nearly all models are trained.
     objective: ObjectiveConfig = field(default_factory=CrossEntropyConfig)
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1  # Vaswani et al. 2017, sec. 5.4
+    # Share of the target distribution that is uniform. Default: Vaswani et al. 2017, sec. 5.4.
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    # Tokens that the decoder reads in training. Default: teacher_forcing, the true ones: one pass over all positions.
     decoder_input: DecoderInputConfig = field(default_factory=TeacherForcingConfig)
+    # Optimiser and its peak learning rate. Default: adam, as in the Transformer paper.
     optimiser: OptimiserConfig = field(default_factory=AdamConfig)
+    # Course of the learning rate. Default: linear, on a small corpus the best use of a known number of updates.
     schedule: ScheduleConfig = field(default_factory=LinearConfig)
-    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0  # of the whole gradient; null does not clip
-    ema: EMAConfig | None = field(default_factory=EMAConfig)  # null: no EMA
-    # null: the best checkpoint becomes the model
+    # Largest norm of the gradient of all weights together; a larger gradient is scaled down, and null does not clip.
+    # Default: 1, which acts in the first updates and against outliers.
+    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    # Average of the weights that validation and the final model use; null has none. Default: on, since it gains quality
+    # at little cost.
+    ema: EMAConfig | None = field(default_factory=EMAConfig)
+    # Average of checkpoints as the final model. Default: null, the best checkpoint becomes the model; `ema` averages
+    # already.
     checkpoint_average: CheckpointAverageConfig | None = field(default=None, metadata=RESUMABLE)
 
+    # Metric and translations of the validations. Default: nll, and a few translations for BLEU.
     validation: ValidationConfig = field(default_factory=ValidationConfig, metadata=RESUMABLE)
-    patience: Positive | None = field(default=None, metadata=RESUMABLE)  # validations without improvement; null: no end
+    # Validations without improvement after which training ends. Default: null has no such end; the schedule is made for
+    # max_updates.
+    patience: Positive | None = field(default=None, metadata=RESUMABLE)
+    # Checkpoints that are kept. Default: what resuming and the final model need.
     keep: RetentionConfig = field(default_factory=RetentionConfig, metadata=RESUMABLE)
 
-    # pre-trained models (fine-tuning), all weights or some parts; a path alone: all weights and the tokenizer
+    # Pre-trained models to fine-tune, with all their weights or some parts; a path alone is all weights and the
+    # tokenizer. Default: null starts from random weights.
     init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Field(min_length=1)] | None = None
-    word_vectors: WordVectorsConfig | None = None  # files of initial embeddings
-    freeze: list[ParameterGroupName] = field(default_factory=list)  # parts not trained, as encoder or embeddings.src
-    # of one call with all its stages, for clusters; the state is saved then
+    # Files of initial embeddings. Default: null starts from random embeddings.
+    word_vectors: WordVectorsConfig | None = None
+    # Parts that are not trained, such as encoder or embeddings.src. Default: none.
+    freeze: list[ParameterGroupName] = field(default_factory=list)
+    # Hours of one call with all its stages, for clusters; the state is saved then. Default: null has no such limit.
     max_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
-    # time of updates and validations after which training ends as at max_updates (--budget sets it); null: no limit
+    # Hours of updates and validations after which training ends as at max_updates; --budget sets it. Default: null has
+    # no such limit.
     budget_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
-    on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)  # a loss is not finite: stop, or skip it
-    max_skips: Positive = field(default=10, metadata=RESUMABLE)  # in a row; then training stops, or rolls back
-    # roll back to the best checkpoint with a lower learning rate; null: never
+    # Whether training stops at a loss that is not finite, or skips the update. Default: stop, since such a loss is a
+    # fault.
+    on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)
+    # Skipped updates in a row after which training stops, or rolls back. Default: more are no accident.
+    max_skips: Positive = field(default=10, metadata=RESUMABLE)
+    # Rolling back to the best checkpoint with a lower learning rate. Default: null never does.
     on_divergence: DivergenceConfig | None = field(default=None, metadata=RESUMABLE)
-    deterministic: bool = field(default=False, metadata=RESUMABLE)  # refuse nondeterministic kernels (a CPU has none)
+    # Whether nondeterministic kernels are refused; a CPU has none. Default: false, since such kernels are faster on a
+    # GPU.
+    deterministic: bool = field(default=False, metadata=RESUMABLE)
 
     def __post_init__(self) -> None:
         if self.parallel == "ddp":
@@ -133,11 +186,6 @@ class TrainingConfig:
             raise ValueError(
                 "parallel: fsdp does not support the loss scaling that precision fp16 needs; use bf16, or parallel ddp"
             )
-
-    @property
-    def trackers(self) -> list[str]:
-        """Names of the trackers that are used, see monitoring/trackers.py."""
-        return [name for name, is_used in {"wandb": self.wandb, "mlflow": self.mlflow}.items() if is_used]
 
     @property
     def resolved_batch_tokens(self) -> int:

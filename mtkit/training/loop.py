@@ -82,9 +82,10 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
         contexts.enter_context(deterministic_algorithms(enabled=config.deterministic))
         resume(run)
         events, start = run.folder / "tensorboard", run.progress.update
-        is_first = run.ranks.is_first
-        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled=config.tensorboard and is_first))
-        contexts.enter_context(log_to_trackers(run.log, run.folder, config.trackers if is_first else []))
+        trackers = config.trackers if run.ranks.is_first else []
+        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled="tensorboard" in trackers))
+        others = [each for each in trackers if each != "tensorboard"]
+        contexts.enter_context(log_to_trackers(run.log, run.folder, others))
         contexts.enter_context(explain_oom())
         contexts.enter_context(run)
         # a signal may have interrupted the last call in a validation, before the rollback that it leads to

@@ -27,11 +27,18 @@ class BartNoiseConfig:
     kind: Literal["bart"] = "bart"
     trains_encoder_only: ClassVar[bool] = False
     has_source: ClassVar[bool] = True
-    infilling_rate: Rate = 0.3  # share of the tokens removed in spans; Lewis et al. 2020, sec. 5.1
-    mean_span_length: Annotated[float, Field(gt=0, le=50)] = 3.0  # tokens; Lewis et al. 2020, sec. 2.2
-    masking_rate: Rate = 0.0  # share of the tokens masked one by one (token masking)
-    deletion_rate: Rate = 0.0  # share of the tokens removed without a mask (token deletion)
-    permute_sentences: bool = True  # shuffle the sentences of a line that has several
+    # Share of the tokens that are removed in spans, with one mask for each span (text infilling). Default: Lewis et al.
+    # 2020, sec. 5.1.
+    infilling_rate: Rate = 0.3
+    # Mean length of a removed span in tokens; lengths are Poisson distributed. Default: Lewis et al. 2020, sec. 2.2.
+    mean_span_length: Annotated[float, Field(gt=0, le=50)] = 3.0
+    # Share of the tokens that are masked one by one (token masking). Default: 0, because infilling masks already.
+    masking_rate: Rate = 0.0
+    # Share of the tokens that are removed without a mask (token deletion). Default: 0; the paper's model has infilling
+    # and permutation alone.
+    deletion_rate: Rate = 0.0
+    # Shuffle the sentences of a line that has several. Default: true, as in the paper's model.
+    permute_sentences: bool = True
 
     def __post_init__(self) -> None:
         if not (self.infilling_rate or self.masking_rate or self.deletion_rate or self.permute_sentences):

@@ -52,9 +52,12 @@ class MLMMaskingConfig:
     kind: Literal["mlm"] = "mlm"
     trains_encoder_only: ClassVar[bool] = True
     has_source: ClassVar[bool] = True
-    masking_rate: Annotated[float, Field(gt=0, le=1)] = 0.15  # share of the tokens that are predicted
-    mask_replace_prob: Probability = 0.8  # of these, share replaced by the mask token
-    random_replace_prob: Probability = 0.1  # of these, share replaced by a random token; the rest stays unchanged
+    # Share of the tokens that are predicted. Default: BERT's.
+    masking_rate: Annotated[float, Field(gt=0, le=1)] = 0.15
+    # Share of the predicted tokens that the mask token replaces. Default: BERT's.
+    mask_replace_prob: Probability = 0.8
+    # Share of the predicted tokens that a random token replaces; the others stay as they are. Default: BERT's.
+    random_replace_prob: Probability = 0.1
 
     def __post_init__(self) -> None:
         if self.mask_replace_prob + self.random_replace_prob > 1:

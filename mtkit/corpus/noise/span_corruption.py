@@ -71,8 +71,10 @@ class SpanCorruptionConfig:
     kind: Literal["span_corruption"] = "span_corruption"
     trains_encoder_only: ClassVar[bool] = False
     has_source: ClassVar[bool] = True
-    noise_density: Annotated[float, Field(gt=0, lt=1)] = 0.15  # share of the tokens removed; Raffel et al., table 6
-    mean_span_length: Annotated[float, Field(ge=1)] = 3.0  # tokens; Raffel et al. 2020, table 7
+    # Share of the tokens that are removed. Default: Raffel et al. 2020, table 6.
+    noise_density: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    # Mean length of a removed span in tokens. Default: Raffel et al. 2020, table 7.
+    mean_span_length: Annotated[float, Field(ge=1)] = 3.0
 
     def build(self, vocab: NoiseVocab) -> SpanCorruption:
         """The noise function."""

@@ -48,8 +48,12 @@ class LinformerConfig(AttentionConfigBase):
     """A fixed number of projected keys, for encoders (see LinformerAttention)."""
 
     kind: Literal["linformer"] = "linformer"
-    projected_length: PositiveWidth = 64  # k; the paper: 128 or 256 for texts of 512 tokens
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum sentence length in tokens, end of sentence included
+    # Number k of keys to which those of a sentence are projected. Default: enough for sentences; the paper has 128 or
+    # 256 for texts of 512 tokens.
+    projected_length: PositiveWidth = 64
+    # Maximum sentence length in tokens, end of sentence included. Default: far above any sentence; it costs 2·k weights
+    # per position.
+    max_length: Annotated[int, Field(gt=0)] = 1024
 
     is_causal_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False
@@ -77,7 +81,9 @@ class PerformerConfig(AttentionConfigBase):
     """Random features of the softmax kernel (see PerformerAttention)."""
 
     kind: Literal["performer"] = "performer"
-    num_features: PositiveWidth = 256  # m; about K·log K are needed, the error falls as 1/sqrt(m)
+    # Number m of random features. Default: about K·log K are needed for heads of width K = 64; the error falls as
+    # 1/sqrt(m).
+    num_features: PositiveWidth = 256
 
     computes_scores: ClassVar[bool] = False
 
@@ -116,7 +122,8 @@ class AverageAttentionConfig(AttentionConfigBase):
     """Average of all preceding tokens, for decoders (see AverageAttention)."""
 
     kind: Literal["average"] = "average"
-    d_ff: PositiveWidth | None = None  # width of a feed-forward layer on the average, as in the paper; null: none
+    # Width of a feed-forward layer on the average. Default: null has none and is faster; the paper has one.
+    d_ff: PositiveWidth | None = None
 
     is_encoder_capable: ClassVar[bool] = False
     has_queries_and_keys: ClassVar[bool] = False
@@ -135,9 +142,14 @@ class GatedMLPConfig(AttentionConfigBase):
     """A matrix product along the sentence that gates its input, for encoders (see GatedMLP)."""
 
     kind: Literal["gmlp"] = "gmlp"
-    d_inner: PositiveWidth | None = None  # an even number; null: 2·d_model, with 3/4 of the parameters of attention
-    max_length: Annotated[int, Field(gt=0, le=10_000)] = 512  # maximum sentence length in tokens, end included
-    toeplitz: bool = False  # true: the gate depends on distances instead of pairs of positions; 2n - 1 weights, not n²
+    # Width before gating, an even number. Default: null is 2·d_model, which has 3/4 of the parameters of attention.
+    d_inner: PositiveWidth | None = None
+    # Maximum sentence length n in tokens, end of sentence included. Default: above any sentence; it costs n² weights in
+    # every layer.
+    max_length: Annotated[int, Field(gt=0, le=10_000)] = 512
+    # Whether the gate depends on distances (2n - 1 weights) instead of pairs of positions (n² weights). Default: false,
+    # as in the paper.
+    toeplitz: bool = False
 
     is_causal_capable: ClassVar[bool] = False
     has_queries_and_keys: ClassVar[bool] = False
@@ -180,8 +192,12 @@ AttentionConfig = Annotated[
 class HeadGatesConfig:
     """A gate on each attention head, closed by a penalty on open gates (see GatedProjection)."""
 
-    penalty: Annotated[float, Field(ge=0)] = 0.01  # lambda, nats per token for each open head; larger closes more
-    rate: Annotated[float, Field(gt=0)] = 20.0  # log alpha is this times a weight, and moves faster than other weights
+    # Penalty lambda in nats per token for each open head; a larger one closes more heads. Default: little beside the
+    # loss of a token, so that heads close one after another.
+    penalty: Annotated[float, Field(ge=0)] = 0.01
+    # Factor between a gate's weight and its log alpha. Default: gates then move faster than other weights, as the few
+    # updates of a fine-tuning need.
+    rate: Annotated[float, Field(gt=0)] = 20.0
 
     def gate(self, layer: nn.Module) -> None:
         """Put a gate on every head of the attention modules in a layer."""

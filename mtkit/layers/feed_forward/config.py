@@ -22,7 +22,8 @@ class DenseConfig:
 
     kind: Literal["dense"] = "dense"
     has_data_dependent_steps: ClassVar[bool] = False
-    activation: Activation = "relu"  # as in the paper
+    # Activation between the two projections. Default: relu, as in the paper.
+    activation: Activation = "relu"
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
         """Build the layer; `dropout` is of inner activations."""
@@ -41,8 +42,10 @@ class GatedConfig:
 
     kind: Literal["gated"] = "gated"
     has_data_dependent_steps: ClassVar[bool] = False
-    activation: Activation = "silu"  # of the gate: relu is ReGLU, gelu GEGLU, silu SwiGLU
-    bias: bool = False  # the paper has none
+    # Activation of the gate: relu is ReGLU, gelu GEGLU, silu SwiGLU. Default: silu, the choice of Llama and PaLM.
+    activation: Activation = "silu"
+    # Whether the projections have biases. Default: false, as in the paper.
+    bias: bool = False
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> GatedFeedForward:
         """Build the layer; `dropout` is of inner activations."""
@@ -60,14 +63,25 @@ class MixtureOfExpertsConfig:
 
     kind: Literal["moe"] = "moe"
     has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
-    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8  # the Switch paper went to 2,048
-    routing: RoutingKind = "switch"  # switch: the best, gate = probability; top2: the best two, gates sum to 1
-    expert: ExpertConfig = field(default_factory=DenseConfig)  # each expert, and the layers without a mixture
-    moe_every: Annotated[int, Field(gt=0)] = 2  # every n-th layer is a mixture (the paper: 2), the others one `expert`
-    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25  # of an even share, in training; null drops nothing
-    balance_weight: Annotated[float, Field(ge=0)] = 0.01  # alpha of the Switch paper
-    z_weight: Annotated[float, Field(ge=0)] = 0.001  # of the ST-MoE paper
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0  # noise of the router's input in training; the Switch paper: 0.01
+    # Number of experts of a mixture. Default: few enough for the memory of one machine; the Switch paper went to 2,048.
+    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8
+    # Rule that assigns tokens: switch takes the best expert with its probability as gate, top2 the best two with gates
+    # that sum to 1. Default: switch, which costs as much as a dense layer.
+    routing: RoutingKind = "switch"
+    # Feed-forward layer of each expert, and of the layers without a mixture. Default: dense, as in the Switch paper.
+    expert: ExpertConfig = field(default_factory=DenseConfig)
+    # Distance of the layers that are mixtures; the others are one `expert`. Default: 2, the paper's.
+    moe_every: Annotated[int, Field(gt=0)] = 2
+    # Largest number of tokens of an expert in training, as a multiple of an even share; the rest is dropped. Null drops
+    # nothing. Default: the Switch paper's.
+    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25
+    # Weight alpha of the auxiliary loss that keeps the load of the experts even. Default: the Switch paper's.
+    balance_weight: Annotated[float, Field(ge=0)] = 0.01
+    # Weight of the squared log-normaliser of the router, which keeps its logits small. Default: the ST-MoE paper's.
+    z_weight: Annotated[float, Field(ge=0)] = 0.001
+    # Largest relative noise of the router's input in training. Default: 0, so that training has no further randomness;
+    # the Switch paper has 0.01.
+    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
         """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""

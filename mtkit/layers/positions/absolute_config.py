@@ -33,8 +33,12 @@ class LearnedConfig(PositionConfigBase):
     """Learned absolute positions (see Learned)."""
 
     kind: Literal["learned"] = "learned"
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
-    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0  # above 1: rows are interpolated for longer sentences
+    # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
+    # sentence; each costs d_model weights.
+    max_length: Annotated[int, Field(gt=0)] = 1024
+    # Factor by which the positions are stretched: sentences may be that much longer, and read between two rows.
+    # Default: 1, no interpolation, as long as no input is longer.
+    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0
 
     @property
     def length_limit(self) -> int:

@@ -33,7 +33,8 @@ class LinearScaling:
     """
 
     kind: Literal["linear"] = "linear"
-    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
+    # Longest input over longest training input. Default: the smallest whole number that changes anything.
+    factor: Annotated[float, Field(ge=1)] = 2.0
 
     def apply(self, base: float, head_dim: int) -> tuple[float, float]:
         """Return the base and the divisor of positions."""
@@ -48,7 +49,8 @@ class NTKScaling:
     """
 
     kind: Literal["ntk"] = "ntk"
-    factor: Annotated[float, Field(ge=1)] = 2.0  # longest input over longest training input
+    # Longest input over longest training input. Default: the smallest whole number that changes anything.
+    factor: Annotated[float, Field(ge=1)] = 2.0
 
     def apply(self, base: float, head_dim: int) -> tuple[float, float]:
         """Return the base and the divisor of positions; a single pair (K = 2) has frequency 1 for any base."""
@@ -63,9 +65,13 @@ class RoPEConfig(PositionConfigBase):
     """Rotary position encoding (see RoPE); the head dimension must be even."""
 
     kind: Literal["rope"] = "rope"
-    base: Annotated[float, Field(gt=1)] = 10_000.0  # the paper's; larger for longer sequences
-    rotate_half: bool = False  # pairs (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1)
-    scaling: RoPEScaling = field(default_factory=NoScaling)  # for input longer than in training
+    # Base of the wavelengths; a larger one suits longer sequences. Default: the paper's.
+    base: Annotated[float, Field(gt=1)] = 10_000.0
+    # Whether pairs are (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1). Default: false, as in the
+    # paper; the two differ in the order of weights alone.
+    rotate_half: bool = False
+    # Change of the angles for input that is longer than in training. Default: none, since most translations are not.
+    scaling: RoPEScaling = field(default_factory=NoScaling)
 
     acts_in_attention: ClassVar[bool] = True
     needs_even_head_dim: ClassVar[bool] = True
@@ -102,7 +108,8 @@ class ShawConfig(PositionConfigBase):
     """Relative position representations on keys and values (see Shaw)."""
 
     kind: Literal["shaw"] = "shaw"
-    max_distance: Annotated[int, Field(gt=0)] = 16  # clipped beyond; the paper: 16, and no gain above 4
+    # Distance beyond which all distances share a vector. Default: the paper's; it found no gain above 4.
+    max_distance: Annotated[int, Field(gt=0)] = 16
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
@@ -120,9 +127,13 @@ class T5BiasConfig(PositionConfigBase):
     """Bucketed bias, shared over the layers (see T5Bias)."""
 
     kind: Literal["t5"] = "t5"
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # both directions together; the paper's
-    max_distance: Annotated[int, Field(gt=0)] = 128  # larger distances share a bucket; the paper's
-    scaled: bool = False  # false: the paper, with Adafactor; with Adam at a large rate true trains faster
+    # Number of distance buckets, both directions together. Default: the paper's.
+    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32
+    # Distance in tokens beyond which all distances share a bucket. Default: the paper's.
+    max_distance: Annotated[int, Field(gt=0)] = 128
+    # Whether products of queries and keys are divided by sqrt(head_dim). Default: false, as in the paper, with
+    # Adafactor; with Adam at a large rate true trains faster.
+    scaled: bool = False
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
@@ -171,7 +182,9 @@ class DeBERTaConfig(PositionConfigBase):
     """Disentangled attention (see DeBERTaPosition)."""
 
     kind: Literal["deberta"] = "deberta"
-    max_distance: Annotated[int, Field(gt=0)] = 64  # c, clipped beyond; the paper: 512, for input of 512
+    # Distance c beyond which all distances share a vector. Default: enough for sentences; the paper has 512, for input
+    # of 512 tokens.
+    max_distance: Annotated[int, Field(gt=0)] = 64
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
@@ -191,10 +204,15 @@ class TUPEConfig(PositionConfigBase):
     """Untied positional encoding (see TUPE)."""
 
     kind: Literal["tupe"] = "tupe"
-    max_length: Annotated[int, Field(gt=0)] = 1024  # maximum tokens of a sentence, end of sentence included
-    relative: bool = True  # true: TUPE-R, with a bias per distance bucket; false: TUPE-A
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32  # of `relative`, both directions together; as T5
-    max_distance: Annotated[int, Field(gt=0)] = 128  # of `relative`; larger distances share a bucket; as T5
+    # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
+    # sentence; each costs d_model weights.
+    max_length: Annotated[int, Field(gt=0)] = 1024
+    # Whether a bias per distance bucket is added (TUPE-R) or not (TUPE-A). Default: true, the better one in the paper.
+    relative: bool = True
+    # Number of distance buckets of `relative`, both directions together. Default: T5's.
+    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32
+    # Distance in tokens beyond which all distances share a bucket of `relative`. Default: T5's.
+    max_distance: Annotated[int, Field(gt=0)] = 128
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True

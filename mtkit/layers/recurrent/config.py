@@ -35,7 +35,9 @@ class GRUCellConfig:
     """Gated recurrent unit (see GRUCell and ResetBeforeGRUCell)."""
 
     kind: Literal["gru"] = "gru"
-    reset_gate: Literal["after", "before"] = "after"  # the recurrent product; after: torch, faster; before: the paper
+    # Whether the reset gate is applied after the recurrent product, as in torch, or before it, as in the paper.
+    # Default: after, which is faster.
+    reset_gate: Literal["after", "before"] = "after"
 
     def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
         """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
@@ -163,8 +165,10 @@ class LocalConfig(RecurrentAttentionConfigBase):
     """A window of the source around a predicted position (see LocalAttention)."""
 
     kind: Literal["local"] = "local"
-    score: ScoreConfig = field(default_factory=GeneralConfig)  # the paper's best
-    window: Annotated[int, Field(gt=0)] = 10  # positions to each side; the paper's
+    # Score of a state and an annotation. Default: general, the best in the paper.
+    score: ScoreConfig = field(default_factory=GeneralConfig)
+    # Number of source positions to each side of the predicted one. Default: the paper's.
+    window: Annotated[int, Field(gt=0)] = 10
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
         """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
@@ -201,7 +205,9 @@ class VariationalDropoutConfig:
     """One mask per sentence, also of recurrent states (see VariationalDropout)."""
 
     kind: Literal["variational"] = "variational"
-    state: Annotated[float, Field(ge=0, lt=1)] = 0.2  # dropout of h at the recurrent product
+    # Dropout probability of the state h where it enters the recurrent product. Default: below that of the input, since
+    # the state passes it at every step.
+    state: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
     def build(self, p: float) -> PerStepDropout:
         """Build dropout with probability p."""
@@ -218,7 +224,8 @@ class MaxoutReadoutConfig:
     """Maxout readout (see MaxoutReadout)."""
 
     kind: Literal["maxout"] = "maxout"
-    num_pieces: Annotated[int, Field(gt=1)] = 2  # the paper's
+    # Number of linear pieces of which the largest is taken. Default: the paper's.
+    num_pieces: Annotated[int, Field(gt=1)] = 2
 
     def build(self, d_in: int, d_out: int) -> Readout:
         """Build the readout [..., d_in] -> [..., d_out]."""
@@ -249,7 +256,8 @@ class PlainConnectionConfig:
 
     kind: Literal["plain"] = "plain"
     has_residuals: ClassVar[bool] = False
-    norm: TokenNormConfig | None = None  # of every layer's output
+    # Norm of every layer's output. Default: null has none, as in the papers.
+    norm: TokenNormConfig | None = None
 
     def build(self, width: int, *, residual: bool) -> Connection:
         """Build the connection that follows a layer of this width."""
@@ -264,7 +272,8 @@ class ResidualConnectionConfig:
 
     kind: Literal["residual"] = "residual"
     has_residuals: ClassVar[bool] = True
-    norm: TokenNormConfig | None = None  # of the sum
+    # Norm of the sum of a layer's input and output. Default: null has none, as in GNMT.
+    norm: TokenNormConfig | None = None
 
     def build(self, width: int, *, residual: bool) -> Connection:
         """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""

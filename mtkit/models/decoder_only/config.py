@@ -31,11 +31,18 @@ class DecoderOnlyConfig(TransformerLayerConfig):
     """
 
     kind: Literal["decoder_only"] = "decoder_only"
-    decoder_layers: NumLayers = 6  # encoder and decoder layers of the Transformer together
-    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers share their weights
+    # Number of layers. Default: as many as encoder and decoder of the Transformer together.
+    decoder_layers: NumLayers = 6
+    # Which layers share their weights. Default: none; sharing saves parameters and no time.
+    decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
+    # Position encoding of the one stack. Default: sinusoidal, as in the paper; it works for any length.
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    source_visibility: Literal["bidirectional", "causal"] = "bidirectional"  # attention mask of the source
-    tied_embeddings: TieMode = "all"  # source, target and output; target: the last two
+    # Attention mask of the source: every source token sees all of them, or the preceding ones alone. Default:
+    # bidirectional, since the whole source is known.
+    source_visibility: Literal["bidirectional", "causal"] = "bidirectional"
+    # Matrices that are one: source, target and output (all); target and output (target); or none. Default: all, since
+    # the stack reads both sides.
+    tied_embeddings: TieMode = "all"
 
     @property
     def predicts_source(self) -> bool:  # type: ignore[override]

@@ -49,13 +49,22 @@ if TYPE_CHECKING:
 class RNNConfig(ModelConfigBase):
     """Keys that all recurrent models have; defaults for Multi30k."""
 
+    # Width of the recurrent states. Default: enough for 29,000 pairs.
     d_model: PositiveWidth = 512
-    d_embed: PositiveWidth = 256  # embeddings, and input of the output projection
-    connection: ConnectionConfig = field(default_factory=PlainConnectionConfig)  # residuals and norms between layers
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings, between layers, before the output projection
-    # per_step: a mask at each step; variational: one per sentence, also of recurrent states
+    # Width of the embeddings and of the output projection's input. Default: half of the states, as the output
+    # projection is the largest matrix.
+    d_embed: PositiveWidth = 256
+    # Residual connections and norms between layers. Default: plain, as in the papers; stacks are shallow.
+    connection: ConnectionConfig = field(default_factory=PlainConnectionConfig)
+    # Dropout probability of the embeddings, between layers and before the output projection. Default: 29,000 pairs need
+    # strong regularisation.
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    # Kind of dropout: per_step draws a mask at each step, variational one per sentence, also for recurrent states.
+    # Default: per_step, the simpler one.
     dropout_kind: RecurrentDropoutConfig = field(default_factory=PerStepDropoutConfig)
-    tied_embeddings: TieMode = "target"  # all: source, target, output; target: the last two
+    # Matrices that are one: source, target and output (all); target and output (target); or none. Default: target,
+    # which works with two vocabularies too.
+    tied_embeddings: TieMode = "target"
 
     has_attention: ClassVar[bool] = True  # over the source
     has_data_dependent_steps: ClassVar[bool] = True  # one for each token
@@ -99,10 +108,15 @@ class Seq2SeqRNNConfig(RNNConfig):
     """Recurrent sequence to sequence without attention (see Seq2SeqRNN); defaults for Multi30k."""
 
     kind: Literal["rnn"] = "rnn"
-    d_model: PositiveWidth = 512  # the paper's 1000 overfits 29,000 pairs
-    num_layers: NumLayers = 2  # of the encoder and of the decoder; the paper: 4
-    cell: CellConfig = field(default_factory=LSTMCellConfig)  # the paper's
-    reverse_source: bool = True  # the paper, sec. 3.3: brings the first words of both sides together
+    # Width of the recurrent states. Default: the paper's 1000 overfits 29,000 pairs.
+    d_model: PositiveWidth = 512
+    # Number of layers of the encoder and of the decoder. Default: the paper's 4 are for WMT.
+    num_layers: NumLayers = 2
+    # Recurrent cell of all layers. Default: lstm, the paper's.
+    cell: CellConfig = field(default_factory=LSTMCellConfig)
+    # Whether the encoder reads the source from its end. Default: true, the paper, sec. 3.3: it brings the first words
+    # of both sides together.
+    reverse_source: bool = True
 
     has_attention: ClassVar[bool] = False
 
@@ -145,20 +159,37 @@ class AttentionRNNConfig(RNNConfig):
     """Recurrent encoder and decoder with attention (see BahdanauRNN, LuongRNN, InputFeedingRNN)."""
 
     kind: Literal["attention_rnn"] = "attention_rnn"
-    d_model: PositiveWidth = 512  # each direction of the encoder, and the decoder; Bahdanau: 1000
-    d_embed: PositiveWidth = 256  # also the readout's output; Bahdanau: 620
-    d_attention: PositiveWidth = 256  # of additive and concat; Bahdanau: 1000, the largest tensor of a decoder step
-    encoder_layers: NumLayers = 1  # as in Bahdanau et al.; Luong et al.: 4
-    bidirectional_layers: Annotated[int, Field(ge=0)] | None = None  # the lowest ones; null: all of them; Luong: 0
-    decoder_layers: NumLayers = 1  # as in Bahdanau et al.; Luong et al.: 4
-    encoder_cell: CellConfig = field(default_factory=GRUCellConfig)  # Bahdanau: gru; Luong: lstm
-    decoder_cell: CellConfig = field(default_factory=GRUCellConfig)  # Bahdanau: gru; Luong: lstm
-    # bahdanau: attends before each step; luong: after it; input_feeding: luong, with h~ as input of the next step
+    # Width of each direction of the encoder, and of the decoder. Default: Bahdanau's 1000 overfits 29,000 pairs.
+    d_model: PositiveWidth = 512
+    # Width of the embeddings and of the readout's output. Default: Bahdanau's 620 is for WMT.
+    d_embed: PositiveWidth = 256
+    # Width of the hidden layer of additive and concat attention. Default: Bahdanau has 1000; it is the width of the
+    # largest tensor of a decoder step.
+    d_attention: PositiveWidth = 256
+    # Number of encoder layers. Default: as in Bahdanau et al.; Luong et al. have 4.
+    encoder_layers: NumLayers = 1
+    # Number of the lowest encoder layers that read in both directions. Default: null is all of them, as in Bahdanau et
+    # al.; Luong et al. have 0.
+    bidirectional_layers: Annotated[int, Field(ge=0)] | None = None
+    # Number of decoder layers. Default: as in Bahdanau et al.; Luong et al. have 4.
+    decoder_layers: NumLayers = 1
+    # Recurrent cell of the encoder. Default: gru, Bahdanau's; Luong's is lstm.
+    encoder_cell: CellConfig = field(default_factory=GRUCellConfig)
+    # Recurrent cell of the decoder. Default: gru, Bahdanau's; Luong's is lstm.
+    decoder_cell: CellConfig = field(default_factory=GRUCellConfig)
+    # Order of attention and step: bahdanau attends before each step, luong after it, and input_feeding is luong with h~
+    # as input of the next step. Default: bahdanau, the model that introduced attention.
     decoder: Literal["bahdanau", "luong", "input_feeding"] = "bahdanau"
-    attention: RecurrentAttentionConfig = field(default_factory=AdditiveConfig)  # Bahdanau's; Luong's best: local
-    bridge_source: Literal["all", "backward"] = "all"  # whose final states start the decoder; Bahdanau: backward
-    readout: ReadoutConfig = field(default_factory=MaxoutReadoutConfig)  # Bahdanau: maxout; Luong: tanh
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4  # embeddings, between layers, readout
+    # Score of a decoder state and an annotation. Default: additive, Bahdanau's; Luong's best is local.
+    attention: RecurrentAttentionConfig = field(default_factory=AdditiveConfig)
+    # Directions of the encoder whose final states start the decoder. Default: all, which know the whole source;
+    # Bahdanau has backward.
+    bridge_source: Literal["all", "backward"] = "all"
+    # Layer between decoder state and output projection. Default: maxout, Bahdanau's; Luong's is tanh.
+    readout: ReadoutConfig = field(default_factory=MaxoutReadoutConfig)
+    # Dropout probability of the embeddings, between layers and in the readout. Default: 29,000 pairs need strong
+    # regularisation.
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4
 
     def __post_init__(self) -> None:
         if self.bidirectional_layers is not None and self.bidirectional_layers > self.encoder_layers:

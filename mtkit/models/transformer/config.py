@@ -30,19 +30,36 @@ class TransformerConfig(TransformerLayerConfig):
     """Encoder-decoder Transformer (see Transformer)."""
 
     kind: Literal["transformer"] = "transformer"
-    encoder_layers: NumLayers = 3  # the paper's 6 are for WMT
-    decoder_layers: NumLayers = 3  # the paper's 6 are for WMT
-    encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)  # which layers share their weights
+    # Number of encoder layers. Default: the paper's 6 are for WMT.
+    encoder_layers: NumLayers = 3
+    # Number of decoder layers. Default: the paper's 6 are for WMT.
+    decoder_layers: NumLayers = 3
+    # Which encoder layers share their weights. Default: none; sharing saves parameters and no time.
+    encoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
+    # Which decoder layers share their weights. Default: none, as for the encoder.
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)
+    # Self-attention of the encoder. Default: full; sentences are too short for another kind to save time.
     encoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
+    # Self-attention of the decoder. Default: full, as for the encoder.
     decoder_attention: AttentionConfig = field(default_factory=FullAttentionConfig)
+    # Position encoding of the encoder. Default: sinusoidal, as in the paper; it works for any length.
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
+    # Position encoding of the decoder. Default: sinusoidal, as for the encoder.
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    tied_embeddings: TieMode = "all"  # source, target and output; target: the last two (the paper, sec. 3.4)
-    encoder_heads: list[PositiveWidth] | None = None  # heads of each encoder layer, after pruning; null: num_heads
-    decoder_heads: list[PositiveWidth] | None = None  # the same of the decoder's self-attention
-    cross_heads: list[PositiveWidth] | None = None  # the same of its attention to the source
-    head_gates: HeadGatesConfig | None = None  # gates that training closes, for mtkit compress --to heads; null: none
+    # Matrices that are one: source, target and output (all); target and output (target, as in the paper, sec. 3.4); or
+    # none. Default: all, which saves most parameters; it needs a shared vocabulary.
+    tied_embeddings: TieMode = "all"
+    # Number of heads of each encoder layer of a model whose heads were pruned. Default: null is `num_heads` in all
+    # layers.
+    encoder_heads: list[PositiveWidth] | None = None
+    # Number of heads of each decoder layer's self-attention, after pruning. Default: null is `num_heads` in all layers.
+    decoder_heads: list[PositiveWidth] | None = None
+    # Number of heads of each decoder layer's attention to the source, after pruning. Default: null is `num_heads` in
+    # all layers.
+    cross_heads: list[PositiveWidth] | None = None
+    # Gates on the heads that training closes, for `mtkit compress --to heads`. Default: null has none; gates are for
+    # pruning alone.
+    head_gates: HeadGatesConfig | None = None
 
     has_attention_of_all_steps: ClassVar[bool] = True
     has_encoder: ClassVar[bool] = True

@@ -28,22 +28,44 @@ if TYPE_CHECKING:
 class TransformerLayerConfig(ModelConfigBase):
     """A Transformer layer. The defaults train on Multi30k (29,000 pairs) without early overfitting."""
 
-    d_model: PositiveWidth = 256  # the paper's 512 overfits 29,000 pairs
-    d_ff: PositiveWidth = 1024  # 4·d_model, as in the paper
-    num_heads: PositiveWidth = 4  # of width 64, as in the paper
-    num_kv_heads: PositiveWidth | None = None  # fewer than num_heads: grouped-query; 1: multi-query
-    head_dim: PositiveWidth | None = None  # of queries and keys, d_k; d_model / num_heads unless set
-    value_head_dim: PositiveWidth | None = None  # of values, d_v; head_dim unless set
-    qk_norm: QKNorm = "none"  # layer or rms: bounded scores, for large learning rates and deep stacks
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3  # embeddings and sublayer outputs; the paper's 0.1 is for WMT
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # attention weights; the paper has none
-    activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # inside feed-forward; the paper has none
-    scaled_attention: bool = True  # products of queries and keys are divided by sqrt(head_dim); false: to see why
-    bias: bool = True  # of the linear layers of attention and feed-forward; false: as in T5, PaLM and Llama
-    residual: ResidualConfig = field(default_factory=PreNormConfig)  # stable at larger rates than post-norm
+    # Width of embeddings and layers. Default: the paper's 512 overfits 29,000 pairs.
+    d_model: PositiveWidth = 256
+    # Width of the feed-forward layers. Default: 4·d_model, as in the paper.
+    d_ff: PositiveWidth = 1024
+    # Number of attention heads. Default: heads have width 64, as in the paper.
+    num_heads: PositiveWidth = 4
+    # Number of heads of keys and values; fewer than `num_heads` is grouped-query attention, 1 multi-query attention.
+    # Default: null is `num_heads`; fewer save memory in long texts.
+    num_kv_heads: PositiveWidth | None = None
+    # Width d_k of a head's queries and keys. Default: null is d_model / num_heads.
+    head_dim: PositiveWidth | None = None
+    # Width d_v of a head's values. Default: null is `head_dim`.
+    value_head_dim: PositiveWidth | None = None
+    # Norm of queries and keys, which bounds the scores. Default: none, as in the paper; layer or rms helps with large
+    # learning rates and deep stacks.
+    qk_norm: QKNorm = "none"
+    # Dropout probability of embeddings and sublayer outputs. Default: the paper's 0.1 is for WMT.
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    # Dropout probability of the attention weights. Default: 0, as in the paper.
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # Dropout probability inside feed-forward layers. Default: 0, as in the paper.
+    activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # Whether products of queries and keys are divided by sqrt(head_dim). Default: true, as in the paper; false shows
+    # what the scale contributes.
+    scaled_attention: bool = True
+    # Whether the linear layers of attention and feed-forward have biases. Default: true, as in the paper; T5, PaLM and
+    # Llama have none.
+    bias: bool = True
+    # Residual connection and norm of each sublayer. Default: pre_norm, which is stable at larger learning rates than
+    # post_norm.
+    residual: ResidualConfig = field(default_factory=PreNormConfig)
+    # Feed-forward sublayer. Default: dense, as in the paper.
     feed_forward: FeedForwardConfig = field(default_factory=DenseConfig)
-    parallel_sublayers: bool = False  # true: attention and feed-forward in parallel, one norm per layer (GPT-J)
-    layerdrop: Annotated[float, Field(ge=0, lt=1)] = 0.0  # probability that training skips a layer (see Stack)
+    # Whether attention and feed-forward run in parallel, with one norm per layer (GPT-J). Default: false, as in the
+    # paper.
+    parallel_sublayers: bool = False
+    # Probability that an update of training skips a layer (LayerDrop). Default: 0; it regularises deep stacks alone.
+    layerdrop: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     has_attention: ClassVar[bool] = True  # over the source
 

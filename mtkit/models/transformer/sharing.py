@@ -42,7 +42,8 @@ class SequenceConfig:
 
     kind: Literal["sequence"] = "sequence"
     shares_layers: ClassVar[bool] = True
-    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
+    # Number of layers that have weights of their own.
+    distinct: Annotated[int, Field(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See NoSharingConfig.
@@ -60,7 +61,8 @@ class CycleConfig:
 
     kind: Literal["cycle"] = "cycle"
     shares_layers: ClassVar[bool] = True
-    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
+    # Number of layers that have weights of their own.
+    distinct: Annotated[int, Field(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""
@@ -74,7 +76,8 @@ class ReversedCycleConfig:
 
     kind: Literal["cycle_reversed"] = "cycle_reversed"
     shares_layers: ClassVar[bool] = True
-    distinct: Annotated[int, Field(gt=0)]  # layers with their own weights
+    # Number of layers that have weights of their own.
+    distinct: Annotated[int, Field(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 class EMAConfig:
     """Exponential moving average of the weights; validation and the final model use it."""
 
-    decay: Annotated[float, Field(gt=0, lt=1)] = 0.998  # a horizon of 500 updates, an eighth of 4,000
-    update_every: Annotated[int, Field(gt=0)] = 4  # updates; averaging at every update costs 3% of the time
+    # Weight of the old average at an update. Default: a horizon of 500 updates, an eighth of 4,000.
+    decay: Annotated[float, Field(gt=0, lt=1)] = 0.998
+    # Number of updates between two steps of the average. Default: averaging at every update costs 3% of the time.
+    update_every: Annotated[int, Field(gt=0)] = 4
 
     def build(self, model: nn.Module) -> ExponentialMovingAverage:
         """Build the average, starting from the model's current weights."""
@@ -31,14 +33,21 @@ class EMAConfig:
 class CheckpointAverageConfig:
     """The final model is the mean of several checkpoints (Vaswani et al. 2017, sec. 6.1: the last 5, or 20)."""
 
-    count: Annotated[int, Field(gt=1)] = 5  # Vaswani et al. 2017, sec. 6.1
-    which: Literal["last", "best"] = "last"  # best by training.validation.metric
+    # Number of checkpoints that are averaged. Default: Vaswani et al. 2017, sec. 6.1.
+    count: Annotated[int, Field(gt=1)] = 5
+    # Which checkpoints are averaged: the last ones, or the best by `training.validation.metric`. Default: last, as in
+    # the paper.
+    which: Literal["last", "best"] = "last"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig:
     """Checkpoints that are retained, besides those that `training.checkpoint_average` needs."""
 
-    last: Annotated[int, Field(gt=0)] = 2  # two, so that damage to the newest costs little
-    best: Annotated[int, Field(gt=0)] = 1  # by training.validation.metric
-    every: Annotated[int, Field(gt=0)] | None = None  # updates; multiples of it are never removed
+    # Number of the latest checkpoints that are kept. Default: two, so that damage to the newest costs little.
+    last: Annotated[int, Field(gt=0)] = 2
+    # Number of the best checkpoints by `training.validation.metric` that are kept. Default: 1, which becomes the model.
+    best: Annotated[int, Field(gt=0)] = 1
+    # Number of updates whose multiples keep their checkpoint for ever. Default: null has none, since checkpoints are
+    # large.
+    every: Annotated[int, Field(gt=0)] | None = None

@@ -43,10 +43,15 @@ class ScheduledSamplingConfig(DecoderInputConfigBase):
     passes_depend_on_data: ClassVar[bool] = True
 
     kind: Literal["scheduled_sampling"] = "scheduled_sampling"
+    # Probability of reading the true token, by update. Default: inverse_sigmoid, which starts with the truth alone.
     teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    per: Literal["token", "sentence"] = "token"  # choose truth or prediction for each of these; token is the paper's
-    sampler: SamplerName = "multinomial"  # choice of the predicted token
-    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
+    # Whether truth or prediction is chosen for each token or for each sentence. Default: token, the paper's.
+    per: Literal["token", "sentence"] = "token"
+    # Choice of the predicted token. Default: multinomial, which shows the decoder more than its best guess.
+    sampler: SamplerName = "multinomial"
+    # Divisor of the logits of multinomial and gumbel; below 1 is closer to argmax. Default: 1, the model's own
+    # distribution.
+    temperature: Temperature = 1.0
 
     def ratio_at(self, update: int) -> float | None:
         """Teacher forcing ratio at an update (1 is the first)."""
@@ -68,11 +73,18 @@ class ParallelSamplingConfig(DecoderInputConfigBase):
     passes_depend_on_data: ClassVar[bool] = True
 
     kind: Literal["parallel_sampling"] = "parallel_sampling"
+    # Probability of reading the true token, by update. Default: inverse_sigmoid, which starts with the truth alone.
     teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    per: Literal["token", "sentence"] = "token"  # choose between truth and prediction for each token or each sentence
-    sampler: SamplerName = "multinomial"  # choice of the predicted token
-    temperature: Temperature = 1.0  # of multinomial and gumbel; below 1 is closer to argmax
-    num_passes: Annotated[int, Field(gt=0)] = 1  # 1 is the two-pass method: one to predict, one to learn
+    # Whether truth or prediction is chosen for each token or for each sentence. Default: token, as in scheduled
+    # sampling.
+    per: Literal["token", "sentence"] = "token"
+    # Choice of the predicted token. Default: multinomial, which shows the decoder more than its best guess.
+    sampler: SamplerName = "multinomial"
+    # Divisor of the logits of multinomial and gumbel; below 1 is closer to argmax. Default: 1, the model's own
+    # distribution.
+    temperature: Temperature = 1.0
+    # Passes that predict, before the one that learns. Default: 1, the two-pass method.
+    num_passes: Annotated[int, Field(gt=0)] = 1
 
     def ratio_at(self, update: int) -> float | None:
         """Teacher forcing ratio at an update (1 is the first)."""
@@ -100,8 +112,11 @@ class ConfidenceAwareConfig(DecoderInputConfigBase):
     passes_depend_on_data: ClassVar[bool] = True
 
     kind: Literal["confidence_aware"] = "confidence_aware"
-    golden: Probability = 0.9  # up to this confidence the truth is read; the paper's choice, sec. 4.2
-    random: Probability = 0.95  # above this confidence a random token is read; the paper's choice, sec. 4.2
+    # Confidence up to which the decoder reads the truth. Default: the paper's, sec. 4.2.
+    golden: Probability = 0.9
+    # Confidence above which the decoder reads a random token; between the two it reads its prediction. Default: the
+    # paper's, sec. 4.2.
+    random: Probability = 0.95
 
     def __post_init__(self) -> None:
         if self.random < self.golden:
@@ -119,7 +134,8 @@ class WordDropoutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
 
     kind: Literal["word_dropout"] = "word_dropout"
-    rate: Annotated[float, Field(ge=0, le=1)] = 0.1  # probability for each token
+    # Probability that a token is replaced. Default: a tenth leaves most of the sentence readable.
+    rate: Annotated[float, Field(ge=0, le=1)] = 0.1
 
     def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
         """The decoder input."""
@@ -133,7 +149,8 @@ class SwitchOutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
 
     kind: Literal["switch_out"] = "switch_out"
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # larger values replace more; 1: half a token per sentence
+    # Temperature of the number of replaced tokens; a larger one replaces more. Default: 1, half a token per sentence.
+    temperature: Annotated[float, Field(gt=0)] = 1.0
 
     def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
         """The decoder input."""

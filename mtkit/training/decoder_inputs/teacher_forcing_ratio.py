@@ -19,8 +19,10 @@ class LinearDecayConfig:
     """max(end, 1 - (1 - end) i / updates)."""
 
     kind: Literal["linear"] = "linear"
-    updates: Annotated[int, Field(gt=0)] = 3000  # until `end` is reached; most of a Multi30k training
-    end: Probability = 0.75  # the minimum
+    # Updates until `end` is reached. Default: most of a Multi30k training.
+    updates: Annotated[int, Field(gt=0)] = 3000
+    # Smallest ratio. Default: 0.75, since a decoder that reads mostly errors learns little.
+    end: Probability = 0.75
 
     def ratio(self, i: int) -> float:
         """The teacher forcing ratio at update i."""
@@ -32,7 +34,8 @@ class ExponentialDecayConfig:
     """k^i."""
 
     kind: Literal["exponential"] = "exponential"
-    k: Annotated[float, Field(gt=0, lt=1)] = 0.9999  # ratio 0.5 after 6,900 updates
+    # Base of the decay. Default: ratio 0.5 after 6,900 updates.
+    k: Annotated[float, Field(gt=0, lt=1)] = 0.9999
 
     def ratio(self, i: int) -> float:
         """The teacher forcing ratio at update i."""
@@ -44,7 +47,8 @@ class InverseSigmoidDecayConfig:
     """k / (k + exp(i / k)): near 1 at first, 0.5 at i = k log k."""
 
     kind: Literal["inverse_sigmoid"] = "inverse_sigmoid"
-    k: Annotated[float, Field(ge=1)] = 600.0  # ratio 0.5 after 3,800 updates
+    # Time constant in updates. Default: ratio 0.5 after 3,800 updates.
+    k: Annotated[float, Field(ge=1)] = 600.0
 
     def ratio(self, i: int) -> float:
         """The teacher forcing ratio at update i."""

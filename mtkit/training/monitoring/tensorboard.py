@@ -1,4 +1,4 @@
-"""Event files for TensorBoard (`training.tensorboard`)."""
+"""Event files for TensorBoard (`training.trackers`)."""
 
 from __future__ import annotations
 

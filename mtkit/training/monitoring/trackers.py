@@ -1,4 +1,4 @@
-"""Experiment trackers beside TensorBoard: Weights & Biases and MLflow (`training.wandb`, `training.mlflow`).
+"""Experiment trackers beside TensorBoard: Weights & Biases and MLflow (`training.trackers`).
 
 Both write into the run folder and send nothing, unless environment variables name a server (WANDB_MODE=online,
 MLFLOW_TRACKING_URI). The telemetry of MLflow itself is off unless MLFLOW_DISABLE_TELEMETRY=false.
@@ -106,7 +106,7 @@ def require_packages(config: TrainingConfig) -> None:
     Raises:
         MissingExtraError: one is not.
     """
-    for name in [*(["tensorboard"] if config.tensorboard else []), *config.trackers]:
+    for name in config.trackers:
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             raise MissingExtraError(name, name)
 

@@ -41,7 +41,8 @@ class RDropConfig(ObjectiveConfigBase):
     """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"
-    weight: Annotated[float, Field(ge=0)] = 5.0  # the paper's alpha for translation, sec. 3.2
+    # Weight alpha of the divergence of the two passes. Default: the paper's for translation, sec. 3.2.
+    weight: Annotated[float, Field(ge=0)] = 5.0
 
     def build(self, inputs: ObjectiveInputs) -> RDrop:
         """The objective."""
@@ -55,7 +56,8 @@ class UnlikelihoodConfig(ObjectiveConfigBase):
     """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
 
     kind: Literal["unlikelihood"] = "unlikelihood"
-    weight: Annotated[float, Field(ge=0)] = 1.0  # the paper's alpha, sec. 5
+    # Weight alpha of the penalty on earlier tokens. Default: the paper's, sec. 5.
+    weight: Annotated[float, Field(ge=0)] = 1.0
 
     def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
         """The objective."""
@@ -73,7 +75,8 @@ class GuidedAlignmentConfig(ObjectiveConfigBase):
     needs_lexicon: ClassVar[bool] = True
 
     kind: Literal["guided_alignment"] = "guided_alignment"
-    weight: Annotated[float, Field(gt=0)] = 1.0  # of the alignment, beside 1 for the words; 0.1 and 0.3 gain less
+    # Weight of the alignment, beside 1 for the words. Default: 1; 0.1 and 0.3 gain less.
+    weight: Annotated[float, Field(gt=0)] = 1.0
 
     def build(self, inputs: ObjectiveInputs) -> GuidedAlignment:
         """The objective."""
@@ -94,12 +97,19 @@ class MinimumRiskConfig(ObjectiveConfigBase):
     samples_translations: ClassVar[bool] = True
 
     kind: Literal["minimum_risk"] = "minimum_risk"
-    reward: RewardName = "bleu"  # per sentence: BLEU with add-one smoothing, or chrF
-    num_samples: Annotated[int, Field(gt=1)] = 8  # per sentence; the paper has 100, most of the gain comes by 10
-    temperature: Annotated[float, Field(gt=0)] = 1.0  # of sampling
-    sharpness: Annotated[float, Field(gt=0)] = 0.005  # the paper's alpha, sec. 4.1: close to uniform
-    include_reference: bool = True  # as a candidate, as in the paper
-    cross_entropy: Annotated[float, Field(ge=0)] = 0.3  # weight of the added term, for fluency; the paper has 0
+    # Quality of a sampled sentence: BLEU with add-one smoothing, or chrF. Default: bleu, as in the paper.
+    reward: RewardName = "bleu"
+    # Translations that are sampled for each sentence. Default: most of the gain comes by 10; the paper has 100.
+    num_samples: Annotated[int, Field(gt=1)] = 8
+    # Divisor of the logits of sampling. Default: 1, the model's own distribution.
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    # Exponent alpha of the probabilities that weigh the candidates. Default: the paper's, sec. 4.1: weights are close
+    # to uniform.
+    sharpness: Annotated[float, Field(gt=0)] = 0.005
+    # Whether the reference is a candidate. Default: true, as in the paper.
+    include_reference: bool = True
+    # Weight of the cross-entropy that is added. Default: 0.3 for fluency; the paper has 0.
+    cross_entropy: Annotated[float, Field(ge=0)] = 0.3
 
     def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
         """The objective."""
@@ -123,7 +133,8 @@ class JointLMConfig(ObjectiveConfigBase):
     predicts_source: ClassVar[bool] = True
 
     kind: Literal["joint_lm"] = "joint_lm"
-    source_weight: Annotated[float, Field(gt=0)] = 0.5  # of a source token relative to a target token
+    # Weight of a source token relative to a target token. Default: half, so that translation stays the main task.
+    source_weight: Annotated[float, Field(gt=0)] = 0.5
 
     def build(self, inputs: ObjectiveInputs) -> JointLM:
         """The objective."""
@@ -152,11 +163,18 @@ class DistillationConfig(ObjectiveConfigBase):
     """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
 
     kind: Literal["distillation"] = "distillation"
-    teacher: Path  # a model folder or a finished run, with the tokenizer of this training
-    temperature: Annotated[float, Field(gt=0)] = 2.0  # higher shows more of the teacher's second choices; 1: none
-    soft: Annotated[float, Field(ge=0)] = 0.6  # weight of the teacher's distribution; DistilBERT's three are 5:2:1
-    hard: Annotated[float, Field(ge=0)] = 0.3  # weight of cross-entropy with the true tokens
-    cosine: Annotated[float, Field(ge=0)] = 0.1  # weight of the angle of decoder states; needs the teacher's d_model
+    # Model folder or finished run of the teacher, with the tokenizer of this training.
+    teacher: Path
+    # Divisor T of both models' logits; a higher one shows more of the teacher's second choices. Default: 2, the
+    # smallest of the usual values.
+    temperature: Annotated[float, Field(gt=0)] = 2.0
+    # Weight of the divergence from the teacher's distribution. Default: DistilBERT's three weights are 5:2:1.
+    soft: Annotated[float, Field(ge=0)] = 0.6
+    # Weight of the cross-entropy with the true tokens. Default: see `soft`.
+    hard: Annotated[float, Field(ge=0)] = 0.3
+    # Weight of the angle between the decoder states of both; above 0 it needs the teacher's d_model. Default: see
+    # `soft`.
+    cosine: Annotated[float, Field(ge=0)] = 0.1
 
     needs_teacher_forcing: ClassVar[bool] = True
 

@@ -23,10 +23,15 @@ class AdamConfig(OptimiserConfigBase):
     has_chosen_rate: ClassVar[bool] = True
 
     kind: Literal["adam"] = "adam"
-    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; best for model widths of 256 on Multi30k
-    beta1: Beta = 0.9  # Vaswani et al. 2017, sec. 5.3
-    beta2: Beta = 0.98  # Vaswani et al. 2017, sec. 5.3: a shorter horizon than that of 0.999 follows the warm-up
-    eps: PositiveFloat = 1e-9  # Vaswani et al. 2017, sec. 5.3
+    # Learning rate at the schedule's peak. Default: best for model widths of 256 on Multi30k.
+    learning_rate: PositiveFloat = 2e-3
+    # Decay of the mean of the gradients. Default: Vaswani et al. 2017, sec. 5.3.
+    beta1: Beta = 0.9
+    # Decay of the mean of their squares. Default: Vaswani et al. 2017, sec. 5.3: a shorter horizon than that of 0.999
+    # follows the warm-up.
+    beta2: Beta = 0.98
+    # Number that is added to the divisor of an update. Default: Vaswani et al. 2017, sec. 5.3.
+    eps: PositiveFloat = 1e-9
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`."""
@@ -54,11 +59,16 @@ class AdamWConfig(OptimiserConfigBase):
     has_chosen_rate: ClassVar[bool] = True
 
     kind: Literal["adamw"] = "adamw"
-    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak
-    beta1: Beta = 0.9  # as Adam
-    beta2: Beta = 0.98  # as Adam
-    eps: PositiveFloat = 1e-9  # as Adam
-    weight_decay: NonNegative = 0.01  # times the learning rate, per update
+    # Learning rate at the schedule's peak. Default: as Adam's.
+    learning_rate: PositiveFloat = 2e-3
+    # Decay of the mean of the gradients. Default: as Adam's.
+    beta1: Beta = 0.9
+    # Decay of the mean of their squares. Default: as Adam's.
+    beta2: Beta = 0.98
+    # Number that is added to the divisor of an update. Default: as Adam's.
+    eps: PositiveFloat = 1e-9
+    # Share of a matrix that is removed per update, times the learning rate. Default: torch's.
+    weight_decay: NonNegative = 0.01
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`, in two groups."""
@@ -86,9 +96,12 @@ class AdadeltaConfig(OptimiserConfigBase):
     bytes_per_weight: ClassVar[int] = 8
 
     kind: Literal["adadelta"] = "adadelta"
-    learning_rate: PositiveFloat = 1.0  # at the schedule's peak; Zeiler's algorithm has none
-    rho: Beta = 0.95  # decay of the means of squares; Bahdanau et al. 2015, appendix B.2
-    eps: PositiveFloat = 1e-6  # added to both means; Bahdanau et al. 2015, appendix B.2
+    # Factor of the updates at the schedule's peak. Default: 1; Zeiler's algorithm has no such factor.
+    learning_rate: PositiveFloat = 1.0
+    # Decay of the means of squares. Default: Bahdanau et al. 2015, appendix B.2.
+    rho: Beta = 0.95
+    # Number that is added to both means. Default: Bahdanau et al. 2015, appendix B.2.
+    eps: PositiveFloat = 1e-6
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`."""
@@ -109,8 +122,10 @@ class SGDConfig(OptimiserConfigBase):
     """Stochastic gradient descent with momentum; Sutskever et al. 2014 trained without momentum."""
 
     kind: Literal["sgd"] = "sgd"
-    learning_rate: PositiveFloat = 0.7  # Sutskever et al. 2014, sec. 3.4
-    momentum: Beta = 0.0  # Sutskever et al. 2014, sec. 3.4
+    # Learning rate at the schedule's peak. Default: Sutskever et al. 2014, sec. 3.4.
+    learning_rate: PositiveFloat = 0.7
+    # Decay of the sum of the gradients. Default: 0, as in Sutskever et al. 2014, sec. 3.4.
+    momentum: Beta = 0.0
 
     @property
     def bytes_per_weight(self) -> int:  # type: ignore[override]
@@ -142,11 +157,16 @@ class AdafactorConfig(OptimiserConfigBase):
     needs_whole_matrices: ClassVar[bool] = True
 
     kind: Literal["adafactor"] = "adafactor"
-    learning_rate: PositiveFloat = 1e-2  # at the schedule's peak, relative to a matrix's root mean square; sec. 9
-    decay_rate: PositiveFloat = 0.8  # second moments at update t decay by 1 - t^-decay_rate; sec. 7.2
-    clip_threshold: Annotated[float, Field(ge=1)] = 1.0  # upper limit of the root mean square of an update; sec. 6
-    min_scale: PositiveFloat = 1e-3  # lower limit of a matrix's root mean square, so that zeros can move; eps2
-    weight_decay: NonNegative = 0.0  # of matrices, times the learning rate, per update
+    # Learning rate at the schedule's peak, relative to a matrix's root mean square. Default: sec. 9.
+    learning_rate: PositiveFloat = 1e-2
+    # Exponent of the decay 1 - t^-decay_rate of the second moments at update t. Default: sec. 7.2.
+    decay_rate: PositiveFloat = 0.8
+    # Largest root mean square of an update. Default: sec. 6.
+    clip_threshold: Annotated[float, Field(ge=1)] = 1.0
+    # Smallest root mean square that a matrix counts with (eps2), so that zeros can move. Default: sec. 9.
+    min_scale: PositiveFloat = 1e-3
+    # Share of a matrix that is removed per update, times the learning rate. Default: 0, as in the paper.
+    weight_decay: NonNegative = 0.0
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`, in two groups."""
@@ -170,10 +190,15 @@ class LionConfig(OptimiserConfigBase):
     bytes_per_weight: ClassVar[int] = 4
 
     kind: Literal["lion"] = "lion"
-    learning_rate: PositiveFloat = 3e-4  # at the schedule's peak; sec. 5: 3 to 10 times below Adam's
-    beta1: Beta = 0.9  # weight of the momentum in an update's direction; sec. 4.1
-    beta2: Beta = 0.99  # decay of the momentum; sec. 4.1
-    weight_decay: NonNegative = 0.1  # of matrices, times the learning rate, per update; 3 to 10 times above AdamW's
+    # Learning rate at the schedule's peak. Default: sec. 5: 3 to 10 times below Adam's.
+    learning_rate: PositiveFloat = 3e-4
+    # Weight of the momentum in the direction of an update. Default: sec. 4.1.
+    beta1: Beta = 0.9
+    # Decay of the momentum. Default: sec. 4.1.
+    beta2: Beta = 0.99
+    # Share of a matrix that is removed per update, times the learning rate. Default: sec. 5: 3 to 10 times above
+    # AdamW's.
+    weight_decay: NonNegative = 0.1
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`, in two groups."""
@@ -197,13 +222,20 @@ class MuonConfig(OptimiserConfigBase):
     needs_whole_matrices: ClassVar[bool] = True
 
     kind: Literal["muon"] = "muon"
-    learning_rate: PositiveFloat = 2e-3  # at the schedule's peak; AdamW's default
-    momentum: Beta = 0.95  # the authors' choice
-    ns_steps: int = 5  # Newton-Schulz iterations; the authors' choice
-    beta1: Beta = 0.9  # of AdamW
-    beta2: Beta = 0.98  # of AdamW
-    eps: PositiveFloat = 1e-9  # of AdamW
-    weight_decay: NonNegative = 0.01  # of all matrices, times the learning rate, per update
+    # Learning rate at the schedule's peak. Default: AdamW's, since updates are scaled to AdamW's size.
+    learning_rate: PositiveFloat = 2e-3
+    # Decay of the momentum of hidden matrices. Default: the authors'.
+    momentum: Beta = 0.95
+    # Newton-Schulz iterations that orthogonalise an update. Default: the authors'.
+    ns_steps: int = 5
+    # AdamW's decay of the mean of the gradients, for all but hidden matrices. Default: Adam's.
+    beta1: Beta = 0.9
+    # AdamW's decay of the mean of their squares. Default: Adam's.
+    beta2: Beta = 0.98
+    # Number that AdamW adds to the divisor of an update. Default: Adam's.
+    eps: PositiveFloat = 1e-9
+    # Share of a matrix that is removed per update, times the learning rate. Default: AdamW's.
+    weight_decay: NonNegative = 0.01
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`."""

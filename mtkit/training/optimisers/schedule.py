@@ -99,8 +99,12 @@ class InverseSqrtConfig(StatelessScheduleConfig):
     """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
-    warmup: NumUpdates = 1000  # Vaswani et al. have 4,000 of 100,000 updates
-    d_model: Annotated[int, Field(gt=0)] | None = None  # the paper's scale, d_model^-0.5
+    # Updates in which the rate rises to its peak. Default: a quarter of the default max_updates; Vaswani et al. have
+    # 4,000 of 100,000.
+    warmup: NumUpdates = 1000
+    # Width of the model, for the paper's scale d_model^-0.5. Default: null scales to the optimiser's learning rate at
+    # the peak.
+    d_model: Annotated[int, Field(gt=0)] | None = None
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update; `max_updates` does not matter."""
@@ -120,8 +124,10 @@ class CosineConfig(StatelessScheduleConfig):
     has_chosen_warmup: ClassVar[bool] = True
 
     kind: Literal["cosine"] = "cosine"
-    warmup: NumUpdates = 400  # a tenth of the default max_updates
-    final: Fraction = 0.0  # fraction of the peak learning rate that is left at max_updates
+    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
+    warmup: NumUpdates = 400
+    # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
+    final: Fraction = 0.0
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
@@ -139,8 +145,10 @@ class LinearConfig(StatelessScheduleConfig):
     has_chosen_warmup: ClassVar[bool] = True
 
     kind: Literal["linear"] = "linear"
-    warmup: NumUpdates = 400  # a tenth of the default max_updates
-    final: Fraction = 0.0  # fraction of the peak learning rate that is left at max_updates
+    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
+    warmup: NumUpdates = 400
+    # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
+    final: Fraction = 0.0
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
@@ -155,7 +163,9 @@ class ConstantConfig(StatelessScheduleConfig):
     """Peak learning rate throughout, after an optional linear warm-up."""
 
     kind: Literal["constant"] = "constant"
-    warmup: NumUpdates = 0  # SGD at a constant rate, as in Sutskever et al. 2014, has none
+    # Updates in which the rate rises to its peak. Default: 0; SGD at a constant rate, as in Sutskever et al. 2014, has
+    # none.
+    warmup: NumUpdates = 0
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update; `max_updates` does not matter."""
@@ -173,8 +183,10 @@ class WarmupStableDecayConfig(StatelessScheduleConfig):
     ends_at_max_updates: ClassVar[bool] = True
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
-    warmup: NumUpdates = 400  # a tenth of the default max_updates
-    decay: Fraction = 0.2  # fraction of max_updates that the decay takes; a fifth suffices (Hägele et al. 2024, fig. 5)
+    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
+    warmup: NumUpdates = 400
+    # Fraction of max_updates that the decay takes. Default: a fifth suffices (Hägele et al. 2024, fig. 5).
+    decay: Fraction = 0.2
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
@@ -225,10 +237,15 @@ class PlateauConfig(ScheduleConfigBase):
     depends_on_validation: ClassVar[bool] = True
 
     kind: Literal["plateau"] = "plateau"
-    warmup: NumUpdates = 400  # a tenth of the default max_updates
-    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5  # factor of each reduction
-    patience: Annotated[int, Field(gt=0)] = 2  # validations; a single bad value is often noise
-    final: Fraction = 0.01  # lower limit of the product of all reductions
+    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
+    warmup: NumUpdates = 400
+    # Factor of each reduction of the rate. Default: half, as usual.
+    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    # Validations in a row without improvement that reduce the rate. Default: 2, since a single bad value is often
+    # noise.
+    patience: Annotated[int, Field(gt=0)] = 2
+    # Lower limit of the product of all reductions. Default: below a hundredth nothing is learned.
+    final: Fraction = 0.01
 
     def build(self, max_updates: int) -> Plateau:
         """Build the schedule; `max_updates` does not matter."""

@@ -21,11 +21,19 @@ class DivergenceConfig:
     weights do not meet the same batches again.
     """
 
-    loss_factor: Factor = 1.5  # a loss above this multiple of its moving average is too high
-    updates: Annotated[int, Field(gt=0)] = 50  # in a row with too high a loss; a single one may be a hard batch
-    nll_factor: Factor = 1.5  # a validation nll above this multiple of the best one is enough by itself
-    lr_shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5  # factor of the learning rate from then on
-    max_recoveries: Annotated[int, Field(gt=0)] = 3  # rollbacks; the next divergence stops the training
+    # Multiple of its moving average above which a loss is too high. Default: above the noise of batches, which is
+    # smaller.
+    loss_factor: Factor = 1.5
+    # Updates in a row with too high a loss that are a divergence. Default: a single one may be a hard batch.
+    updates: Annotated[int, Field(gt=0)] = 50
+    # Multiple of the best validation nll above which a validation is a divergence by itself. Default: overfitting alone
+    # is slower.
+    nll_factor: Factor = 1.5
+    # Factor of the learning rate after a rollback. Default: half, so that a few rollbacks find a stable rate.
+    lr_shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    # Number of rollbacks; the next divergence stops the training. Default: after three, an eighth of the rate, the rate
+    # is not the reason.
+    max_recoveries: Annotated[int, Field(gt=0)] = 3
 
 
 @dataclass(frozen=True)

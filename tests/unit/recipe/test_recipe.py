@@ -263,3 +263,18 @@ def test_a_kind_that_is_not_a_string(basic: Path) -> None:
 @pytest.mark.parametrize("name", builtin_files("recipe"))
 def test_a_shipped_recipe_leaves_nothing_to_be_chosen(name: str) -> None:
     assert load_recipe(name).defaults == "fixed"
+
+
+def test_former_keys_of_trackers_are_read_as_the_list(basic: Path) -> None:
+    def trackers(*overrides: str) -> list[str]:
+        return load_recipe(str(basic), overrides).training.trackers
+
+    basic.write_text(BASIC + "training: {wandb: true, tensorboard: false}\n")
+    assert trackers() == ["wandb"]
+    assert trackers("training.mlflow=true") == ["wandb", "mlflow"]
+    assert trackers("training.wandb=false") == []
+    assert trackers("training.trackers=[mlflow]") == ["mlflow", "wandb"]
+    saved = basic.with_name("saved.yaml")
+    save_recipe(load_recipe(str(basic)), saved)
+    assert load_saved(saved).training.trackers == ["wandb"]
+    assert "training.wandb" in error(basic, "training.wandb=3")

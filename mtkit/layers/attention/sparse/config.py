@@ -18,7 +18,9 @@ class WindowAttentionConfig(AttentionConfigBase):
     """A sliding window (see SlidingWindowAttention)."""
 
     kind: Literal["window"] = "window"
-    width: Annotated[int, Field(gt=0)] = 64  # positions to each side; in a decoder to the left
+    # Number of positions to each side that a query attends to; in a decoder, to the left alone. Default: longer than
+    # nearly all sentences, so that only texts are cut.
+    width: Annotated[int, Field(gt=0)] = 64
 
     needs_positions: ClassVar[bool] = True
 
@@ -40,7 +42,9 @@ class StridedAttentionConfig(AttentionConfigBase):
     """
 
     kind: Literal["strided"] = "strided"
-    stride: Annotated[int, Field(gt=1)] = 32  # distance of the global positions, and width of the window to each side
+    # Distance of the positions that every query attends to, and width of the window to each side. Default: cheapest for
+    # about 1,000 tokens, the square of the stride.
+    stride: Annotated[int, Field(gt=1)] = 32
 
     needs_positions: ClassVar[bool] = True
 
@@ -58,10 +62,17 @@ class LongformerConfig(AttentionConfigBase):
     """Sliding window and global tokens, for encoders (see LongformerAttention)."""
 
     kind: Literal["longformer"] = "longformer"
-    width: Annotated[int, Field(gt=0)] = 64  # positions to each side
-    global_bos: bool = True  # the first token of a line is global
-    global_eos: bool = True  # the end-of-sentence token is global
-    global_stride: Annotated[int, Field(gt=1)] | None = None  # every n-th position is global; n/stride more keys
+    # Number of positions to each side that a query attends to. Default: longer than nearly all sentences, so that only
+    # texts are cut.
+    width: Annotated[int, Field(gt=0)] = 64
+    # Whether the first token of a line is global. Default: true, so that every token can exchange information with all
+    # others by way of it.
+    global_bos: bool = True
+    # Whether the end-of-sentence token is global. Default: true, for the same reason as `global_bos`.
+    global_eos: bool = True
+    # Distance of further global positions; they are n / stride more keys for each query. Default: null has none, since
+    # two global tokens cost next to nothing.
+    global_stride: Annotated[int, Field(gt=1)] | None = None
 
     is_causal_capable: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = True
@@ -95,7 +106,9 @@ class BinaryPartitionConfig(AttentionConfigBase):
     """Near tokens, and spans that grow with the distance (see BinaryPartitionAttention)."""
 
     kind: Literal["binary_partition"] = "binary_partition"
-    span_count: Annotated[int, Field(gt=0)] = 4  # k, nodes of each level to each side; the paper: 4 for translation
+    # Number k of nodes of each level of the tree that a query attends to, to each side. Default: the paper's for
+    # translation.
+    span_count: Annotated[int, Field(gt=0)] = 4
 
     needs_positions: ClassVar[bool] = True
 
@@ -114,8 +127,11 @@ class LSHConfig(AttentionConfigBase):
     """Tokens of the same bucket of a locality-sensitive hash, for encoders (see LSHKernel)."""
 
     kind: Literal["lsh"] = "lsh"
-    num_hashes: Annotated[int, Field(gt=0, le=16)] = 2  # rounds; time is proportional; the paper: 1 to 8
-    chunk_length: Annotated[int, Field(gt=0)] = 64  # tokens; buckets have half of that on average
+    # Rounds of hashing; time is proportional to it. Default: the fewest with which a missed neighbour has a second
+    # chance; the paper has 1 to 8.
+    num_hashes: Annotated[int, Field(gt=0, le=16)] = 2
+    # Tokens of a chunk; buckets have half of that on average. Default: that of common implementations.
+    chunk_length: Annotated[int, Field(gt=0)] = 64
 
     is_causal_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False

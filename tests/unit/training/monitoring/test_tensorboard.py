@@ -38,7 +38,7 @@ def test_scalars_are_named_by_their_paths():
 
 
 def test_a_resumed_training_has_every_update_once(tmp_path, writers):
-    config = toy_config(tensorboard=True, max_updates=12)
+    config = toy_config(trackers=["tensorboard"], max_updates=12)
     with pytest.raises(Interrupted):
         toy_train(tmp_path, config, loader=signal_at(7, signal.SIGUSR1))
     toy_train(tmp_path, config)
@@ -59,7 +59,7 @@ def test_nothing_is_written_by_default(tmp_path, writers):
 def test_without_the_package_the_error_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'mtkit\[tensorboard\]'"):
-        toy_train(tmp_path, toy_config(tensorboard=True))
+        toy_train(tmp_path, toy_config(trackers=["tensorboard"]))
 
 
 def test_event_files_can_be_read_back(tmp_path):

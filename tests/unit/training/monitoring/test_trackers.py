@@ -69,7 +69,7 @@ def test_the_telemetry_of_mlflow_is_off_when_it_is_imported(tmp_path, monkeypatc
 
 
 def test_a_resumed_training_continues_the_run_offline(tmp_path, wandb):
-    config = toy_config(wandb=True, max_updates=12)
+    config = toy_config(trackers=["wandb"], max_updates=12)
     with pytest.raises(Interrupted):
         toy_train(tmp_path, config, loader=signal_at(7, signal.SIGUSR1))
     toy_train(tmp_path, config)
@@ -86,7 +86,7 @@ def test_a_resumed_training_continues_the_run_offline(tmp_path, wandb):
 @pytest.mark.parametrize("fail_at", [0, 6])
 def test_a_failing_tracker_is_named_once_and_training_goes_on(tmp_path, wandb, fail_at):
     wandb.fail_at = fail_at
-    result = toy_train(tmp_path, toy_config(wandb=True, max_updates=12))
+    result = toy_train(tmp_path, toy_config(trackers=["wandb"], max_updates=12))
     assert result.update == 12
     (event,) = events(tmp_path, "tracker")
     assert event["result"] == "wandb failed and is not used any more: ConnectionError: no network"
