@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -159,7 +159,7 @@ class _TrackerDisplay:
 
 
 @contextmanager
-def log_to_trackers(log: Log, run_folder: Path, kinds: list[str]) -> Iterator[None]:
+def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str]) -> Iterator[None]:
     """Pass the events of the block to trackers.
 
     Args:
