@@ -87,7 +87,7 @@ def load_translator(
 
 
 class _Place(TypedDict):
-    """Where and how models are computed."""
+    """Device and number format of models."""
 
     compute_type: ComputeType
     device: str

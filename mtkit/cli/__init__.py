@@ -3,6 +3,7 @@
 commands/   one module per command, by section, which reads options, calls one library function and prints the result
 app         all commands by section, as `mtkit --help` lists them
 entry       running of a command line, which ends with an exit code
+examples    an example of each command, for its help
 options     arguments and options that commands share
 input       lines from a file, a pipe or a terminal
 streams     stdin, stdout and stderr

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mtkit.layers.norms.config import PreNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.sharing import sharing_order
 
 Shape = tuple[int, ...]
@@ -37,7 +39,7 @@ def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[s
     if config.tied_embeddings == "none":
         yield "output.weight", (tgt_vocab, width)
     for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
-        if positions.kind == "learned":
+        if isinstance(positions, LearnedConfig):
             yield f"{side}_embedding.position.table.weight", (positions.max_length, width)
 
 
@@ -61,7 +63,7 @@ def _stack(config: Any, side: str) -> Iterator[tuple[str, Shape]]:
         yield from _projection(config, f"{layer}.feed_forward.outer", width, config.d_ff)
         yield from _norm(config, f"{layer}.attention_residual.norm")
         yield from _norm(config, f"{layer}.feed_forward_residual.norm")
-    if config.residual.kind == "pre_norm":
+    if isinstance(config.residual, PreNormConfig):
         yield from _norm(config, f"{side}_norm")
 
 

@@ -1,6 +1,7 @@
 """Models on disk: everything that translating raw text needs.
 
 folder             reading and writing of model folders
+build_model        the model of a folder as layers/ and models/ have written it
 config_file        config.json, with the hashes of all files
 changed_copy       copies of a model with other weights or settings
 safetensors_file   arrays that map a file in the safetensors format

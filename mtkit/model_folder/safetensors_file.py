@@ -87,7 +87,7 @@ def _read_header(text: bytes, size: int) -> dict[str, StoredTensor]:
 
 def _entry(name: str, value: Any) -> StoredTensor:
     fields = value if isinstance(value, dict) else {}
-    dtype, shape, offsets = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
+    dtype, shape, offsets = (fields.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
     is_valid = isinstance(dtype, str) and dtype in DTYPES and _are_sizes(shape) and _are_sizes(offsets)
     if not is_valid or len(offsets) != 2:
         raise ValueError(f"the header of {name} is not valid")

@@ -7,24 +7,26 @@ tokens and the end of sentence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Numbers = Any  # a tensor, an array or a number
+
 
 class LengthPenalty(Protocol):
     """Ranks finished hypotheses: score = log_prob / divisor(n) + summand(n)."""
 
-    def divisor(self, length: Tensor) -> Tensor:
+    def divisor(self, length: Numbers) -> Numbers:
         """See the class; at least 1, and the larger the longer the hypothesis."""
 
-    def summand(self, length: Tensor) -> Tensor:
+    def summand(self, length: Numbers) -> Numbers:
         """See the class."""
 
-    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
+    def score(self, log_prob: Numbers, length: Numbers) -> Numbers:
         """Scores of finished hypotheses, `log_prob` and `length` of one shape."""
 
     def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
@@ -34,21 +36,22 @@ class LengthPenalty(Protocol):
 class _LengthPenalty:
     """Base class of the penalties, see LengthPenalty."""
 
-    def divisor(self, length: Tensor) -> Tensor:
+    def divisor(self, length: Numbers) -> Numbers:
         """1."""
         return length * 0.0 + 1.0
 
-    def summand(self, length: Tensor) -> Tensor:
+    def summand(self, length: Numbers) -> Numbers:
         """0."""
         return length * 0.0
 
-    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
+    def score(self, log_prob: Numbers, length: Numbers) -> Numbers:
         """log_prob / divisor(n) + summand(n)."""
         return log_prob / self.divisor(length) + self.summand(length)
 
     def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
         """Further tokens have log-probability 0 at best: the best length is the least or the greatest one."""
-        return self.score(log_prob, min_length).maximum(self.score(log_prob, max_length))
+        best: Tensor = self.score(log_prob, min_length).maximum(self.score(log_prob, max_length))
+        return best
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +63,7 @@ class Average(_LengthPenalty):
     # of a token.
     alpha: Annotated[float, Field(ge=0, le=9)] = 1.0
 
-    def divisor(self, length: Tensor) -> Tensor:
+    def divisor(self, length: Numbers) -> Numbers:
         """n^alpha."""
         return (length * 1.0) ** self.alpha
 
@@ -73,7 +76,7 @@ class GNMT(_LengthPenalty):
     # Exponent of (5 + n) / 6 for the length n. Default: the Transformer paper's.
     alpha: Annotated[float, Field(ge=0, le=9)] = 0.6
 
-    def divisor(self, length: Tensor) -> Tensor:
+    def divisor(self, length: Numbers) -> Numbers:
         """((5 + n) / 6)^alpha."""
         return ((5.0 + length) / 6) ** self.alpha
 
@@ -87,7 +90,7 @@ class WordReward(_LengthPenalty):
     # a token, so that translations still end.
     reward: float = 0.5
 
-    def summand(self, length: Tensor) -> Tensor:
+    def summand(self, length: Numbers) -> Numbers:
         """reward · n."""
         return self.reward * length
 

@@ -31,7 +31,7 @@ class DecoderOnlyConfig(TransformerLayerConfig):
     """
 
     kind: Literal["decoder_only"] = "decoder_only"
-    # Number of layers. Default: as many as encoder and decoder of the Transformer together.
+    # Number of layers. Default: the layers of the Transformer's encoder and decoder together.
     decoder_layers: NumLayers = 6
     # Which layers share their weights. Default: none; sharing saves parameters and no time.
     decoder_sharing: SharingConfig = field(default_factory=NoSharingConfig)

@@ -7,9 +7,8 @@ import pytest
 
 from mtkit.errors import BusyError, DataError, ReadWriteError, UsageError
 from mtkit.io import fetch as fetch_module
-from mtkit.io.fetch import fetch, fetch_file
+from mtkit.io.fetch import KNOWN, fetch, fetch_file
 from mtkit.io.files import hash_file
-from mtkit.io.known_corpora import KNOWN
 from mtkit.io.lock import OutputLock
 
 CONTENT = bytes(i * i % 251 for i in range(200_000))

@@ -89,7 +89,7 @@ def score(
     scores = score_pairs(pairs) if json is None else summary.of(score_pairs(pairs))
     lines = (score.json() if jsonl else f"{score.log_prob:.6f}" for score in scores)
     if json == STDOUT:
-        collections.deque(lines, maxlen=0)  # the summary stands in place of the lines
+        collections.deque(lines, maxlen=0)  # the summary is printed instead of the lines
     else:
         print_data(lines)
     if json is not None:
