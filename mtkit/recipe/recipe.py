@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from mtkit.errors import DamagedError
+from mtkit.errors import DamagedError, RecipeError
 from mtkit.io.records import read_text_record
 from mtkit.recipe import schema
 from mtkit.recipe.defaults.choose import Draft, choose
@@ -21,10 +21,12 @@ from mtkit.recipe.paths import expand_path, resolve_recipe_path, to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.saved import RESTORE, is_saved
 from mtkit.recipe.sections import Recipe
-from mtkit.recipe.tree import apply_overrides, complete_tree, forbid_commands, read_tree
-from mtkit.recipe.yaml_reader import LocatedValue, with_location
+from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
+from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, with_location
 from mtkit.text.lines import list_of_texts, require_path
 from mtkit.training.key_types import TrackerName
+
+COMMAND_KEY = "training.validation.command"
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Recipe:
@@ -51,20 +53,34 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_comma
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
-    draft = read_recipe(name_or_path, overrides)
-    if not allow_commands:
-        forbid_commands(draft.stated)
-    return choose(draft)
+    return choose(read_recipe(name_or_path, overrides, allow_commands=allow_commands))
 
 
-def read_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Draft:
+def read_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Draft:
     """Read and check a recipe; arguments and errors as `load_recipe`, except that no training text is read."""
     require_path("name_or_path", name_or_path)
     list_of_texts("overrides", overrides)
     path, errors = resolve_recipe_path("recipe", name_or_path), list[str]()
     is_written = not is_saved(path)
     tree = complete_tree(path, overrides, errors)
-    return Draft(build_recipe(tree, errors, is_written=is_written), tree)
+    draft = Draft(build_recipe(tree, errors, is_written=is_written), tree)
+    if not allow_commands:
+        forbid_commands(tree)
+    return draft
+
+
+def forbid_commands(tree: LocatedValue) -> None:
+    """Refuse a shell command that a file states; one of the command line is the user's own.
+
+    Raises:
+        RecipeError: names the file, the line and the command.
+    """
+    command = tree.at(COMMAND_KEY)
+    if command is not None and command.value is not None and command.origin.location != COMMAND_LINE:
+        raise RecipeError(
+            f"{command.origin.location}: {COMMAND_KEY}: runs the shell command {str(command.value)[:200]!r}; allow it "
+            f"with --allow-commands (in Python: allow_commands=True), or remove it with {COMMAND_KEY}=null"
+        )
 
 
 def load_saved(path: Path) -> Recipe:

@@ -66,23 +66,6 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         tree = merge(below, top) if isinstance(below.value, dict) else below
 
 
-COMMAND_KEY = "training.validation.command"
-
-
-def forbid_commands(tree: LocatedValue) -> None:
-    """Refuse a shell command that a file states; one of the command line is the user's own.
-
-    Raises:
-        RecipeError: names the file, the line and the command.
-    """
-    command = tree.at(COMMAND_KEY)
-    if command is not None and command.value is not None and command.origin.location != COMMAND_LINE:
-        raise RecipeError(
-            f"{command.origin.location}: {COMMAND_KEY}: runs the shell command {str(command.value)[:200]!r}; allow it "
-            f"with --allow-commands (in Python: allow_commands=True), or remove it with {COMMAND_KEY}=null"
-        )
-
-
 def base_path(base: LocatedValue) -> Path:
     """Return the path of a `base:` recipe.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,6 @@ from mtkit.cli.options import (
 
 if TYPE_CHECKING:
     from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
-    from mtkit.recipe.defaults.choose import Draft
 
 
 def run(
@@ -63,9 +63,10 @@ def run(
     limit_spinning()
     words = overrides or []
     limits = check_budget(budget, words)
+    read = partial(read_recipe, allow_commands=allow_commands or dry_run)
     has_options = any((output, src_lang, tgt_lang, docid, valid, test))
     # before torch is imported, so that errors appear at once
-    draft = None if _are_texts(recipe, words, has_options) else read_recipe(recipe, words)
+    draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
@@ -76,14 +77,13 @@ def run(
     from mtkit.pipeline.setup.choices import choose_for_run
     from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
     from mtkit.recipe.sections import describe_choices
-    from mtkit.recipe.tree import forbid_commands
 
     tune_malloc()
     with on_device(device):
         options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output)
-        draft = draft or _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
-        if not (allow_commands or dry_run):
-            forbid_commands(draft.stated)
+        if draft is None:
+            path = _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
+            draft = read(str(path), words[1:])
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
@@ -124,17 +124,14 @@ def _are_texts(first: str, words: list[str], has_options: bool) -> bool:
     return True
 
 
-def _write_recipe(
-    src: Path, words: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool
-) -> Draft:
-    """Write the recipe of two text files, unless it exists, and read it."""
+def _write_recipe(src: Path, words: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool) -> Path:
+    """Write the recipe of two text files, unless it exists; return its path."""
     from mtkit.cli.printing import print_notes
     from mtkit.pipeline.setup.new_recipe import plan_recipe
-    from mtkit.recipe.recipe import read_recipe
 
     tgt, *overrides = words
     plan = plan_recipe(src, Path(tgt), options)
     plan.forbid_overwrite(overrides, run_dir, fresh=fresh)
     recipe = plan.write()
     print_notes(recipe.notes)
-    return read_recipe(str(recipe.path), overrides)
+    return recipe.path

@@ -12,7 +12,8 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
     """
     from mtkit.recipe.recipe import read_recipe
 
-    draft = read_recipe(recipe, overrides or [])  # before torch is imported, so that errors appear at once
+    # before torch is imported, so that errors appear at once; commands run in trainings alone
+    draft = read_recipe(recipe, overrides or [], allow_commands=True)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines

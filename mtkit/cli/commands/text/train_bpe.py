@@ -180,7 +180,8 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
 def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -> None:
     from mtkit.recipe.recipe import read_recipe
 
-    draft = read_recipe(recipe, overrides)  # before torch is imported, so that errors appear at once
+    # before torch is imported, so that errors appear at once; commands run in trainings alone
+    draft = read_recipe(recipe, overrides, allow_commands=True)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines

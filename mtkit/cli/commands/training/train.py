@@ -25,7 +25,8 @@ def train(
 
     limit_spinning()
     limits = check_budget(budget, overrides or [])
-    draft = read_recipe(recipe, overrides or [])  # before torch is imported, so that errors appear at once
+    # before torch is imported, so that errors appear at once
+    draft = read_recipe(recipe, overrides or [], allow_commands=allow_commands or dry_run)
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
@@ -35,12 +36,9 @@ def train(
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.pipeline.setup.choices import choose_for_run
     from mtkit.recipe.sections import describe_choices
-    from mtkit.recipe.tree import forbid_commands
 
     tune_malloc()
     with on_device(device):
-        if not (allow_commands or dry_run):
-            forbid_commands(draft.stated)
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
