@@ -11,7 +11,7 @@ import torch
 from mtkit.assembly.reference_text import prefix_ids
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
-from mtkit.evaluation.score import score
+from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.model_folder.folder import read_model
 from mtkit.pipeline.open_run import Run
@@ -67,14 +67,16 @@ def _draw_bleu_by_length(run: Run) -> None:
         src, refs, hyps = (list(read_lines(path)) for path in (files.src, files.tgt, run.folder.hyps(name)))
         tokenize = choose_tokenizer(refs, corpus.language_of_target(files), run.recipe.evaluation.tokenize).name
         is_unspaced = choose_tokenizer(src, corpus.src_lang).is_unspaced
-        groups, bleu = [], []
+        groups, values = [], []
         for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():
-            of_group = score([hyps[i] for i in lines], [[refs[i] for i in lines]], ["bleu"], tokenize=tokenize).bleu
+            hyp, ref = ([text[i] for i in lines] for text in (hyps, refs))
+            bleu = compare({name: hyp}, [ref], ["bleu"], tokenize=tokenize).scores[name].by_name()["bleu"]
             groups.append(LengthGroup(group, len(lines)))
-            bleu.append(of_group.value if of_group is not None else 0.0)
+            values.append((bleu.value, bleu.interval.margin if bleu.interval else 0.0))
         if len(groups) > 1:
-            system = BleuByLength(f"{run.recipe.name}, {name}", bleu, [0.0] * len(bleu))
-            draw_bleu_by_length(groups, [system], run.folder.path / "bleu_by_length.png")
+            system = BleuByLength(f"{run.recipe.name}, test set {name}", *zip(*values, strict=True))
+            path = run.folder.path / "bleu_by_length.png"
+            draw_bleu_by_length(groups, [system], path, whiskers="95% interval")
 
 
 def _equal_groups(lengths: Sequence[int]) -> dict[str, list[int]]:
@@ -105,7 +107,7 @@ def _example_sentence(run: Run) -> tuple[str, SourcePrefix] | None:
 
 @torch.inference_mode()
 def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix: SourcePrefix = NO_PREFIX) -> None:
-    """Translate a sentence and draw its attention map: the mean over the heads of the last layer.
+    """Translate a sentence and draw its attention map: the mean over the heads of the layer that aligns best.
 
     Args:
         model: a model folder or a run folder.
@@ -136,4 +138,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         raise UsageError(f"{loaded.folder}: no attention to draw; a model of kind {loaded.metadata.model.kind}")
     src = loaded.tokenizers.src.ids_to_tokens([*ids, loaded.tokenizers.src.vocab.eos])
     hyp = loaded.tokenizers.tgt.ids_to_tokens(best.tokens)
-    attention_map.plot_attention(best.attention.float().numpy(), src, hyp, output)
+    layer = getattr(loaded.model, "alignment_layer", None)
+    of_layer = "" if layer is None else f" of decoder layer {layer + 1}"
+    title = f"Attention{of_layer}, mean of its heads"
+    attention_map.plot_attention(best.attention.float().numpy(), src, hyp, output, title=title)

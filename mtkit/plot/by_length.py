@@ -1,4 +1,4 @@
-"""BLEU by source length, one line for each system, as in fig. 2 of Bahdanau et al. 2015.
+"""BLEU by source length, one bar for each system, as in fig. 2 of Bahdanau et al. 2015.
 
 https://arxiv.org/abs/1409.0473
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.plot.figure import figure_file, legend_font_size, line_style
+from mtkit.plot.figure import TEXT_COLOUR, figure_file, legend_font_size, line_style
 
 
 @dataclass(frozen=True)
@@ -29,32 +29,46 @@ class BleuByLength:
     Attributes:
         label: name of the system.
         bleu: BLEU of each group.
-        std: standard deviation of each BLEU over several runs; 0 for a single run.
+        margin: half of the whisker of each BLEU; 0 for none.
     """
 
     label: str
     bleu: Sequence[float]
-    std: Sequence[float]
+    margin: Sequence[float]
 
 
-def draw_bleu_by_length(groups: Sequence[LengthGroup], systems: Sequence[BleuByLength], path: Path) -> None:
-    """Draw the BLEU of all systems over the same groups, from short to long; `path` is the PNG file to write.
+def draw_bleu_by_length(
+    groups: Sequence[LengthGroup], systems: Sequence[BleuByLength], path: Path, *, whiskers: str = ""
+) -> None:
+    """Draw the BLEU of all systems over the same groups, from short to long.
+
+    Args:
+        groups: of the test set.
+        systems: to compare.
+        path: the file to write.
+        whiskers: what the margins are, such as `95% interval`; empty: not said.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
-    ticks = range(len(groups))
-    with figure_file(path, width=7.0, height=4.2) as figure:
+    width = 0.8 / len(systems)
+    highest = max(value + margin for each in systems for value, margin in zip(each.bleu, each.margin, strict=True))
+    with figure_file(path, width=max(7.0, 1.2 * len(groups)), height=4.2) as figure:
         axes = figure.add_subplot()
         for number, system in enumerate(systems):
-            style = line_style(number)
-            bleu, std = np.array(system.bleu), np.array(system.std)
-            axes.plot(ticks, bleu, **style, linewidth=1.8, marker="o", markersize=4, label=system.label)
-            axes.fill_between(ticks, bleu - std, bleu + std, color=style["color"], alpha=0.12, linewidth=0)
-        axes.set_xticks(ticks, [f"{group.name}\n{group.lines:,} lines" for group in groups], fontsize=9)
-        axes.set_xlabel("source length in words")
-        axes.set_ylabel("BLEU")
-        axes.set_ylim(bottom=0)
+            places = np.arange(len(groups)) + (number - (len(systems) - 1) / 2) * width
+            colour, margin = line_style(number)["color"], np.array(system.margin)
+            axes.bar(places, system.bleu, 0.9 * width, color=colour, alpha=0.75, label=system.label)
+            if margin.any():
+                axes.errorbar(places, system.bleu, margin, fmt="none", ecolor=TEXT_COLOUR, elinewidth=1.2, capsize=3)
+        axes.set_xticks(range(len(groups)), [f"{group.name}\n{group.lines:,} lines" for group in groups], fontsize=9)
+        axes.set_xlabel("length of the source in words")
+        axes.set_ylabel(f"BLEU (whiskers: {whiskers})" if whiskers else "BLEU")
+        axes.set_ylim(0, 1.08 * highest or 1)
         axes.grid(axis="y", alpha=0.25)
-        axes.legend(frameon=False, fontsize=legend_font_size(len(systems)))
+        axes.set_axisbelow(True)
+        if len(systems) == 1:
+            axes.set_title(systems[0].label, fontsize=11)
+        else:
+            figure.legend(frameon=False, fontsize=legend_font_size(len(systems)), loc="outside upper center", ncols=3)

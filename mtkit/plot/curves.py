@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
 from mtkit.io.records import parse_record_line
-from mtkit.plot.figure import figure_file, legend_font_size, line_style
+from mtkit.plot.figure import distinct_names, figure_file, legend_font_size, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]
+_TRAINING = "training, with dropout and label smoothing"
 ADDED_TERMS = ("alignment", "kl", "unlikelihood")  # what objectives add to the cross-entropy, and log
 
 
@@ -25,7 +26,7 @@ class LearningCurves:
 
     Attributes:
         label: name of the run.
-        loss: training loss in nats per token, including label smoothing, without ADDED_TERMS.
+        loss: training loss in nats per token, with dropout and label smoothing, without ADDED_TERMS.
         nll: validation negative log-likelihood in nats per token, without label smoothing.
         bleu: validation BLEU.
     """
@@ -60,17 +61,18 @@ def read_curves(log: Path, label: str) -> LearningCurves:
 
 
 def plot_curves(runs: Sequence[Path], path: Path) -> None:
-    """Draw the learning curves of run folders in one figure; `path` is the PNG file to write.
+    """Draw the learning curves of run folders in one figure; `path` is the file to write.
 
     Raises:
         DataError, MissingInputError, ReadWriteError: as `read_curves`.
         MissingExtraError: matplotlib is not installed.
     """
-    draw_curves([read_curves(run / "log.jsonl", run.resolve().name) for run in runs], path)
+    names = distinct_names(runs)
+    draw_curves([read_curves(run / "log.jsonl", name) for run, name in zip(runs, names, strict=True)], path)
 
 
 def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
-    """Draw learning curves in one figure; `path` is the PNG file to write.
+    """Draw learning curves in one figure; `path` is the file to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -91,10 +93,13 @@ def _draw_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
         style = line_style(number)
         name = f"{run.label}, " if len(runs) > 1 else ""
         if run.loss:
-            axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=f"{name}training loss")
+            label = f"{name}{_TRAINING}"
+            axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=label)
         if run.nll:
-            axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll), label=f"{name}validation nll")
-    _format_axes(axes, "nats per token")
+            label = f"{name}validation, without them"
+            axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll), label=label)
+    axes.set_title("Cross-entropy", fontsize=11)
+    _format_axes(axes, "nats per target token")
     axes.legend(frameon=False, fontsize=legend_font_size(len(runs)))
 
 
@@ -103,15 +108,15 @@ def _draw_bleu(axes: Axes, runs: Sequence[LearningCurves]) -> None:
         if not run.bleu:
             continue
         name = f"{run.label}, " if len(runs) > 1 else ""
-        best = max(value for _, value in run.bleu)
+        update, best = max(run.bleu, key=lambda point: point[1])
+        axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
+        label = f"{name}best: {best:.1f} at update {update:,}"
         axes.plot(
-            *zip(*run.bleu, strict=True),
-            **line_style(number),
-            **_marker_style(run.bleu),
-            label=f"{name}best {best:.1f}",
+            [update], [best], marker="*", markersize=14, linestyle="", color=line_style(number)["color"], label=label
         )
-    _format_axes(axes, "validation BLEU")
-    axes.set_ylim(bottom=0)
+    axes.set_title("Translation of the validation set", fontsize=11)
+    _format_axes(axes, "BLEU")
+    axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
     axes.legend(frameon=False, fontsize=legend_font_size(len(runs)), loc="lower right")
 
 
@@ -124,4 +129,5 @@ def _format_axes(axes: Axes, label: str) -> None:
     axes.set_xlabel("updates")
     axes.set_ylabel(label)
     axes.grid(axis="y", alpha=0.25)
+    axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

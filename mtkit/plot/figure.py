@@ -6,8 +6,10 @@ Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when 
 from __future__ import annotations
 
 import importlib.util
+import re
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ TEXT_COLOUR = "#333333"
 _LINE_STYLES = ("-", "--", ":", "-.")  # the next style is used once all colours are
 _MAX_LARGE_LEGEND = 6  # lines for which a legend has its usual font size
 _DOTS_PER_INCH = 120
+_MAX_MISSING = 20  # characters that a note lists
 # fallbacks, if installed, after matplotlib's own font, which lacks Chinese, Japanese, Korean and Indic scripts
 _FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Devanagari", "Noto Sans Arabic", "Hiragino Sans")
 
@@ -48,7 +51,9 @@ def legend_font_size(num_lines: int) -> float:
 
 @contextmanager
 def figure_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
-    """Yield an empty figure of `width` × `height` inches and write it to `path` as PNG when the block ends.
+    """Yield an empty figure of `width` × `height` inches and write it to `path` when the block ends.
+
+    The suffix of `path` decides the form: .svg, .pdf, else PNG. A note on stderr lists characters without a font.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -73,12 +78,35 @@ def figure_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
         "xtick.color": TEXT_COLOUR,
         "ytick.color": TEXT_COLOUR,
     }
-    with mpl.rc_context(settings), warnings.catch_warnings():
-        # characters that no font has are drawn as boxes, without a warning for each
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    form = path.suffix.removeprefix(".").lower()
+    with mpl.rc_context(settings), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         figure = Figure(
             figsize=(width, height), dpi=_DOTS_PER_INCH, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
         )
         yield figure
         with write_atomically(path) as temporary:
-            figure.savefig(temporary, format="png")
+            figure.savefig(temporary, format=form if form in ("svg", "pdf") else "png")
+    _report_missing_glyphs(path, [str(each.message) for each in caught])
+
+
+def _report_missing_glyphs(path: Path, messages: Iterable[str]) -> None:
+    """Write a note to stderr about characters that matplotlib drew as boxes, of which it warns one by one."""
+    found = (re.match(r"Glyph (\d+) .* missing from font", message) for message in messages)
+    characters = "".join(sorted({chr(int(match[1])) for match in found if match}))
+    if characters:
+        more = f" and {len(characters) - _MAX_MISSING} more" if len(characters) > _MAX_MISSING else ""
+        sys.stderr.write(
+            f"{path}: no installed font has {characters[:_MAX_MISSING]}{more}, drawn as boxes; install one of "
+            f"{', '.join(_FONTS)} (Debian: fonts-noto)\n"
+        )
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path, with as many of the parts before it as tell the paths apart."""
+    parts = [path.resolve().parts for path in paths]
+    for count in range(1, max(map(len, parts), default=1)):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names

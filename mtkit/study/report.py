@@ -82,7 +82,7 @@ def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:
     groups = [LengthGroup(name, lines) for name, lines in results.lines_by_length.items() if lines]
     systems = [_bleu_of_groups(row, groups) for row in results.rows if row.metrics]
     if groups and systems:
-        draw_bleu_by_length(groups, systems, path)
+        draw_bleu_by_length(groups, systems, path, whiskers="standard deviation of seeds")
     return bool(groups and systems)
 
 

@@ -1,3 +1,4 @@
+import random
 import struct
 import subprocess
 import sys
@@ -121,3 +122,35 @@ def test_missing_folder_is_named(tmp_path):
 def test_importing_does_not_import_matplotlib():
     code = "import sys, mtkit.plot.curves, mtkit.plot.attention; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_characters_without_a_font_are_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(figure_module, "_FONTS", ())
+    plot_attention(np.eye(2), ["\u6f22", "</s>"], ["\u5b57", "a"], tmp_path / "map.png")
+    assert "map.png: no installed font has \u5b57\u6f22, drawn as boxes; install one of" in capsys.readouterr().err
+    plot_attention(np.eye(2), ["\u2581a", "</s>"], ["\u2581b", "c"], tmp_path / "map.png")
+    assert capsys.readouterr().err == ""
+
+
+FORMS = [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("x", b"\x89PNG")]
+
+
+@pytest.mark.parametrize(("suffix", "start"), FORMS)
+def test_the_suffix_decides_the_form(tmp_path, suffix, start):
+    draw_curves([CURVES], tmp_path / f"c.{suffix}")
+    assert (tmp_path / f"c.{suffix}").read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_names_of_runs_are_distinct_and_short(tmp_path, seed):
+    rng = random.Random(seed)
+    paths = list({tmp_path.joinpath(*rng.choices("abc", k=rng.randint(1, 3))) for _ in range(rng.randint(1, 5))})
+    names = figure_module.distinct_names(paths)
+    assert len(set(names)) == len(paths)
+    assert all(str(path).endswith(name) for name, path in zip(names, paths, strict=True))
+
+
+def test_labels_are_words():
+    labels = attention_module._labels(["\u2581Did", "\u2581hea", "vy", "?", "</s>"])
+    assert labels == ["Did", "hea", "-vy", "?", "(end)"]
+    assert attention_module._labels(["\u4eca\u5929", "\u597d"]) == ["\u4eca\u5929", "\u597d"]

@@ -137,15 +137,15 @@ def test_the_plot_by_length_has_the_values_of_the_table(
     results: StudyResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[tuple[list[LengthGroup], list[BleuByLength], Path]] = []
-    monkeypatch.setattr(report, "draw_bleu_by_length", lambda *given: drawn.append(given))
+    monkeypatch.setattr(report, "draw_bleu_by_length", lambda *given, **named: drawn.append(given))
     assert report.plot_bleu_by_length(results, tmp_path)
     ((groups, (pre, post), path),) = drawn
     assert path == tmp_path
     assert [group.name for group in groups] == ["1-4", "5-8", "over 8"]
     metrics = results.rows[0].metrics
     assert pre.bleu == [metrics[f"bleu {group.name}"].mean for group in groups]
-    assert pre.std == [metrics[f"bleu {group.name}"].std for group in groups]
-    assert (post.label, post.std) == ("post", [0.0, 0.0, 0.0])  # a single run
+    assert pre.margin == [metrics[f"bleu {group.name}"].std for group in groups]
+    assert (post.label, post.margin) == ("post", [0.0, 0.0, 0.0])  # a single run
     nothing = replace(results, lines_by_length={})
     assert not report.plot_bleu_by_length(nothing, tmp_path)
 
