@@ -71,7 +71,11 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         content = path.read_bytes()
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=content) if content else None
-    except RuntimeError:
+    except RuntimeError as error:
+        if "null character" in str(error):  # since sentencepiece 0.2.2
+            raise DataError(
+                f"{path}: a piece holds a null character, which sentencepiece refuses; train another with mtkit train-bpe"
+            ) from error
         processor = None
     if content.startswith(word_piece.HEADER):
         return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")

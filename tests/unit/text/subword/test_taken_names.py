@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
+from mtkit.errors import DataError
 from mtkit.text.subword.import_tokenizer import import_tokenizer
 
 SYMBOLS = ["<s>", "</s>", "<pad>", "<mtkit:s>", "<mtkit:pad>", "<mtkit:s2>"]
@@ -44,3 +45,12 @@ def test_names_that_are_taken_are_replaced(tmp_path: Path, seed: int) -> None:
         assert tokenizer.encode(lines) == own.encode(lines)  # all ids stay
         special = set(tokenizer.special_ids())
         assert not special & {token_id for ids in tokenizer.encode(lines) for token_id in ids}
+
+
+def test_a_piece_with_a_null_character_is_the_reason(tmp_path: Path) -> None:
+    train(tmp_path / "m.model", [], bos=True, eos=True, pad=False)
+    content = (tmp_path / "m.model").read_bytes()
+    assert b"\n\x01d" in content  # the piece `d`
+    (tmp_path / "m.model").write_bytes(content.replace(b"\n\x01d", b"\n\x01\0"))
+    with pytest.raises(DataError, match=r"m\.model: a piece holds a null character, which sentencepiece refuses"):
+        import_tokenizer(tmp_path / "m.model")
