@@ -74,7 +74,7 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
     except RuntimeError as error:
         if "null character" in str(error):  # since sentencepiece 0.2.2
             raise DataError(
-                f"{path}: a piece holds a null character, which sentencepiece refuses; train another with mtkit train-bpe"
+                f"{path}: a piece holds a null character, which sentencepiece refuses; make another by mtkit train-bpe"
             ) from error
         processor = None
     if content.startswith(word_piece.HEADER):
