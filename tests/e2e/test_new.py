@@ -262,7 +262,7 @@ def test_a_recipe_with_a_word_after_it_is_not_taken_for_two_texts(run: Run, fold
     [
         (["news.en"], 2, "news.en: not a recipe (.yaml); for text give two files: mtkit run SRC TGT"),
         (["news.en", "training.seed=2"], 2, "news.en: not a recipe (.yaml)"),
-        (["news.en", "news.de", "news.de"], 2, "news.de: a third text; for a test set of your own: mtkit new news.en"),
+        (["news.en", "news.de", "news.de"], 2, "news.de: a third text; for a test set of your own: mtkit run news.en"),
         (["news.en", "news.de", "training.max_updates=abc"], 78, "training.max_updates: 'abc' is not an integer"),
         (["news.en", "news.de", "modle.d_model=8"], 78, "modle: no such key"),
         (
@@ -289,13 +289,13 @@ def test_a_recipe_that_run_would_take_for_a_text(run: Run, folder: Path) -> None
 
 def test_run_takes_the_options_of_new(run: Run, folder: Path) -> None:
     written = []
-    for command in ("new", "run"):
-        words = ["news.en", "news.de", "--src-lang", "en", "--tgt-lang", "de", "-o", f"{command}.yaml"]
-        assert run(command, *words, *(["--dry-run"] if command == "run" else []))[0] == 0
-        written.append((folder / f"{command}.yaml").read_text().replace(command, "NAME"))
+    for command, options in (("new", []), ("run", ["--dry-run"])):
+        words = ["news.en", "news.de", "--src-lang", "en", "--tgt-lang", "de", "-o", f"by-{command}.yaml"]
+        assert run(command, *words, *options)[0] == 0
+        written.append((folder / f"by-{command}.yaml").read_text().replace(f"by-{command}", "NAME"))
     assert written[0] == written[1]
-    code, message = refusal(run, "run", "new.yaml", "--src-lang", "en")
-    assert (code, "--output to --test are of two texts SRC TGT; new.yaml is a recipe" in message) == (2, True)
+    code, message = refusal(run, "run", "by-new.yaml", "--src-lang", "en")
+    assert (code, "--output to --test are of two texts SRC TGT; by-new.yaml is a recipe" in message) == (2, True)
 
 
 def test_a_folder_is_no_recipe(run: Run, folder: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.errors import MissingInputError
+from mtkit.assembly.translator import load_translator
+from mtkit.errors import MissingInputError, RecipeError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.tensor_file import read_tensors
@@ -63,6 +64,9 @@ def test_frozen_pretrained_parts_are_unchanged_after_fine_tuning(folder: Path) -
     masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}"]
     report = stages.run(load_recipe(str(folder / "pretraining.yaml"), masked), run_dir=folder / "before")
     assert report.content["train"]["best_update"] == 2
+    assert report.lines[-1].startswith("train a translation model from it: training.init_from={model: ")
+    with pytest.raises(UsageError, match="a masked language model, whose decoder is not trained; train a translation"):
+        load_translator(folder / "before")
     first, resumed = RecordingDisplay(), RecordingDisplay()
     short = load_recipe(str(folder / "tuning.yaml"), ["training.max_hours=1e-9"])
     stages.train(short, run_dir=folder / "after", display=first)
@@ -108,3 +112,10 @@ def test_blank_lines_of_a_validation_text_score_nothing(folder: Path) -> None:
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder / "run", display=display)
     assert "validation" in display.names
+
+
+def test_a_masked_language_model_has_no_test_sets(folder: Path) -> None:
+    masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}"]
+    tests = "corpus.test.toy={src: valid.en, tgt: valid.de}"
+    with pytest.raises(RecipeError, match=r"test\.toy: sentence pairs cannot be combined with noise\.kind mlm"):
+        load_recipe(str(folder / "pretraining.yaml"), [*masked, tests])
