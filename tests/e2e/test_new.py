@@ -294,7 +294,7 @@ def test_run_takes_the_options_of_new(run: Run, folder: Path) -> None:
         assert run(command, *words, *options)[0] == 0
         written.append((folder / f"by-{command}.yaml").read_text().replace(f"by-{command}", "NAME"))
     assert written[0] == written[1]
-    code, message = refusal(run, "run", "by-new.yaml", "--src-lang", "en")
+    code, message = run("run", "by-new.yaml", "--src-lang", "en")
     assert (code, "--output to --test are of two texts SRC TGT; by-new.yaml is a recipe" in message) == (2, True)
 
 
