@@ -30,9 +30,9 @@ from mtkit.layers.positions.relative_config import (
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
-from mtkit.search.beam.diverse import DiverseBeam
 from mtkit.search.config import SearchConfig
 from mtkit.search.length_penalty import GNMT
+from mtkit.search.method_config import DiverseBeamConfig
 from mtkit.search.sampling import Sampling
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import TranslationOptions
@@ -120,7 +120,7 @@ def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
         ({"length_penalty": GNMT()}, "length_penalty.kind"),
         ({"coverage_penalty": 0.2}, "coverage_penalty"),
         ({"repetition_penalty": 1.5}, "repetition_penalty"),
-        ({"method": DiverseBeam(groups=5)}, "method.kind"),
+        ({"method": DiverseBeamConfig(groups=5)}, "method.kind"),
         ({"method": Sampling()}, "method.kind"),
     ],
 )
