@@ -13,6 +13,8 @@ from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from mtkit.model_folder.folder import read_model
 from mtkit.models.capabilities import PositionStack
+from mtkit.models.decoder_only.model import DecoderOnly
+from mtkit.models.transformer.model import Transformer
 from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.seeding import seed_everything
@@ -20,6 +22,11 @@ from mtkit.training.seeding import seed_everything
 MAX_DISTANCE = 64  # tokens in either direction; also the number of positions of an encoding
 NUM_RANDOM_VECTORS = 256  # random queries over which the scores are averaged
 
+# by side: the submodule that may add an encoding to the embeddings, and the one whose attention may use positions
+_MODULES: dict[type[nn.Module], dict[str, tuple[str, str]]] = {
+    Transformer: {"encoder": ("src_embedding", "encoder.0"), "decoder": ("tgt_embedding", "decoder.0")},
+    DecoderOnly: {"decoder": ("tgt_embedding", "layers.0")},
+}
 PositionSource = Iterator[tuple[str, Position, PositionStack]]  # title of the panel, encoding, the stack it belongs to
 
 
@@ -55,8 +62,8 @@ def _positions_of_model(path: Path) -> PositionSource:
     loaded = read_model(path)
     for stack in loaded.metadata.model.position_stacks():
         title = f"{stack.side}: {stack.positions.kind}"
-        modules = {title: stack.embedding, f"{title}, layer 1": stack.first_layer}
-        for module_title, module_path in modules.items():
+        modules = _MODULES.get(type(loaded.model), {}).get(stack.side, ())
+        for module_title, module_path in zip((title, f"{title}, layer 1"), modules, strict=False):
             position = _find_position(loaded.model.get_submodule(module_path))
             if position is not None:
                 yield module_title, position, stack

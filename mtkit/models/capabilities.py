@@ -23,12 +23,10 @@ TieMode = Literal["all", "target", "none"]  # all: source, target and output sha
 
 
 class PositionStack(NamedTuple):
-    """A stack of layers with its position encoding, for plots.
+    """A stack of layers with its position encoding.
 
     Attributes:
         is_causal: queries attend to preceding positions only.
-        embedding: path of the submodule that may add an encoding to the embeddings.
-        first_layer: path of the submodule whose attention may use positions.
     """
 
     side: Literal["encoder", "decoder"]
@@ -36,8 +34,6 @@ class PositionStack(NamedTuple):
     d_model: int
     heads: Heads
     is_causal: bool
-    embedding: str
-    first_layer: str
 
 
 class ModelConfigBase(ABC):

@@ -216,9 +216,20 @@ def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig
     errors: list[str] = []
     tree = with_location({"search": to_plain(default)}, "config.json", Path.cwd())
     full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
-    tree = apply_overrides(tree, [*full, *default.implied_by(full)], Path.cwd(), errors)
+    tree = apply_overrides(tree, [*full, *_implied_beam(default, full)], Path.cwd(), errors)
     result: _SearchOverrides = schema.build(_SearchOverrides, tree, errors)
     return result.search
+
+
+def _implied_beam(default: SearchConfig, overrides: Sequence[str]) -> list[str]:
+    """The override by which the beam is as wide as the requested translations, if no override states the beam."""
+    values = dict(text.split("=", 1) for text in overrides if "=" in text)
+    wanted = values.get("search.n_best", "")
+    if default.method.num_hypotheses_key != "beam_size" or any(
+        key.startswith(("search.beam_size", "search.method")) for key in values
+    ):
+        return []
+    return [f"search.beam_size={wanted}"] if wanted.isdigit() and int(wanted) > default.beam_size else []
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -147,20 +146,6 @@ class SearchConfig:
         if isinstance(self.length_penalty, int | float):
             return Average(alpha=float(self.length_penalty))
         return self.length_penalty
-
-    def implied_by(self, overrides: Sequence[str]) -> list[str]:
-        """Return overrides that others imply: the beam is as wide as the requested translations, if nothing states it.
-
-        Args:
-            overrides: `search.KEY=VALUE` each.
-        """
-        values = dict(text.split("=", 1) for text in overrides if "=" in text)
-        wanted = values.get("search.n_best", "")
-        if self.method.num_hypotheses_key != "beam_size" or any(
-            key.startswith(("search.beam_size", "search.method")) for key in values
-        ):
-            return []
-        return [f"search.beam_size={wanted}"] if wanted.isdigit() and int(wanted) > self.beam_size else []
 
     def constraints(self) -> tuple[Constraint, ...]:
         """Constraints that apply to every line."""

@@ -71,10 +71,7 @@ class DecoderOnlyConfig(TransformerLayerConfig):
 
     def position_stacks(self) -> tuple[PositionStack, ...]:
         """The one stack, which both sides share."""
-        stack = PositionStack(
-            "decoder", self.decoder_positions, self.d_model, self.heads, True, "tgt_embedding", "layers.0"
-        )
-        return (stack,)
+        return (PositionStack("decoder", self.decoder_positions, self.d_model, self.heads, True),)
 
     def _order(self) -> tuple[int, ...]:
         return sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers)

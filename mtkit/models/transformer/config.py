@@ -115,8 +115,8 @@ class TransformerConfig(TransformerLayerConfig):
         """Encoder and decoder with their position encodings."""
         size = (self.d_model, self.heads)
         return (
-            PositionStack("encoder", self.encoder_positions, *size, False, "src_embedding", "encoder.0"),
-            PositionStack("decoder", self.decoder_positions, *size, True, "tgt_embedding", "decoder.0"),
+            PositionStack("encoder", self.encoder_positions, *size, False),
+            PositionStack("decoder", self.decoder_positions, *size, True),
         )
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
