@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -269,7 +270,8 @@ def test_the_learning_rate_falls_with_the_time_that_is_left(
     """A clock that moves 60 seconds when it is read: the budget is spent after a few of 1,000 updates."""
     path.write_text(path.read_text() + TINY)
     ticks = itertools.count(step=60.0)
-    monkeypatch.setattr("mtkit.training.monitoring.meter.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks), process_time=time.process_time)
+    monkeypatch.setattr("mtkit.training.monitoring.meter.time", clock)
     words = ["training.max_updates=1000", "training.budget_hours=0.5", "training.log_every=1"]
     schedule = f"training.schedule={{kind: {kind}, warmup: 0}}"
     folder = path.parent / "run"
