@@ -194,7 +194,7 @@ def auto_num_workers(
     """
     if threads is not None or flush_every is not None:
         return 1
-    if not file.is_file() or not runs_on_cpu(device):
+    if device not in (None, "cpu") or not file.is_file() or not runs_on_cpu(device):
         return 1
     return max(1, min(num_threads(), file.stat().st_size // BYTES_PER_WORKER))
 

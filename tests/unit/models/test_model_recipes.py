@@ -55,7 +55,7 @@ def test_a_variant_is_read_built_and_saved(basic: Path, overrides: list[str]) ->
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["model.residual={kind: deepnorm}", "model.parallel_sublayers=true"], "parallel_sublayers: residual.kind deepnorm is"),
+        (["model.residual={kind: deepnorm}", "model.parallel_sublayers=true"], "residual.kind deepnorm is derived for"),
         (["model.decoder_sharing={kind: cycle, distinct: 9}"], "decoder_sharing.distinct: 9 layers are more than"),
         (["model.decoder_sharing={kind: sequence}"], "distinct: missing"),
         (["model.feed_forward={kind: moe, num_experts: 1}"], "num_experts"),

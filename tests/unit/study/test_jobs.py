@@ -54,6 +54,7 @@ def test_runs_are_ordered_by_seed_in_separate_folders(runs: list[StudyRun], tmp_
         "-m",
         "mtkit",
         "run",
+        "--allow-commands",
         str(tmp_path / "runs/pre/seed-1/recipe.yaml"),
         "--run-dir",
         str(tmp_path / "runs/pre/seed-1"),
