@@ -125,12 +125,14 @@ def tell_torch_num_threads() -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread within the block."""
-    before = num_threads()
+    global _num_threads
+    chosen, before = _num_threads, num_threads()
     set_num_threads(1)
     try:
         yield
     finally:
         set_num_threads(before)
+        _num_threads = chosen
 
 
 def has_gpu() -> bool:

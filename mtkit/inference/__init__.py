@@ -6,6 +6,8 @@ fast_search    beam search, greedy search, sampling, and scores of given targets
 search_arrays  the arrays that a search shares with the library
 packed_model   a Transformer in the library's structures, from its configuration and weights
 packing        weights in the order in which the library reads them
+weight_shapes  names, types and shapes of the weights of the models that it takes
+compute_type   number formats of the computation
 threads        work on several threads
 weight_shapes  names, types and shapes of the weights of the models that it takes
 compute_type   number formats of the computation
