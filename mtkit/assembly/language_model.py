@@ -73,9 +73,9 @@ class LanguageModelRanking:
         return LanguageModelReranking(engine, self.loaded.tokenizers, self.options.weight, search.penalty())
 
 
-def require_translation_model(loaded: StoredModel) -> None:
-    """Raise UsageError if the model is a language model, or a masked one."""
-    if loaded.metadata.is_encoder_only:
+def require_translation_model(loaded: StoredModel, *, allow_masked: bool = False) -> None:
+    """Raise UsageError if the model is a language model, or a masked one and these are not allowed."""
+    if loaded.metadata.is_encoder_only and not allow_masked:
         raise UsageError(
             f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
             f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"

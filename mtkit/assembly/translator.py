@@ -30,6 +30,7 @@ def load_translator(
     device: str | None = None,
     threads: int | None = None,
     options: TranslationOptions | None = None,
+    allow_masked: bool = False,
 ) -> Translator:
     """Load a translator from a model folder, a finished run, or several models as an ensemble.
 
@@ -43,6 +44,7 @@ def load_translator(
         device: such as cuda:0; None: a GPU if there is one, else the CPU.
         threads: CPU threads; None: one for each core.
         options: batch size, n-best list and other settings; see TranslationOptions.
+        allow_masked: load a masked language model too, whose test scores a study states beside those of others.
 
     Returns:
         A translator; see `Translator.translate` and `Translator.translate_lines`.
@@ -67,7 +69,7 @@ def load_translator(
     paths = [Path(each) for each in ([models] if isinstance(models, str | Path) else models)]
     device, loaded = device_name(device), _read(paths)  # errors of the device come first
     for one in loaded:
-        require_translation_model(one)
+        require_translation_model(one, allow_masked=allow_masked)
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)

@@ -189,7 +189,6 @@ class CorpusConfig:
             )
         pairs = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, TrainParallelFiles)]
         pairs += ["valid" for files in self.valid_sets if isinstance(files, ParallelFiles)]
-        pairs += [f"test.{name}" for name in self.test if self.noise.trains_encoder_only]
         texts = [f"train.{n}" for n, files in enumerate(self.train) if files.tag or files.prefix]
         if self.noise.trains_encoder_only and texts:
             raise ValueError(

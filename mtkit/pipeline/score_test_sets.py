@@ -48,7 +48,12 @@ class TestSets:
     def translator(self) -> Translator:
         """Translator with the search of the recipe, which may have changed since the model was written."""
         if self._translator is None:
-            self._translator = load_translator(self.run.folder.model, search=self.run.recipe.search)
+            recipe = self.run.recipe
+            self._translator = load_translator(
+                self.run.folder.model,
+                search=recipe.search,
+                allow_masked=recipe.training.objective.trains_encoder_only,
+            )
         return self._translator
 
     def translate(self, name: str, previous: Json) -> Json:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mtkit.assembly.translator import load_translator
-from mtkit.errors import MissingInputError, RecipeError, UsageError
+from mtkit.errors import MissingInputError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.tensor_file import read_tensors
@@ -112,10 +112,3 @@ def test_blank_lines_of_a_validation_text_score_nothing(folder: Path) -> None:
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder / "run", display=display)
     assert "validation" in display.names
-
-
-def test_a_masked_language_model_has_no_test_sets(folder: Path) -> None:
-    masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}"]
-    tests = "corpus.test.toy={src: valid.en, tgt: valid.de}"
-    with pytest.raises(RecipeError, match=r"test\.toy: sentence pairs cannot be combined with noise\.kind mlm"):
-        load_recipe(str(folder / "pretraining.yaml"), [*masked, tests])
