@@ -138,7 +138,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         raise UsageError(f"{loaded.folder}: no attention to draw; a model of kind {loaded.metadata.model.kind}")
     src = loaded.tokenizers.src.ids_to_tokens([*ids, loaded.tokenizers.src.vocab.eos])
     hyp = loaded.tokenizers.tgt.ids_to_tokens(best.tokens)
-    layer = getattr(loaded.model, "alignment_layer", None)
+    layer = vars(loaded.model).get("alignment_layer")  # of the models that attend in layers
     of_layer = "" if layer is None else f" of decoder layer {layer + 1}"
     title = f"Attention{of_layer}, mean of its heads"
     attention_map.plot_attention(best.attention.float().numpy(), src, hyp, output, title=title)

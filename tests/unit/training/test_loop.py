@@ -150,7 +150,8 @@ def test_a_signal_interrupts_validation_which_is_repeated_on_resume(tmp_path):
 def test_a_budget_counts_the_validations_before_a_resume(tmp_path, monkeypatch):
     """A clock that only validations move: six of ten minutes each fill a budget of an hour."""
     now = [0.0]
-    monkeypatch.setattr("mtkit.training.monitoring.meter.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
+    monkeypatch.setattr("mtkit.training.monitoring.meter.time", clock)
 
     def validate(model, update):
         now[0] += 600
