@@ -207,9 +207,10 @@ class PackedTransformer:
         ids = np.concatenate([np.asarray(source, dtype=np.int64) for source in sources])
         pos = np.concatenate([np.arange(length) for length in lengths])
         vectors, rotations = self._src_positions.of(int(lengths.max(initial=0)))
-        x = self._src_table[ids] * np.float32(self.embedding_scale)  # [R, D]
-        if vectors is not None:
-            x += vectors[pos]
+        with np.errstate(all="ignore"):  # the search finds NaN and infinity, and names the line
+            x = self._src_table[ids] * np.float32(self.embedding_scale)  # [R, D]
+            if vectors is not None:
+                x += vectors[pos]
         rotation = None if rotations is None else rotations[pos]  # [R, K]
         first_rows = np.concatenate([[0], np.cumsum(lengths)])
 
