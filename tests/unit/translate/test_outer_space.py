@@ -9,10 +9,15 @@ import pytest
 from mtkit.errors import DataError
 from mtkit.pipeline.score_summary import ScoreSummary
 from mtkit.translate.constraints import ConstrainedLine
+from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import WORDS, sentences, transformer, translator
 
 SPACES = [chr(code) for code in range(0x3100) if chr(code).isspace() and chr(code) != "\n"]
+
+
+def engine(model):
+    return ModelEngine([model], compute_type="float32", rewrite=False)
 
 
 def outer_spaces(count: int) -> list[tuple[str, str]]:
@@ -26,19 +31,19 @@ def outer_spaces(count: int) -> list[tuple[str, str]]:
 def test_a_reference_is_scored_without_the_space_at_its_ends(tokenizers):
     model, lines = transformer(tokenizers), sentences(20)
     pairs = list(zip(lines, lines[::-1], strict=True))
-    expected = [score.log_prob for score in score_lines([model], tokenizers, pairs)]
+    expected = [score.log_prob for score in score_lines(engine(model), tokenizers, pairs)]
     odd = [
         (f"{before}{pairs[i % 20][0]}{after}", f"{after}{pairs[i % 20][1]}{before}")
         for i, (before, after) in enumerate(outer_spaces(300))
     ]
-    found = [score.log_prob for score in score_lines([model], tokenizers, odd)]
+    found = [score.log_prob for score in score_lines(engine(model), tokenizers, odd)]
     assert found == pytest.approx([expected[i % 20] for i in range(300)], abs=1e-4)
 
 
 def test_the_tokens_of_a_translation_are_scored_as_they_are(tokenizers):
     model, line = transformer(tokenizers), " the dog "
     (translation,) = translator(tokenizers, model).translate([line])
-    (score,) = score_lines([model], tokenizers, [(line, translation.tokens)])
+    (score,) = score_lines(engine(model), tokenizers, [(line, translation.tokens)])
     assert score.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
 
 
