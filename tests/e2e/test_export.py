@@ -32,8 +32,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
 from mtkit.search.config import SearchConfig
 from mtkit.search.length_penalty import GNMT
-from mtkit.search.method_config import DiverseBeamConfig
-from mtkit.search.sampling import Sampling
+from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import TranslationOptions
 
@@ -121,7 +120,7 @@ def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
         ({"coverage_penalty": 0.2}, "coverage_penalty"),
         ({"repetition_penalty": 1.5}, "repetition_penalty"),
         ({"method": DiverseBeamConfig(groups=5)}, "method.kind"),
-        ({"method": Sampling()}, "method.kind"),
+        ({"method": SamplingConfig()}, "method.kind"),
     ],
 )
 def test_ctranslate2_has_no_option_for(changes: dict[str, Any], key: str) -> None:
