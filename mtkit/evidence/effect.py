@@ -155,7 +155,7 @@ def student_quantile(probability: float, freedom: float) -> float:
 
     The distribution function is integrated by Simpson's rule over x = tan(angle), where the density stays smooth, and
     inverted by Newton's method from the normal quantile, which lies below: the function is concave, so that no step is
-    too large. Error below 1e-6.
+    too large. Relative error below 3e-6.
     """
     freedom = min(freedom, 1e6)
     log_norm = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
