@@ -38,6 +38,11 @@ class Native:
         """Return whether there is a library, and it has products of a type of torch or numpy, or of this name."""
         return self.functions is not None and bool(self.functions.mtkit_has_type(type_number(dtype)))
 
+    @property
+    def is_missing(self) -> bool:
+        """True if there is no library, and MTKIT_NATIVE=0 is not the reason."""
+        return self.functions is None and os.environ.get(VARIABLE) != "0"
+
     @cached_property
     def matches_layers(self) -> bool:
         """True if the layers as written are those that the library was compiled beside."""

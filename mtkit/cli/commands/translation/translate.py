@@ -104,6 +104,7 @@ def translate(
     from mtkit.assembly.translator_spec import TranslatorSpec
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
+    from mtkit.inference.native.library import native
     from mtkit.translate.output.flag_summary import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
     from mtkit.translate.translator import TranslationOptions
@@ -160,7 +161,8 @@ def translate(
     if alignments is not None:
         translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
-    print_notes([] if quiet or n_best_note is None else [n_best_note])
+    missing = f"slower than it could be: {native().reason}" if not no_rewrite and native().is_missing else None
+    print_notes([] if quiet else [note for note in (n_best_note, missing) if note is not None])
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     with writing.reports(file) as reports:
