@@ -9,8 +9,6 @@ packing        weights in the order in which the library reads them
 weight_shapes  names, types and shapes of the weights of the models that it takes
 compute_type   number formats of the computation
 threads        work on several threads
-weight_shapes  names, types and shapes of the weights of the models that it takes
-compute_type   number formats of the computation
 prepare        a model that runs as it is written, with a compute type, on a device
 native/        the library: loading, structures, and projections of torch modules
 c/             its sources
