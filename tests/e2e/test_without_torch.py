@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,32 @@ def test_translate(options: str, model: Path, text: Path) -> None:
     packages = imported("translate", str(model), str(text), *options.split())
     assert {"numpy", "sentencepiece"} <= packages
     assert not packages & {"torch", "scipy", "sacrebleu", "py3langid", "rich", "safetensors"}
+
+
+def normalised(distribution: str) -> str:
+    return distribution.lower().replace("_", "-")
+
+
+def with_requirements(distribution: str) -> set[str]:
+    """A distribution and all that pip installs with it."""
+    needed = {normalised(distribution)}
+    for requirement in metadata.requires(distribution) or []:
+        name = re.match(r"[\w.-]+", requirement)
+        if name is not None and "extra ==" not in requirement and "platform_system" not in requirement:
+            with suppress(metadata.PackageNotFoundError):  # for another Python
+                needed |= with_requirements(name[0])
+    return needed
+
+
+def test_the_documented_packages_suffice(model: Path, text: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "translation.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^pip install ((?!--)[\w ]+)$", document, re.MULTILINE)
+    allowed = {"mtkit", "setuptools"}.union(*map(with_requirements, listed.split()))  # pip's files name setuptools
+    by_package = metadata.packages_distributions()
+    src = str(text)
+    for words in (["translate", str(model), src, "--jsonl"], ["score", str(model), "--src", src, "--ref", src]):
+        needed = {normalised(each) for name in imported(*words) for each in by_package.get(name, [])}
+        assert needed <= allowed
 
 
 def test_what_runs_as_written_imports_torch(model: Path, text: Path) -> None:
