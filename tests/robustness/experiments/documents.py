@@ -119,7 +119,8 @@ def check_store(store: str, *texts: str) -> int:
     for side, path in zip(SIDES, texts, strict=True):
         content = Path(path).read_bytes().decode().split("\n")
         for sample in range(len(corpus)):
-            line = content[corpus.line(sample) - 1].removesuffix("\r")  # a line may end with CRLF
+            # a line may end with CRLF, and begin with the byte order mark of a file that was joined
+            line = content[corpus.line(sample) - 1].removesuffix("\r").removeprefix("\ufeff")
             if corpus.text(side, sample) != normalise(line, "identity"):
                 sys.stderr.write(f"{path}:{corpus.line(sample)}: {line!r} became {corpus.text(side, sample)!r}\n")
                 return 1
