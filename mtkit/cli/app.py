@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -10,59 +11,21 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtkit import __version__
-from mtkit.cli.commands.deployment.compress import compress
-from mtkit.cli.commands.deployment.export import export
-from mtkit.cli.commands.evaluation.bench import bench
-from mtkit.cli.commands.evaluation.evaluate import evaluate
-from mtkit.cli.commands.evaluation.reproduce import reproduce
-from mtkit.cli.commands.inspection.attention import attention
-from mtkit.cli.commands.inspection.describe import describe
-from mtkit.cli.commands.inspection.doctor import doctor
-from mtkit.cli.commands.inspection.keys import keys
-from mtkit.cli.commands.inspection.nearest import nearest
-from mtkit.cli.commands.inspection.plot import plot
-from mtkit.cli.commands.pipeline.new import new
-from mtkit.cli.commands.pipeline.run import run
-from mtkit.cli.commands.text.decode import decode
-from mtkit.cli.commands.text.encode import encode
-from mtkit.cli.commands.text.fetch import fetch
-from mtkit.cli.commands.text.preprocess import preprocess
-from mtkit.cli.commands.text.train_bpe import train_bpe
-from mtkit.cli.commands.text.train_vectors import train_vectors
-from mtkit.cli.commands.training.average import average
-from mtkit.cli.commands.training.checkpoints import checkpoints
-from mtkit.cli.commands.training.study import study
-from mtkit.cli.commands.training.train import train
-from mtkit.cli.commands.training.watch import watch
-from mtkit.cli.commands.translation.score import score
-from mtkit.cli.commands.translation.translate import translate
 from mtkit.cli.examples import EXAMPLES
 from mtkit.errors import UsageError
 
-SECTIONS: dict[str, dict[str, Callable[..., None]]] = {
-    "Whole pipeline": {"run": run, "new": new},
-    "Prepare text": {
-        "fetch": fetch,
-        "train-bpe": train_bpe,
-        "train-vectors": train_vectors,
-        "encode": encode,
-        "decode": decode,
-        "preprocess": preprocess,
-    },
-    "Train": {"train": train, "watch": watch, "checkpoints": checkpoints, "average": average, "study": study},
-    "Translate": {"translate": translate, "score": score},
-    "Evaluate": {"evaluate": evaluate, "bench": bench, "reproduce": reproduce},
-    "Inspect": {
-        "keys": keys,
-        "describe": describe,
-        "plot": plot,
-        "attention": attention,
-        "nearest": nearest,
-        "doctor": doctor,
-    },
-    "Deploy": {"compress": compress, "export": export},
+# Commands by section of the help, with the folder of their modules in commands/. A command is imported when its name is
+# typed: importing all of them, and having typer read their options, would take a third of the time of a short translation.
+SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Whole pipeline": ("pipeline", ("run", "new")),
+    "Prepare text": ("text", ("fetch", "train-bpe", "train-vectors", "encode", "decode", "preprocess")),
+    "Train": ("training", ("train", "watch", "checkpoints", "average", "study")),
+    "Translate": ("translation", ("translate", "score")),
+    "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
+    "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
+    "Deploy": ("deployment", ("compress", "export")),
 }
-COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
+COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
 
 
 class SectionedGroup(TyperGroup):
@@ -76,8 +39,8 @@ class SectionedGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one list for each section; called by the help formatter."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
-        for title, section in SECTIONS.items():
-            rows = [(name, self.commands[name].get_short_help_str(width)) for name in section]
+        for title, (_, names) in SECTIONS.items():
+            rows = [(name, self.commands[name].get_short_help_str(width)) for name in names]
             rows[0] = (rows[0][0].ljust(max(map(len, COMMANDS))), rows[0][1])  # the same columns in all sections
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -144,16 +107,24 @@ class CheckedCommand(TyperCommand):
 
 # help without rich: importing rich takes longer than the rest of --help
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-app = typer.Typer(
-    name="mtkit",
-    cls=SectionedGroup,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings=_SETTINGS,
-)
-for _name, _command in COMMANDS.items():
-    _summary = (_command.__doc__ or "").partition("\n")[0]
-    app.command(_name, cls=CheckedCommand, short_help=_summary, context_settings=_SETTINGS)(_command)
+
+
+def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    app = typer.Typer(
+        name="mtkit",
+        cls=SectionedGroup,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_SETTINGS,
+    )
+    app.callback()(_options)
+    for name in names:
+        function = name.replace("-", "_")
+        command = getattr(import_module(f"mtkit.cli.commands.{COMMANDS[name]}.{function}"), function)
+        summary = (command.__doc__ or "").partition("\n")[0]
+        app.command(name, cls=CheckedCommand, short_help=summary, context_settings=_SETTINGS)(command)
+    return app
 
 
 def _print_version(requested: bool) -> None:
@@ -162,7 +133,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")

@@ -17,7 +17,7 @@ from typing import NoReturn
 import typer
 
 from mtkit import signals
-from mtkit.cli.app import app
+from mtkit.cli.app import COMMANDS, build_app
 from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
 from mtkit.cli.printing import print_notes
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
@@ -110,7 +110,7 @@ def _invoke(words: list[str]) -> int:
         case ["version"]:
             words = ["--version"]
     accept_shell_name(words)
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(build_app(words[:1] if words[0] in COMMANDS else COMMANDS))
     try:
         if COMPLETION_VARIABLE in os.environ:
             command.main(words, prog_name="mtkit", complete_var=COMPLETION_VARIABLE)

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from mtkit.cli import entry
-from mtkit.cli.app import app
+from mtkit.cli.app import build_app
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -71,7 +71,7 @@ def test_the_command_line_is_valid(words: list[str]) -> None:
     if words[0].startswith("-"):
         assert words in (["--help"], ["--version"])
     else:
-        command = typer.main.get_group(app).commands[words[0]]
+        command = typer.main.get_group(build_app()).commands[words[0]]
         assert command.make_context(words[0], words[1:], resilient_parsing="--help" in words).args == []
 
 

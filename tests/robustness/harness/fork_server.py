@@ -70,11 +70,13 @@ def import_everything() -> None:
         importlib.import_module(name)
     import typer
 
-    from mtkit.cli.app import app
+    from mtkit.cli import entry
     from mtkit.recipe.recipe import load_recipe
 
     typer.main.get_command = functools.cache(typer.main.get_command)
+    app = entry.build_app()
     typer.main.get_command(app)
+    entry.build_app = lambda names: app
     load_recipe("quickstart", [])  # fills the caches of the recipe's types
 
 

@@ -9,10 +9,10 @@ import pytest
 import typer
 
 from mtkit.cli import entry
-from mtkit.cli.app import COMMANDS, app
+from mtkit.cli.app import COMMANDS, build_app
 from mtkit.cli.examples import EXAMPLES
 
-GROUP = typer.main.get_command(app)
+GROUP = typer.main.get_command(build_app())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
