@@ -26,13 +26,36 @@ from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
-from mtkit.cli import memory
 from mtkit.cli.usage import ClickUsageError, explain_usage_error
-from mtkit.errors import ComputeError, Interrupted, MissingInputError, MtkitError, ReadWriteError, UsageError, is_oom
+from mtkit.errors import (
+    ComputeError,
+    Interrupted,
+    MissingInputError,
+    MtkitError,
+    ReadWriteError,
+    UsageError,
+    describe_oom,
+    is_oom,
+)
 from mtkit.io.files import MAX_QUOTED
 from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
+
+_TRAINING_HINT = (
+    "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
+    "the model; --dry-run estimates the memory that a recipe needs"
+)
+_TRANSLATION_HINT = "reduce --batch-tokens"
+# options of a command that reduce its use of memory
+_MEMORY_HINTS = {
+    "run": _TRAINING_HINT,
+    "train": _TRAINING_HINT,
+    "translate": f"{_TRANSLATION_HINT}, --beam-size or --workers",
+    "score": _TRANSLATION_HINT,
+    "describe": "reduce --length or the model",
+    "bench": f"{_TRANSLATION_HINT} or --beam-size",
+}
 
 # caused by the user, the machine or another program; any other exception is a bug in mtkit (see is_bug)
 EXPECTED_ERRORS = (
@@ -79,7 +102,7 @@ def to_mtkit_error(error: BaseException, words: Sequence[str]) -> MtkitError:
         case ValueError():
             value = os.environ[LOG_SETTINGS][:MAX_QUOTED]
             return UsageError(f"the environment variable {LOG_SETTINGS}={value} is no setting of torch; unset it")
-    return ComputeError(memory.explain_oom(error, command))
+    return ComputeError(explain_oom(error, command))
 
 
 def _is_argument(path: object, words: Sequence[str]) -> bool:
@@ -104,3 +127,9 @@ def report_internal_error(kind: type[BaseException], error: BaseException, trace
     reason = textwrap.shorten(str(error), 300) or "no message"
     print(f"mtkit: error: internal error (a bug in mtkit): {kind.__name__}: {reason}{place}", file=sys.stderr)
     print("run the same command with --debug and report its output", file=sys.stderr)
+
+
+def explain_oom(error: BaseException, command: str) -> str:
+    """The message for an out-of-memory error: how much was requested, if known, and what helps in this command."""
+    hint = _MEMORY_HINTS.get(command, "end other programs, or use a machine with more memory")
+    return f"{describe_oom(error)}; {hint}"

@@ -127,16 +127,14 @@ def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
     Raises:
         UsageError: a value is not what a recipe allows.
     """
-    from pydantic import TypeAdapter, ValidationError
-
+    from mtkit.recipe.type_hints import misfit
     from mtkit.text.source_prefix import NAME_OF_TAG, SourcePrefix
 
-    try:
-        return TypeAdapter(SourcePrefix).validate_python({"tag": tag, "prefix": prefix})
-    except ValidationError as error:
-        option, value = error.errors()[0]["loc"][0], error.errors()[0]["input"]
+    values = {"tag": tag, "prefix": prefix}
+    if (option := misfit(values, SourcePrefix)) is not None:
         expected = NAME_OF_TAG if option == "tag" else "text, but blank; omit the option"
-        raise UsageError(f"--{option}: {value!r} is not {expected}") from error
+        raise UsageError(f"--{option}: {values[option]!r} is not {expected}")
+    return SourcePrefix(**values)
 
 
 # a recipe

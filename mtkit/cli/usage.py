@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import typer
 
@@ -87,12 +87,11 @@ def _one_line(error: typer.BadParameter) -> str:
 
 
 def _wrong_value(error: typer.BadParameter) -> str:
-    """The problem of a value that pydantic refused, such as `--n-best: 'abc' is not an integer`."""
-    from pydantic import ValidationError
-
-    if not isinstance(error.__cause__, ValidationError):
+    """The problem of a value that pydantic refused for typer, such as `--n-best: 'abc' is not an integer`."""
+    cause: Any = error.__cause__
+    if not hasattr(cause, "errors"):
         return _one_line(error)
-    found = error.__cause__.errors()[0]
+    found = cause.errors()[0]
     value, limits = found["input"], found.get("ctx", {})
     problem = {
         "int_parsing": f"{value!r} is not an integer",

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
+from mtkit.config import Limits, config
 from mtkit.io.counts import count_of
 
 Reason = Literal["empty", "too_long", "ratio"]
@@ -23,7 +23,7 @@ _EXPLANATIONS: Mapping[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CleaningConfig:
     """Limits on sentence pairs, in tokens. Pairs that exceed them are dropped and counted; nothing is truncated.
 
@@ -32,13 +32,13 @@ class CleaningConfig:
 
     # Largest number of tokens of a side; longer pairs are removed. Default: attention costs the square of the length,
     # and longer lines are rarely single sentences.
-    max_length: Annotated[int, Field(gt=0)] = 256
+    max_length: Annotated[int, Limits(gt=0)] = 256
     # Largest ratio of the longer to the shorter side, in tokens; other pairs are removed as wrongly aligned. Default:
     # that of Moses' clean-corpus-n.perl.
-    max_ratio: Annotated[float, Field(ge=1)] = 9.0
+    max_ratio: Annotated[float, Limits(ge=1)] = 9.0
     # Tokens of the longer side above which `max_ratio` applies. Default: the ratio of short lines says little about
     # their alignment.
-    min_length_for_ratio: Annotated[int, Field(ge=0)] = 20
+    min_length_for_ratio: Annotated[int, Limits(ge=0)] = 20
 
     def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0) -> NDArray[np.int8]:
         """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.

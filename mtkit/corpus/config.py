@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.noise.config import NoiseConfig
 from mtkit.text.lines import Text, text_of_limit
@@ -15,13 +14,13 @@ from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
 NAME_OF_TEST = "a name of at most 60 letters, digits, _ and, after the first, . and -"
 TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
-    str, Field(pattern=r"^\w[\w.-]{0,59}$", description=NAME_OF_TEST)
+    str, Limits(pattern=r"^\w[\w.-]{0,59}\Z", description=NAME_OF_TEST)
 ]
-Weight = Annotated[float, Field(gt=0)]
-Limit = Annotated[int, Field(gt=0)]
+Weight = Annotated[float, Limits(gt=0)]
+Limit = Annotated[int, Limits(gt=0)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ParallelFiles(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
@@ -30,10 +29,10 @@ class ParallelFiles(SourcePrefix):
     # Text file with the translation of `src`, line by line.
     tgt: Path
     # Language code of `tgt`, which selects the tokenizer of BLEU. Default: null is `corpus.tgt_lang`.
-    tgt_lang: Annotated[str, Field(min_length=1)] | None = None
+    tgt_lang: Annotated[str, Limits(min_length=1)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TrainParallelFiles(SourcePrefix):
     """One parallel training corpus."""
 
@@ -49,7 +48,7 @@ class TrainParallelFiles(SourcePrefix):
     limit: Limit | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MonolingualFile(SourcePrefix):
     """A text file in one language, for training on its restoration: `corpus.noise` corrupts the source side."""
 
@@ -67,7 +66,7 @@ class MonolingualFile(SourcePrefix):
         return self.text
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TrainMonolingualFile(MonolingualFile):
     """A training corpus in one language."""
 
@@ -91,7 +90,7 @@ def has_training_text(corpus: CorpusConfig) -> bool:
 CorpusFiles = ParallelFiles | TrainParallelFiles | MonolingualFile | TrainMonolingualFile
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CorpusConfig:
     """The text of a system, as sentence pairs or in one language.
 
@@ -100,17 +99,17 @@ class CorpusConfig:
     """
 
     # Code of the source language, such as en.
-    src_lang: Annotated[str, Field(min_length=1)]
+    src_lang: Annotated[str, Limits(min_length=1)]
     # Code of the target language, such as de; it also selects the tokenizer of BLEU.
-    tgt_lang: Annotated[str, Field(min_length=1)]
+    tgt_lang: Annotated[str, Limits(min_length=1)]
     # Files of the training corpora.
-    train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Field(min_length=1)]
+    train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Limits(min_length=1)]
     # Folder to which the paths below are relative; itself relative to the recipe. Default: null is the folder of the
     # recipe.
     root: Path | None = None
     # Validation set, or a list with one set per direction. Default: null trains without one, so that there is no early
     # stopping and no choice of the best checkpoint.
-    valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Field(min_length=1)] | None = None
+    valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Limits(min_length=1)] | None = None
     # Test sets by name; the finished model translates them, and they are scored. Default: none, since a training needs
     # none.
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.errors import UsageError
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "moses"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class EvaluationConfig:
     """The metrics of the report, and the tokenizer of BLEU."""
 
     # Metrics of the test sets; moses is BLEU on lower-cased Moses tokens, comparable with published Multi30k scores.
     # Default: the three that papers report; moses is added where sacremoses is installed, and naming it without
     # sacremoses is an error.
-    metrics: Annotated[list[MetricName], Field(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
+    metrics: Annotated[list[MetricName], Limits(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
     # Tokenizer of BLEU, by its name in sacreBLEU. Default: auto chooses by language and script: zh, ja-mecab or char,
     # ko-mecab; for other scripts without spaces flores200 (spBLEU) if its file is there, else char; 13a for all others.
     tokenize: SacrebleuTokenizer = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ReportOptions:
     """Settings of one report of scores: the options of `mtkit evaluate`.
 

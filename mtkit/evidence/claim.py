@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from mtkit.compression.compress import Target
+from mtkit.config import Limits, config
 from mtkit.errors import RecipeError
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.schema import build, summarise_errors
@@ -41,15 +40,17 @@ THEMES: dict[Theme, str] = {  # titles, in the order of docs/evidence.md
     "pre_training": "Pre-training and word vectors",
     "compression": "Compression and distillation",
 }
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Limits(min_length=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CompressionConfig:
     """Compression of the models of a system, as by `mtkit compress`; heads are chosen by the valid set."""
 
     to: Target
-    fraction: Annotated[float, Field(gt=0, lt=1)] | None = None  # of weights, heads or units; null: that of the command
+    fraction: Annotated[float, Limits(gt=0, lt=1)] | None = (
+        None  # of weights, heads or units; null: that of the command
+    )
     most_important: bool = False  # remove the most important heads instead of the least
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class CompressionConfig:
         return f"mtkit compress --to {self.to}{share}" + (", the most important ones" if self.most_important else "")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SystemConfig:
     """Models of a variant that translate the test set in another way: changed after training, or by another search."""
 
@@ -72,7 +73,7 @@ class SystemConfig:
     # overrides that keep the weights, as model.decoder_positions.scaling={kind: ntk}
     model: list[str] = field(default_factory=list)
     tag: TagName | None = None  # before each source instead of the tag of the test set
-    average: Annotated[int, Field(gt=1)] | None = None  # the mean of this many last checkpoints
+    average: Annotated[int, Limits(gt=1)] | None = None  # the mean of this many last checkpoints
 
     def __post_init__(self) -> None:
         if (self.compress is not None) + bool(self.model) + (self.average is not None) > 1:
@@ -90,7 +91,7 @@ class SystemConfig:
         return " ".join(settings)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CheckConfig:
     """One comparison of two systems."""
 
@@ -99,15 +100,15 @@ class CheckConfig:
     expect: Expectation  # of `of` relative to `against`
     metric: MetricKey = "bleu"
     # smallest difference of interest, in the metric's unit: BLEU points, nats, or percent with ratio
-    margin: Annotated[float, Field(gt=0)] = 0.5
-    published: Annotated[float, Field(gt=0)] | None = None  # effect in the source, same unit; null: it gives none
+    margin: Annotated[float, Limits(gt=0)] = 0.5
+    published: Annotated[float, Limits(gt=0)] | None = None  # effect in the source, same unit; null: it gives none
     paired: bool = False  # the variants share their training, and differ only in what is made of its weights
     ratio: bool = False  # compare by 100 · ln(of / against), about the difference in percent
     # the effect on sources of more words, minus the effect on the other lines; BLEU only
-    longer_than: Annotated[int, Field(gt=0)] | None = None
+    longer_than: Annotated[int, Limits(gt=0)] | None = None
     # least and largest number of words of the sources that are compared; BLEU only
-    words: Annotated[list[Annotated[int, Field(gt=0)]], Field(min_length=2, max_length=2)] | None = None
-    goal: Annotated[float, Field(gt=0, lt=100)] | None = None  # BLEU of the valid set that seconds_to_bleu waits for
+    words: Annotated[list[Annotated[int, Limits(gt=0)]], Limits(min_length=2, max_length=2)] | None = None
+    goal: Annotated[float, Limits(gt=0, lt=100)] | None = None  # BLEU of the valid set that seconds_to_bleu waits for
 
     def __post_init__(self) -> None:
         if self.published is not None and self.margin > self.published / 2:
@@ -129,7 +130,7 @@ class CheckConfig:
         return "%" if self.ratio else units.get(self.metric, "")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class FullTraining:
     """The word of trainings to the end on a claim: a sentence with their scores and a link to them."""
 
@@ -139,7 +140,7 @@ class FullTraining:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ClaimConfig:
     """A claim, its source and its test.
 
@@ -152,8 +153,8 @@ class ClaimConfig:
     theme: Theme  # section of docs/evidence.md
     scale: Scale
     study: str  # built-in study, or a file
-    checks: Annotated[list[CheckConfig], Field(min_length=1)]
-    minutes: Annotated[float, Field(gt=0)]  # expected time on one core
+    checks: Annotated[list[CheckConfig], Limits(min_length=1)]
+    minutes: Annotated[float, Limits(gt=0)]  # expected time on one core
     systems: dict[str, SystemConfig] = field(default_factory=dict)
     note: str = ""  # what the test does not show
     observation: str = ""  # written after the test; it does not change the verdict

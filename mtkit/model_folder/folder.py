@@ -20,9 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from mtkit import __version__
+from mtkit.config import Limits, config
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, RecipeError, UsageError
 from mtkit.hardware import require_thread_memory
 from mtkit.inference.served import unserved_model
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from mtkit.models.interface import TranslationModel
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ModelMetadata:
     """Content of config.json, except format, version, hashes and `training`.
 
@@ -74,7 +73,7 @@ class ModelMetadata:
 
     src_lang: str
     tgt_lang: str
-    max_source_length: Annotated[int, Field(gt=0)]
+    max_source_length: Annotated[int, Limits(gt=0)]
     tokenizer: TokenizerConfig
     model: ModelConfig
     search: SearchConfig

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 
-ModelConfig = Annotated[
-    TransformerConfig | DecoderOnlyConfig | Seq2SeqRNNConfig | AttentionRNNConfig, Field(discriminator="kind")
-]
+ModelConfig = TransformerConfig | DecoderOnlyConfig | Seq2SeqRNNConfig | AttentionRNNConfig

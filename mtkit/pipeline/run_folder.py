@@ -20,14 +20,14 @@ log are skipped. Each stage makes its own files again.
 
 from __future__ import annotations
 
-import json
+import math
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from typing import Annotated
 
 from mtkit import __version__
+from mtkit.config import Limits
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.io.files import translate_write_errors
@@ -35,8 +35,10 @@ from mtkit.io.records import Json, is_text_record, older_format, read_record, wr
 from mtkit.recipe.recipe import load_saved
 from mtkit.recipe.saved import RECIPE, VERSION
 from mtkit.recipe.sections import Recipe
+from mtkit.recipe.type_hints import misfit
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 
+FiniteFloat = Annotated[float, Limits(gt=-math.inf, lt=math.inf)]
 FORMAT = 3  # raised when a training of an older version can no longer be continued
 FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
 ARTEFACTS = ("hyps", "nonfinite", "tensorboard", "wandb", "mlflow")  # folders that belong to a training
@@ -108,11 +110,8 @@ def read_json(path: Path, schema: type[object] | None = None, *, remedy: str = _
     content = read_record(path, remedy=remedy)
     if schema is None:
         return content
-    try:
-        TypeAdapter(schema).validate_json(json.dumps(content), strict=True)  # JSON mode: a mapping may be a dataclass
-    except ValidationError as error:
-        key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise DamagedError(f"{path}: damaged: {key} is missing or has the wrong type", remedy) from error
+    if (key := misfit(content, schema)) is not None:
+        raise DamagedError(f"{path}: damaged: {key} is missing or has the wrong type", remedy)
     return content
 
 

@@ -19,9 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import annotated_types
-from pydantic.fields import FieldInfo
-
+from mtkit.config import Limits
 from mtkit.recipe.type_hints import dataclass_members, default_of, field_types, kind_of, strip_annotated, unwrap_hint
 
 MAX_DEPTH = 8  # of nested mappings
@@ -167,21 +165,18 @@ def _describe_member(member: Any, limits: Sequence[Any]) -> str:
 
 def _describe_range(limits: Sequence[Any]) -> str:
     """` in [0, 1)`, ` > 0`; a pattern is described by its field's description."""
-    fields = [limit for limit in limits if isinstance(limit, FieldInfo)]
-    description = next((field.description for field in fields if field.description), None)
-    if description:
-        return f": {description}"
     low = high = ""
-    for constraint in (constraint for field in fields for constraint in field.metadata):
-        match constraint:
-            case annotated_types.Ge(ge=bound):
-                low = f"[{_format_bound(bound)}"
-            case annotated_types.Gt(gt=bound):
-                low = f"({_format_bound(bound)}"
-            case annotated_types.Le(le=bound):
-                high = f"{_format_bound(bound)}]"
-            case annotated_types.Lt(lt=bound):
-                high = f"{_format_bound(bound)})"
+    for limit in (limit for limit in limits if isinstance(limit, Limits)):
+        if limit.description:
+            return f": {limit.description}"
+        if limit.ge is not None:
+            low = f"[{_format_bound(limit.ge)}"
+        if limit.gt is not None:
+            low = f"({_format_bound(limit.gt)}"
+        if limit.le is not None:
+            high = f"{_format_bound(limit.le)}]"
+        if limit.lt is not None:
+            high = f"{_format_bound(limit.lt)})"
     if low and high:
         return f" in {low}, {high}"
     if low:
@@ -190,8 +185,7 @@ def _describe_range(limits: Sequence[Any]) -> str:
 
 
 def _describe_length(limits: Sequence[Any]) -> str:
-    constraints = [constraint for limit in limits if isinstance(limit, FieldInfo) for constraint in limit.metadata]
-    minimum = [constraint.min_length for constraint in constraints if isinstance(constraint, annotated_types.MinLen)]
+    minimum = [limit.min_length for limit in limits if isinstance(limit, Limits) and limit.min_length is not None]
     return f", at least {minimum[0]}" if minimum else ""
 
 

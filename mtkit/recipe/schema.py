@@ -1,28 +1,32 @@
 """Schema: values → frozen dataclasses; every error has a location, a path and a remedy.
 
 The types of the dataclasses define what is allowed: nested dataclasses; lists, tuples and dicts of them; unions whose
-members are selected by `kind:` or, if no member has a kind, by their keys; and scalars. Pydantic checks types and
-ranges of scalars in its strict mode (a boolean is not a number, a number is not a string). A dataclass checks
-conditions across its keys in `__post_init__` and raises `ValueError("key: problem; remedy")`.
+members are selected by `kind:` or, if no member has a kind, by their keys; and scalars within their `Limits`. Types are
+strict: a boolean is not a number, a number is not a string. A dataclass checks conditions across its keys in
+`__post_init__` and raises `ValueError("key: problem; remedy")`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from typing import Any, Literal, get_args, get_origin
 
 from mtkit.errors import RecipeError
 from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
-from mtkit.recipe.type_hints import default_of, describe_types, field_types, kind_of, strip_annotated, unwrap_hint
+from mtkit.recipe.type_hints import (
+    default_of,
+    describe_types,
+    field_types,
+    has_type,
+    kind_of,
+    limit_problem,
+    strip_annotated,
+    unwrap_hint,
+)
 from mtkit.recipe.yaml_reader import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 
 MAX_ERRORS = 10  # an error is at most 12 lines
@@ -119,8 +123,8 @@ class Checker:
                 located.origin, path, f"{_abbreviate(located.to_plain())} is not {describe_types(members)}"
             )
         if len(classes) == len(members):
-            return self.error(located.origin, path, _scalar_error([], located, path, members))
-        return self.scalar(hint, members, located, path)
+            return self.error(located.origin, path, _type_error(located, path, members))
+        return self.scalar(members, limits, located, path)
 
     def union(self, classes: list[Any], located: LocatedValue, path: str, default: Any) -> Any:
         """Select the member of a union by `kind` and build it."""
@@ -201,31 +205,24 @@ class Checker:
             self.check(kind, item, _join(path, str(number)), dataclasses.MISSING)
             for number, (kind, item) in enumerate(zip(kinds, located.value, strict=True))
         ]
-        limits = limits or (get_args(hint)[1:] if get_origin(hint) is Annotated else ())
         if any(value is INVALID for value in values):
             return INVALID
-        if limits:
-            self.check_limits(Annotated[list[Any], *limits], values, located, path)
+        problem = limit_problem(values, limits or unwrap_hint(hint).limits)
+        if problem is not None:
+            return self.error(located.origin, path, problem)
         return tuple(values) if get_origin(strip_annotated(hint)) is tuple else values
-
-    def check_limits(self, hint: Any, value: Any, located: LocatedValue, path: str) -> None:
-        """Check the length of a list, or a name of the user's choice."""
-        try:
-            _adapter(hint).validate_python(value)
-        except ValidationError as error:
-            limits = unwrap_hint(hint).limits
-            self.error(located.origin, path, "; ".join(_pydantic_message(each, limits) for each in error.errors()))
 
     def mapping(self, hint: Any, located: LocatedValue, path: str) -> Any:
         """Build a mapping with keys of the user's choice."""
         key_hint, inner = get_args(strip_annotated(hint))
         values = {}
         for key, item in located.value.items():
-            self.check_limits(key_hint, key, item, _join(path, key))
+            if (problem := limit_problem(key, unwrap_hint(key_hint).limits)) is not None:
+                self.error(item.origin, _join(path, key), problem)
             values[key] = self.check(inner, item, _join(path, key), dataclasses.MISSING)
         return INVALID if any(value is INVALID for value in values.values()) else values
 
-    def scalar(self, hint: Any, members: tuple[Any, ...], located: LocatedValue, path: str) -> Any:
+    def scalar(self, members: tuple[Any, ...], limits: tuple[Any, ...], located: LocatedValue, path: str) -> Any:
         """Build a scalar; a path becomes absolute."""
         value = located.value
         if isinstance(value, str) and any(strip_annotated(member) is Path for member in members):
@@ -233,31 +230,20 @@ class Checker:
                 return (located.origin.folder / expand_path(value)).resolve()
             except ValueError as error:
                 return self.error(located.origin, path, str(error))
-        leaves = tuple(member for member in members if not dataclasses.is_dataclass(member))
-        scalar = hint if leaves == members else functools.reduce(operator.or_, leaves)
-        try:
-            return _adapter(scalar).validate_json(json.dumps(value), strict=True)
-        except ValidationError as error:
-            limits = unwrap_hint(hint).limits
-            return self.error(located.origin, path, _scalar_error(error.errors(), located, path, members, limits))
+        # a number in a recipe is first of all what it is: 3 is an integer where both are allowed
+        fitting = [member for member in members if has_type(value, member)]
+        fitting.sort(key=lambda member: strip_annotated(member) is float)
+        problems = [limit_problem(value, (*unwrap_hint(member).limits, *limits)) for member in fitting]
+        if None in problems:
+            is_float = strip_annotated(fitting[problems.index(None)]) is float
+            return float(value) if is_float else value
+        message = f"{_abbreviate(value)}: {problems[0]}" if problems else _type_error(located, path, members)
+        return self.error(located.origin, path, message)
 
 
-def _scalar_error(
-    errors: Sequence[Any], located: LocatedValue, path: str, members: tuple[Any, ...], limits: tuple[Any, ...] = ()
-) -> str:
-    """Message about an invalid scalar.
-
-    Args:
-        errors: pydantic's.
-        located: the scalar.
-        path: of its key.
-        members: of its type's union.
-        limits: metadata of its type's Annotated.
-    """
+def _type_error(located: LocatedValue, path: str, members: tuple[Any, ...]) -> str:
+    """Message about a scalar that is of none of the types of a key's union."""
     value = located.value
-    ranges = [each for each in errors if not each["type"].endswith(("_type", "_parsing", "error", "from_float"))]
-    if ranges:
-        return f"{_abbreviate(value)}: {_pydantic_message(ranges[0], limits)}"
     words = [
         str(word)
         for member in members
@@ -272,20 +258,6 @@ def _scalar_error(
     else:
         hint = suggest_kind(value, words) if isinstance(value, str) else ""
     return f"{_abbreviate(value)} is not {describe_types(members)}{hint}"
-
-
-def _pydantic_message(error: Any, limits: tuple[Any, ...]) -> str:
-    """Requirement of one of pydantic's errors in words; for a pattern, the description of its field."""
-    described = [limit.description for limit in limits if isinstance(limit, FieldInfo) and limit.description]
-    if error["type"] == "string_pattern_mismatch" and described:
-        return f"must be {described[0]}"
-    text = str(error["msg"]).replace("Input should be", "must be").replace(" after validation", "")
-    return text.replace("List should", "must").replace("String should", "must")
-
-
-@functools.cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(hint, config=ConfigDict(strict=True))
 
 
 def _join(path: str, key: str) -> str:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.corpus.config import CorpusConfig
 from mtkit.evaluation.config import EvaluationConfig
 from mtkit.models.config import ModelConfig
@@ -22,10 +21,10 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.training.config import TrainingConfig
 
 NAME_OF_RUN = "a name of at most 200 characters without / that begins with neither . nor a space"
-RunName = Annotated[str, Field(pattern=r"^[^/\s.\x00-\x1f][^/\x00-\x1f\x7f]{0,199}$", description=NAME_OF_RUN)]
+RunName = Annotated[str, Limits(pattern=r"^[^/\s.\x00-\x1f][^/\x00-\x1f\x7f]{0,199}\Z", description=NAME_OF_RUN)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Recipe:
     """Configuration of a run.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from mtkit.config import Limits
 
 MAX_DEPTH = 8  # of nested mappings
 MAX_LISTED_KEYS = 12  # in a message; `training:` has many more
@@ -53,6 +56,47 @@ def unwrap_hint(hint: Any) -> UnwrappedHint:
 def strip_annotated(hint: Any) -> Any:
     """Type without its Annotated metadata."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def has_type(value: Any, hint: Any) -> bool:
+    """Return whether a scalar has the type of a hint that is not a union.
+
+    An integer is a number too, unless it is too large for one; a boolean is not.
+    """
+    bare = strip_annotated(hint)
+    if get_origin(bare) is Literal:
+        return any(type(value) is type(word) and value == word for word in get_args(bare))
+    return type(value) is bare or (bare is float and type(value) is int and abs(value) <= sys.float_info.max)
+
+
+def misfit(value: Any, hint: Any) -> str | None:
+    """Path of the first part of a plain value that is missing or of another type than its hint; None: all fit.
+
+    Mappings may have more keys than a dataclass; the empty path is the value itself.
+    """
+    members, limits = unwrap_hint(hint)
+    for member in members:
+        bare = strip_annotated(member)
+        if isinstance(value, dict) and dataclass_members(bare):
+            required = {each.name for each in dataclasses.fields(bare) if default_of(each) is dataclasses.MISSING}
+            parts = {name: inner for name, inner in field_types(bare).items() if name in required or name in value}
+        elif isinstance(value, dict) and get_origin(bare) is dict:
+            parts = dict.fromkeys(value, get_args(bare)[1])
+        else:
+            continue
+        for name, inner in parts.items():
+            rest = "" if name not in value else misfit(value[name], inner)
+            if rest is not None:
+                return f"{name}.{rest}".rstrip(".")
+        return None
+    fits = any(has_type(value, each) and limit_problem(value, unwrap_hint(each).limits) is None for each in members)
+    return None if fits and limit_problem(value, limits) is None else ""
+
+
+def limit_problem(value: Any, limits: Iterable[Any]) -> str | None:
+    """Requirement of the limits of a hint that a value misses; None: it is within them."""
+    problems = (limit.problem(value) for limit in limits if isinstance(limit, Limits))
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def describe_types(members: tuple[Any, ...]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyConfig
 from mtkit.search.method_config import BeamConfig, SearchMethodConfig
 
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from mtkit.search.interface import SpecialIds
     from mtkit.search.run import Search
 
-Factor = Annotated[float, Field(ge=0, le=1000)]
-NumTokens = Annotated[int, Field(ge=0, le=10_000)]  # far above any sentence: a larger number is a mistake
+Factor = Annotated[float, Limits(ge=0, le=1000)]
+NumTokens = Annotated[int, Limits(ge=0, le=10_000)]  # far above any sentence: a larger number is a mistake
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LengthLimit:
     """A number of target tokens, factor · source tokens + offset; ends of sentences are not counted."""
 
@@ -33,7 +32,7 @@ class LengthLimit:
         return int(self.factor * source_length) + self.offset
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MaxLength(LengthLimit):
     """The smaller of factor · source tokens + offset and `max`; by default for targets much longer than the source."""
 
@@ -51,7 +50,7 @@ class MaxLength(LengthLimit):
         return limit if self.max is None else min(limit, self.max)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MinimumBayesRiskConfig:
     """Rank the hypotheses by their mean similarity to all others (see MinimumBayesRisk)."""
 
@@ -60,18 +59,18 @@ class MinimumBayesRiskConfig:
     metric: Literal["chrf", "bleu"] = "chrf"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SearchConfig:
     """Settings of the search. A number as `length_penalty` means {kind: average, alpha: that number}."""
 
     # Hypotheses of each sentence that the search follows; time is about proportional. 1 is greedy search. Default: more
     # than 5 rarely translate better.
-    beam_size: Annotated[int, Field(gt=0, le=1000)] = 5
+    beam_size: Annotated[int, Limits(gt=0, le=1000)] = 5
     # Number of translations that are returned for each line. Default: 1, the best alone.
-    n_best: Annotated[int, Field(gt=0)] = 1
+    n_best: Annotated[int, Limits(gt=0)] = 1
     # Length penalty of finished hypotheses; a number alpha divides the log-probability by length^alpha. Default: 1, the
     # mean of a token; 0 has no penalty and favours short translations.
-    length_penalty: Annotated[float, Field(ge=0, le=9)] | LengthPenaltyConfig = 1.0
+    length_penalty: Annotated[float, Limits(ge=0, le=9)] | LengthPenaltyConfig = 1.0
     # Upper limit on the tokens of a translation. Default: more than nearly any translation needs, so that it stops
     # loops alone.
     max_length: MaxLength = field(default_factory=MaxLength)
@@ -79,16 +78,16 @@ class SearchConfig:
     min_length: LengthLimit = field(default_factory=LengthLimit)
     # Factor of beam_size that gives the number of finished hypotheses at which a line is done. Default: 1, as in most
     # toolkits.
-    patience: Annotated[float, Field(ge=1)] = 1.0
+    patience: Annotated[float, Limits(ge=1)] = 1.0
     # Weight beta of the coverage penalty (GNMT); it needs attention over the source. Default: 0, off, as in most
     # toolkits; 0.2 is GNMT's.
-    coverage_penalty: Annotated[float, Field(ge=0)] = 0.0
+    coverage_penalty: Annotated[float, Limits(ge=0)] = 0.0
     # Length of the n-grams that may not occur twice in a translation; 0 allows all. Default: 0, because names and
     # phrases may repeat; `retry_loops` deals with loops.
-    no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
+    no_repeat_ngram: Annotated[int, Limits(ge=0)] = 0
     # Factor of the log-probabilities of tokens that were generated before; 1 is off. Default: 1, for the same reason as
     # `no_repeat_ngram`.
-    repetition_penalty: Annotated[float, Field(ge=1)] = 1.0
+    repetition_penalty: Annotated[float, Limits(ge=1)] = 1.0
     # Whether the unknown token may be generated. Default: false, since no reader can use it.
     allow_unknown: bool = False
     # Whether lines longer than any training source are translated in parts. Default: true; models fail on longer ones.

@@ -6,10 +6,9 @@ tokens and the end of sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-from pydantic import Field
+from mtkit.config import Limits, config
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,34 +53,34 @@ class _LengthPenalty:
         return best
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Average(_LengthPenalty):
     """Score = log_prob / n^alpha."""
 
     kind: Literal["average"] = "average"
     # Exponent of the length n that divides the log-probability; 0 has no effect. Default: 1, the mean log-probability
     # of a token.
-    alpha: Annotated[float, Field(ge=0, le=9)] = 1.0
+    alpha: Annotated[float, Limits(ge=0, le=9)] = 1.0
 
     def divisor(self, length: Numbers) -> Numbers:
         """n^alpha."""
         return (length * 1.0) ** self.alpha
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GNMT(_LengthPenalty):
     """Score = log_prob / ((5 + n) / 6)^alpha. Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144."""
 
     kind: Literal["gnmt"] = "gnmt"
     # Exponent of (5 + n) / 6 for the length n. Default: the Transformer paper's.
-    alpha: Annotated[float, Field(ge=0, le=9)] = 0.6
+    alpha: Annotated[float, Limits(ge=0, le=9)] = 0.6
 
     def divisor(self, length: Numbers) -> Numbers:
         """((5 + n) / 6)^alpha."""
         return ((5.0 + length) / 6) ** self.alpha
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WordReward(_LengthPenalty):
     """Score = log_prob + reward · n. He et al. 2016. A negative reward favours short translations."""
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.recipe.yaml_reader import LocatedValue, Origin
 
-VariantName = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$")]  # name of a folder
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-NumWords = Annotated[int, Field(gt=0)]
-LearningRate = Annotated[float, Field(gt=0)]
+VariantName = Annotated[str, Limits(pattern=r"^\w[\w.+=-]*\Z")]  # name of a folder
+Seed = Annotated[int, Limits(ge=0, lt=2**63)]
+NumWords = Annotated[int, Limits(gt=0)]
+LearningRate = Annotated[float, Limits(gt=0)]
 
 
 def empty() -> LocatedValue:
@@ -21,7 +20,7 @@ def empty() -> LocatedValue:
     return LocatedValue({}, Origin("", Path(), from_file=False))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class StudyConfig:
     """Variants of one recipe, each trained from every seed.
 
@@ -36,15 +35,15 @@ class StudyConfig:
     # more variants: recipes of their own, files or names of built-in recipes; `common` and `grid` change them too
     recipes: dict[VariantName, str] = field(default_factory=dict)
     # values by the path of their key; every combination is a variant
-    grid: dict[str, Annotated[list[LocatedValue], Field(min_length=1)]] = field(default_factory=dict)
+    grid: dict[str, Annotated[list[LocatedValue], Limits(min_length=1)]] = field(default_factory=dict)
     # variant: the variant whose trained model it is initialised from
     init_from_variant: dict[str, str] = field(default_factory=dict)
     # variant whose objective is distillation: the variant whose trained model is its teacher
     teacher_variant: dict[str, str] = field(default_factory=dict)
     # variant: learning rates to try with the first seed; the one with the lowest loss on valid is that of the variant
-    learning_rates: dict[str, Annotated[list[LearningRate], Field(min_length=1)]] = field(default_factory=dict)
+    learning_rates: dict[str, Annotated[list[LearningRate], Limits(min_length=1)]] = field(default_factory=dict)
     # three seeds are enough for a standard deviation
-    seeds: Annotated[list[Seed], Field(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
+    seeds: Annotated[list[Seed], Limits(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
     # test sets of the comparison; null: the recipe's first. The table has the first; claims have the lines of all
     test: str | list[str] | None = None
     baseline: str | None = None  # variant that the others are tested against; null: the first

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import torch
-from pydantic import FiniteFloat
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
@@ -22,7 +21,7 @@ from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import TranslationModel
-from mtkit.pipeline.run_folder import RunFolder, read_json
+from mtkit.pipeline.run_folder import FiniteFloat, RunFolder, read_json
 from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
 from mtkit.training.decoder_inputs.token_sampler import sample_argmax
 from mtkit.training.objectives.cross_entropy import CrossEntropy

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.text.normalise import Normalisation
 
 ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TokenizerFiles:
     """Subword models of the two sides."""
 
@@ -23,7 +21,7 @@ class TokenizerFiles:
     tgt: Path
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TokenizerConfig:
     """Training and use of the subword models."""
 
@@ -34,7 +32,7 @@ class TokenizerConfig:
     # the longest pieces first, word and char are for comparison. Default: bpe; unigram scores alike.
     model_type: ModelType = "bpe"
     # Number of tokens, reserved ones included. Default: suits 30,000 sentence pairs.
-    vocab_size: Annotated[int, Field(gt=0, le=1_000_000)] = 8000
+    vocab_size: Annotated[int, Limits(gt=0, le=1_000_000)] = 8000
     # Whether one model serves both sides; otherwise each side has a model with vocab_size tokens. Default: true, which
     # allows tied embeddings and copies names well.
     shared: bool = True
@@ -43,23 +41,23 @@ class TokenizerConfig:
     byte_fallback: bool = False
     # Share of the characters of the text that get a token; the rarest are unknown below 1. Default: 1, no character is
     # lost.
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
+    character_coverage: Annotated[float, Limits(ge=0.98, le=1)] = 1.0
     # Randomness of the segmentation in training: p of BPE-dropout, or alpha of unigram; 0 is off. Default: 0; it helps
     # small corpora and needs more updates.
-    subword_regularization: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    subword_regularization: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     # Unicode normal form of the text: identity, nfc or nfkc. Default: identity, so that every line survives unchanged.
     normalisation: Normalisation = "identity"
     # Whether every digit is a token of its own. Default: false, as in most papers; true helps with long numbers.
     split_digits: bool = False
     # Lines that train the tokenizer, taken evenly from longer text, and at most 80 MiB of it. Default: more lines
     # change few tokens, and the memory of sentencepiece's trainer grows with them.
-    max_lines: Annotated[int, Field(gt=0)] = 2_000_000
+    max_lines: Annotated[int, Limits(gt=0)] = 2_000_000
     # Least number of occurrences of a word or character in a word or char vocabulary; rarer ones are unknown. Default:
     # 1 keeps all that fit into vocab_size.
-    min_frequency: Annotated[int, Field(ge=1)] = 1
+    min_frequency: Annotated[int, Limits(ge=1)] = 1
     # Number of which the vocabulary size is made a multiple by unused tokens; GPUs are fastest with multiples of 8 or
     # 64. Default: 1 adds none.
-    pad_to_multiple_of: Annotated[int, Field(ge=1, le=1024)] = 1
+    pad_to_multiple_of: Annotated[int, Limits(ge=1, le=1024)] = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.model, TokenizerFiles) and self.shared:

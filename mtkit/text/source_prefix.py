@@ -8,21 +8,19 @@ et al. 2020, sec. 2.4, https://arxiv.org/abs/1910.10683 .
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.errors import UsageError
 from mtkit.text.special_tokens import NUM_TAGS, tag_token
 from mtkit.text.tokenizer import TokenizerPair
 
 NAME_OF_TAG = "a name of letters, digits, _ and, after the first, . and -"
-TagName = Annotated[str, Field(pattern=r"^\w[\w.-]*$", description=NAME_OF_TAG)]
-PrefixText = Annotated[str, Field(pattern=r"\S", description="text that is not blank")]
+TagName = Annotated[str, Limits(pattern=r"^\w[\w.-]*\Z", description=NAME_OF_TAG)]
+PrefixText = Annotated[str, Limits(pattern=r"\S", description="text that is not blank")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SourcePrefix:
     """Keys of a text: what the model reads before each of its source sentences."""
 

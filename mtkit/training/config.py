@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
 from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName, TrackerName
@@ -17,14 +16,14 @@ from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
 from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
 from mtkit.training.robustness.divergence import DivergenceConfig
 
-Positive = Annotated[int, Field(gt=0)]
-ParameterGroupName = Annotated[str, Field(min_length=1)]
+Positive = Annotated[int, Limits(gt=0)]
+ParameterGroupName = Annotated[str, Limits(min_length=1)]
 
 
 RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ValidationConfig:
     """Validation during training."""
 
@@ -33,10 +32,10 @@ class ValidationConfig:
     metric: Metric = "nll"
     # Number of sentences, evenly spread over the set, that are translated for BLEU; 0 translates none. Default: enough
     # to see progress, in seconds.
-    sentences: Annotated[int, Field(ge=0)] = 200
+    sentences: Annotated[int, Limits(ge=0)] = 200
     # Shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md. Default: null
     # has none.
-    command: Annotated[str, Field(pattern=r"\S")] | None = None
+    command: Annotated[str, Limits(pattern=r"\S")] | None = None
     # Whether a larger (max) or a smaller (min) number of the command is better. Default: max, as of most metrics.
     command_goal: Goal = "max"
     # Beam size of these translations. Default: greedy search ranks checkpoints as a beam does, in a fifth of the time.
@@ -51,20 +50,20 @@ class ValidationConfig:
             raise ValueError("command: needs sentences to decode; set sentences above 0")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class InitFromConfig:
     """Pre-trained model whose weights, or those of some of its parts, are the initial weights."""
 
     # Model folder or finished run.
     model: Path
     # Parts whose weights are used, such as encoder or embeddings.src. Default: null is all.
-    parts: Annotated[list[ParameterGroupName], Field(min_length=1)] | None = None
+    parts: Annotated[list[ParameterGroupName], Limits(min_length=1)] | None = None
     # Whether its tokenizer is used too; otherwise the recipe's, whose tokens are matched by their strings. Default:
     # true, since the weights belong to its tokens.
     tokenizer: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WordVectorsConfig:
     """Files of word vectors in word2vec's text format (also fastText's .vec and GloVe's), plain or compressed."""
 
@@ -78,7 +77,7 @@ class WordVectorsConfig:
             raise ValueError("src: neither src nor tgt names a file; name one, or remove word_vectors")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TrainingConfig:
     """Training of a model."""
 
@@ -87,7 +86,7 @@ class TrainingConfig:
     max_updates: Positive = 4000
     # Passes over the corpus at which training ends, if that is earlier than max_updates. Default: null has no such
     # limit.
-    max_epochs: Annotated[float, Field(gt=0)] | None = None
+    max_epochs: Annotated[float, Limits(gt=0)] | None = None
     # Updates between two validations. Default: two epochs of Multi30k.
     validate_every: Positive = field(default=500, metadata=RESUMABLE)
     # Updates between two checkpoints. Default: a crash loses a few minutes at most.
@@ -116,12 +115,12 @@ class TrainingConfig:
     # faster one for models that fit.
     parallel: Literal["ddp", "fsdp"] = field(default="ddp", metadata=RESUMABLE)
     # Seed of initial weights, data order and dropout. Default: any number will do.
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    seed: Annotated[int, Limits(ge=0, lt=2**63)] = 1
 
     # Loss of the training. Default: cross_entropy, with which nearly all models are trained.
     objective: ObjectiveConfig = field(default_factory=CrossEntropyConfig)
     # Share of the target distribution that is uniform. Default: Vaswani et al. 2017, sec. 5.4.
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    label_smoothing: Annotated[float, Limits(ge=0, lt=1)] = 0.1
     # Tokens that the decoder reads in training. Default: teacher_forcing, the true ones: one pass over all positions.
     decoder_input: DecoderInputConfig = field(default_factory=TeacherForcingConfig)
     # Optimiser and its peak learning rate. Default: adam, as in the Transformer paper.
@@ -130,7 +129,7 @@ class TrainingConfig:
     schedule: ScheduleConfig = field(default_factory=LinearConfig)
     # Largest norm of the gradient of all weights together; a larger gradient is scaled down, and null does not clip.
     # Default: 1, which acts in the first updates and against outliers.
-    clip_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    clip_norm: Annotated[float, Limits(gt=0)] | None = 1.0
     # Average of the weights that validation and the final model use; null has none. Default: on, since it gains quality
     # at little cost.
     ema: EMAConfig | None = field(default_factory=EMAConfig)
@@ -148,16 +147,16 @@ class TrainingConfig:
 
     # Pre-trained models to fine-tune, with all their weights or some parts; a path alone is all weights and the
     # tokenizer. Default: null starts from random weights.
-    init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Field(min_length=1)] | None = None
+    init_from: Path | InitFromConfig | Annotated[list[InitFromConfig], Limits(min_length=1)] | None = None
     # Files of initial embeddings. Default: null starts from random embeddings.
     word_vectors: WordVectorsConfig | None = None
     # Parts that are not trained, such as encoder or embeddings.src. Default: none.
     freeze: list[ParameterGroupName] = field(default_factory=list)
     # Hours of one call with all its stages, for clusters; the state is saved then. Default: null has no such limit.
-    max_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
+    max_hours: Annotated[float, Limits(gt=0)] | None = field(default=None, metadata=RESUMABLE)
     # Hours of updates and validations after which training ends as at max_updates; --budget sets it. Default: null has
     # no such limit.
-    budget_hours: Annotated[float, Field(gt=0)] | None = field(default=None, metadata=RESUMABLE)
+    budget_hours: Annotated[float, Limits(gt=0)] | None = field(default=None, metadata=RESUMABLE)
     # Whether training stops at a loss that is not finite, or skips the update. Default: stop, since such a loss is a
     # fault.
     on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)
@@ -260,5 +259,5 @@ def resumable_keys(config: TrainingConfig) -> frozenset[str]:
 
 def _shardable_optimisers() -> str:
     """List the kinds of optimisers that FSDP can shard."""
-    classes = get_args(get_args(OptimiserConfig)[0])
+    classes = get_args(OptimiserConfig)
     return ", ".join(cls.kind for cls in classes if not cls.needs_whole_matrices)

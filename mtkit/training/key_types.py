@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from mtkit.config import Limits
 
 Metric = Literal["nll", "bleu", "command"]
 Goal = Literal["max", "min"]
@@ -13,7 +13,7 @@ PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 RewardName = Literal["bleu", "chrf"]
 SamplerName = Literal["argmax", "multinomial", "gumbel"]
-Temperature = Annotated[float, Field(gt=0)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Beta = Annotated[float, Field(ge=0, lt=1)]
+Temperature = Annotated[float, Limits(gt=0)]
+PositiveFloat = Annotated[float, Limits(gt=0)]
+NonNegative = Annotated[float, Limits(ge=0)]
+Beta = Annotated[float, Limits(ge=0, lt=1)]

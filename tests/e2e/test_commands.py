@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.cli import entry, memory
+from mtkit.cli import entry, exit_codes
 from mtkit.cli.app import COMMANDS
 from mtkit.errors import Interrupted, MtkitError, RecipeError, is_oom
 
@@ -166,7 +166,7 @@ def test_a_real_out_of_memory_error_of_torch_is_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 50, dtype=torch.uint8)
     assert is_oom(caught.value)
-    assert "(tried to allocate 1,048,576.0 GiB more)" in memory.explain_oom(caught.value, "train")
+    assert "(tried to allocate 1,048,576.0 GiB more)" in exit_codes.explain_oom(caught.value, "train")
 
 
 def test_exit_codes_of_the_error_classes() -> None:

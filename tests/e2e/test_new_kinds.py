@@ -85,7 +85,7 @@ def run_everywhere(package: Path, *overrides: str) -> None:
 def test_new_kinds_of_transformer_parts(package: Path) -> None:
     positions, attention = package / "layers/positions", package / "layers/attention"
     shutil.copy(NEW_KINDS / "scaled_alibi.py", positions)
-    add_config(package, "layers/positions/relative_config.py", "ScaledALiBiConfig", before="@dataclass")
+    add_config(package, "layers/positions/relative_config.py", "ScaledALiBiConfig", before="@config")
     add_import(package, "layers/positions/config.py", "mtkit.layers.positions.relative_config", "ScaledALiBiConfig")
     add_to_union(package, "layers/positions/config.py", "ScaledALiBiConfig", after="ALiBiConfig")
 
@@ -121,7 +121,7 @@ def test_a_changed_valid_set_is_noticed_under_a_copy_of_a_kind(package: Path) ->
     """The learning rate depends on the validation set by a capability of the schedule, not by its name."""
     schedules = package / "training/optimisers/schedule.py"
     text = schedules.read_text()
-    start = text.index("@dataclass(frozen=True, kw_only=True)\nclass PlateauConfig")
+    start = text.index("@config\nclass PlateauConfig")
     end = text.index("ScheduleConfig = ")
     copied = text[start:end].replace("PlateauConfig", "StairsConfig").replace('"plateau"', '"stairs"')
     schedules.write_text(text[:end] + copied + text[end:])

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
+from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import BoolArray, RowRandom, ragged_index
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 
 _ORDER, _LENGTH, _GAP, _DELETED, _MASKED = range(5)  # streams of random numbers
 
-Rate = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Limits(ge=0, lt=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class BartNoiseConfig:
     """Fill gaps and restore the order (see BartNoise); the target is the whole text."""
 
@@ -31,7 +30,7 @@ class BartNoiseConfig:
     # 2020, sec. 5.1.
     infilling_rate: Rate = 0.3
     # Mean length of a removed span in tokens; lengths are Poisson distributed. Default: Lewis et al. 2020, sec. 2.2.
-    mean_span_length: Annotated[float, Field(gt=0, le=50)] = 3.0
+    mean_span_length: Annotated[float, Limits(gt=0, le=50)] = 3.0
     # Share of the tokens that are masked one by one (token masking). Default: 0, because infilling masks already.
     masking_rate: Rate = 0.0
     # Share of the tokens that are removed without a mask (token deletion). Default: 0; the paper's model has infilling

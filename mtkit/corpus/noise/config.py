@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from mtkit.corpus.noise.bart import BartNoiseConfig
 from mtkit.corpus.noise.language_model import LanguageModelConfig
 from mtkit.corpus.noise.mlm import MLMMaskingConfig
 from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 
-NoiseConfig = Annotated[
-    SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig | LanguageModelConfig, Field(discriminator="kind")
-]
+NoiseConfig = SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig | LanguageModelConfig

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from mtkit.config import config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
@@ -24,7 +24,7 @@ class EmptySource:
         return NoisedBatch(Ragged(rows.flat[:0], np.zeros(len(rows) + 1, dtype=np.int64)), rows)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LanguageModelConfig:
     """Predict each text from an empty source (see EmptySource); a language model if all training text is such text."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
+from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 
 _CHOSEN, _ACTION, _REPLACEMENT = range(3)  # streams of random numbers
 
-Probability = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
 class MLMMasking:
@@ -45,7 +44,7 @@ class MLMMasking:
         return NoisedBatch(Ragged(ids, rows.offsets), rows, Ragged(chosen, rows.offsets))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MLMMaskingConfig:
     """Mask tokens (see MLMMasking); for training.objective.kind masked_lm."""
 
@@ -53,7 +52,7 @@ class MLMMaskingConfig:
     trains_encoder_only: ClassVar[bool] = True
     has_source: ClassVar[bool] = True
     # Share of the tokens that are predicted. Default: BERT's.
-    masking_rate: Annotated[float, Field(gt=0, le=1)] = 0.15
+    masking_rate: Annotated[float, Limits(gt=0, le=1)] = 0.15
     # Share of the predicted tokens that the mask token replaces. Default: BERT's.
     mask_replace_prob: Probability = 0.8
     # Share of the predicted tokens that a random token replaces; the others stay as they are. Default: BERT's.

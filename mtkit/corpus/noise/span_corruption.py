@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
+from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import IntArray, RowRandom
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
@@ -64,7 +63,7 @@ class SpanCorruption:
         return removed * has_text, np.minimum(spans, len(self.vocab.sentinels) - 1) * has_text
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SpanCorruptionConfig:
     """Remove spans and predict them (see SpanCorruption); targets are short, so that an update is cheap."""
 
@@ -72,9 +71,9 @@ class SpanCorruptionConfig:
     trains_encoder_only: ClassVar[bool] = False
     has_source: ClassVar[bool] = True
     # Share of the tokens that are removed. Default: Raffel et al. 2020, table 6.
-    noise_density: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    noise_density: Annotated[float, Limits(gt=0, lt=1)] = 0.15
     # Mean length of a removed span in tokens. Default: Raffel et al. 2020, table 7.
-    mean_span_length: Annotated[float, Field(ge=1)] = 3.0
+    mean_span_length: Annotated[float, Limits(ge=1)] = 3.0
 
     def build(self, vocab: NoiseVocab) -> SpanCorruption:
         """The noise function."""

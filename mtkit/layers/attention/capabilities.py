@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from mtkit.config import config
 
-@dataclass(frozen=True, kw_only=True)
+
+@config
 class AttentionConfigBase:
     """Capabilities of a kind of self-attention, which checks of recipes ask for; a kind overrides those that differ."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.attention.sparse.config import (
     BinaryPartitionConfig,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.layers.attention.ssru import SSRU
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class FullAttentionConfig(AttentionConfigBase):
     """Attention to all tokens; in a decoder, to all preceding ones (see SoftmaxAttention)."""
 
@@ -43,7 +41,7 @@ class FullAttentionConfig(AttentionConfigBase):
         return parts.with_kernel(SoftmaxAttention(position=parts.position, pattern=pattern, dropout=parts.dropout))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LinformerConfig(AttentionConfigBase):
     """A fixed number of projected keys, for encoders (see LinformerAttention)."""
 
@@ -53,7 +51,7 @@ class LinformerConfig(AttentionConfigBase):
     projected_length: PositiveWidth = 64
     # Maximum sentence length in tokens, end of sentence included. Default: far above any sentence; it costs 2·k weights
     # per position.
-    max_length: Annotated[int, Field(gt=0)] = 1024
+    max_length: Annotated[int, Limits(gt=0)] = 1024
 
     is_causal_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False
@@ -76,7 +74,7 @@ class LinformerConfig(AttentionConfigBase):
         return parts.with_kernel(kernel)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PerformerConfig(AttentionConfigBase):
     """Random features of the softmax kernel (see PerformerAttention)."""
 
@@ -100,7 +98,7 @@ class PerformerConfig(AttentionConfigBase):
         return parts.with_kernel(kernel)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SSRUConfig(AttentionConfigBase):
     """Simpler simple recurrent unit, for decoders (see SSRU)."""
 
@@ -117,7 +115,7 @@ class SSRUConfig(AttentionConfigBase):
         return SSRU(parts.d_model)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AverageAttentionConfig(AttentionConfigBase):
     """Average of all preceding tokens, for decoders (see AverageAttention)."""
 
@@ -137,7 +135,7 @@ class AverageAttentionConfig(AttentionConfigBase):
         return AverageAttention(parts.d_model, self.d_ff)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GatedMLPConfig(AttentionConfigBase):
     """A matrix product along the sentence that gates its input, for encoders (see GatedMLP)."""
 
@@ -146,7 +144,7 @@ class GatedMLPConfig(AttentionConfigBase):
     d_inner: PositiveWidth | None = None
     # Maximum sentence length n in tokens, end of sentence included. Default: above any sentence; it costs n² weights in
     # every layer.
-    max_length: Annotated[int, Field(gt=0, le=10_000)] = 512
+    max_length: Annotated[int, Limits(gt=0, le=10_000)] = 512
     # Whether the gate depends on distances (2n - 1 weights) instead of pairs of positions (n² weights). Default: false,
     # as in the paper.
     toeplitz: bool = False
@@ -172,7 +170,7 @@ class GatedMLPConfig(AttentionConfigBase):
         return GatedMLP(parts.d_model, d_inner, max_length=self.max_length, toeplitz=self.toeplitz)
 
 
-AttentionConfig = Annotated[
+AttentionConfig = (
     FullAttentionConfig
     | WindowAttentionConfig
     | StridedAttentionConfig
@@ -183,21 +181,20 @@ AttentionConfig = Annotated[
     | PerformerConfig
     | SSRUConfig
     | AverageAttentionConfig
-    | GatedMLPConfig,
-    Field(discriminator="kind"),
-]
+    | GatedMLPConfig
+)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class HeadGatesConfig:
     """A gate on each attention head, closed by a penalty on open gates (see GatedProjection)."""
 
     # Penalty lambda in nats per token for each open head; a larger one closes more heads. Default: little beside the
     # loss of a token, so that heads close one after another.
-    penalty: Annotated[float, Field(ge=0)] = 0.01
+    penalty: Annotated[float, Limits(ge=0)] = 0.01
     # Factor between a gate's weight and its log alpha. Default: gates then move faster than other weights, as the few
     # updates of a fine-tuning need.
-    rate: Annotated[float, Field(gt=0)] = 20.0
+    rate: Annotated[float, Limits(gt=0)] = 20.0
 
     def gate(self, layer: nn.Module) -> None:
         """Put a gate on every head of the attention modules in a layer."""

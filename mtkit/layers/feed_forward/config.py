@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.key_types import Activation, RoutingKind
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from mtkit.layers.feed_forward.gated import GatedFeedForward
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DenseConfig:
     """One feed-forward layer for every token (see FeedForward)."""
 
@@ -32,7 +31,7 @@ class DenseConfig:
         return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GatedConfig:
     """One feed-forward layer with a gate for every token (see GatedFeedForward).
 
@@ -54,34 +53,34 @@ class GatedConfig:
         return GatedFeedForward(d_model, d_ff, activation=self.activation, bias=self.bias, dropout=dropout)
 
 
-ExpertConfig = Annotated[DenseConfig | GatedConfig, Field(discriminator="kind")]
+ExpertConfig = DenseConfig | GatedConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MixtureOfExpertsConfig:
     """Mixture of experts instead of one feed-forward layer (see MixtureOfExperts)."""
 
     kind: Literal["moe"] = "moe"
     has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
     # Number of experts of a mixture. Default: few enough for the memory of one machine; the Switch paper went to 2,048.
-    num_experts: Annotated[int, Field(ge=2, le=10_000)] = 8
+    num_experts: Annotated[int, Limits(ge=2, le=10_000)] = 8
     # Rule that assigns tokens: switch takes the best expert with its probability as gate, top2 the best two with gates
     # that sum to 1. Default: switch, which costs as much as a dense layer.
     routing: RoutingKind = "switch"
     # Feed-forward layer of each expert, and of the layers without a mixture. Default: dense, as in the Switch paper.
     expert: ExpertConfig = field(default_factory=DenseConfig)
     # Distance of the layers that are mixtures; the others are one `expert`. Default: 2, the paper's.
-    moe_every: Annotated[int, Field(gt=0)] = 2
+    moe_every: Annotated[int, Limits(gt=0)] = 2
     # Largest number of tokens of an expert in training, as a multiple of an even share; the rest is dropped. Null drops
     # nothing. Default: the Switch paper's.
-    capacity_factor: Annotated[float, Field(gt=0)] | None = 1.25
+    capacity_factor: Annotated[float, Limits(gt=0)] | None = 1.25
     # Weight alpha of the auxiliary loss that keeps the load of the experts even. Default: the Switch paper's.
-    balance_weight: Annotated[float, Field(ge=0)] = 0.01
+    balance_weight: Annotated[float, Limits(ge=0)] = 0.01
     # Weight of the squared log-normaliser of the router, which keeps its logits small. Default: the ST-MoE paper's.
-    z_weight: Annotated[float, Field(ge=0)] = 0.001
+    z_weight: Annotated[float, Limits(ge=0)] = 0.001
     # Largest relative noise of the router's input in training. Default: 0, so that training has no further randomness;
     # the Switch paper has 0.01.
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    jitter: Annotated[float, Limits(ge=0, lt=1)] = 0.0
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
         """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""
@@ -95,4 +94,4 @@ class MixtureOfExpertsConfig:
         return MixtureOfExperts(experts, router, self.routing, balance=balance)
 
 
-FeedForwardConfig = Annotated[DenseConfig | GatedConfig | MixtureOfExpertsConfig, Field(discriminator="kind")]
+FeedForwardConfig = DenseConfig | GatedConfig | MixtureOfExpertsConfig

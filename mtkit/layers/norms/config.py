@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from mtkit.config import Limits, config
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtkit.layers.norms.residual import Depth, Residual
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LayerNormConfig:
     """Layer norm: mean 0 and variance 1 over the width, then a gain and a bias.
 
@@ -24,7 +24,7 @@ class LayerNormConfig:
 
     kind: Literal["layer"] = "layer"
     # Number that is added to the variance. Default: torch's.
-    epsilon: Annotated[float, Field(gt=0)] = 1e-5
+    epsilon: Annotated[float, Limits(gt=0)] = 1e-5
 
     def build(self, d_model: int) -> nn.LayerNorm:
         """Build the norm of inputs [..., d_model]."""
@@ -33,13 +33,13 @@ class LayerNormConfig:
         return nn.LayerNorm(d_model, self.epsilon)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RMSNormConfig:
     """Root mean square norm (see RMSNorm)."""
 
     kind: Literal["rms"] = "rms"
     # Number that is added to the mean square. Default: that of T5 and Llama.
-    epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    epsilon: Annotated[float, Limits(gt=0)] = 1e-6
 
     def build(self, d_model: int) -> RMSNorm:
         """Build the norm of inputs [..., d_model]."""
@@ -48,7 +48,7 @@ class RMSNormConfig:
         return RMSNorm(d_model, self.epsilon)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NoNormConfig:
     """No norm, to see what norms contribute."""
 
@@ -61,15 +61,15 @@ class NoNormConfig:
         return nn.Identity()
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class BatchNormConfig:
     """Batch norm over the real tokens of a micro-batch; fails on text (see BatchNorm)."""
 
     kind: Literal["batch"] = "batch"
     # Number that is added to the variance. Default: torch's.
-    epsilon: Annotated[float, Field(gt=0)] = 1e-5
+    epsilon: Annotated[float, Limits(gt=0)] = 1e-5
     # Weight of a batch in the running statistics. Default: torch's.
-    momentum: Annotated[float, Field(gt=0, le=1)] = 0.1
+    momentum: Annotated[float, Limits(gt=0, le=1)] = 0.1
 
     def build(self, d_model: int) -> BatchNorm:
         """Build the norm of inputs [..., d_model]."""
@@ -78,10 +78,10 @@ class BatchNormConfig:
         return BatchNorm(d_model, self.epsilon, self.momentum)
 
 
-TokenNormConfig = Annotated[LayerNormConfig | RMSNormConfig, Field(discriminator="kind")]
+TokenNormConfig = LayerNormConfig | RMSNormConfig
 
 
-NormConfig = Annotated[LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig, Field(discriminator="kind")]
+NormConfig = LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig
 
 
 class ResidualConfigBase:
@@ -103,7 +103,7 @@ class ResidualConfigBase:
         """Initialise a layer for this depth: nothing to do."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PreNormConfig(ResidualConfigBase):
     """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
 
@@ -119,7 +119,7 @@ class PreNormConfig(ResidualConfigBase):
         return PreNorm(self.norm.build(d_model), dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PostNormConfig(ResidualConfigBase):
     """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
 
@@ -141,7 +141,7 @@ class PostNormConfig(ResidualConfigBase):
         return nn.Identity()
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SandwichNormConfig(ResidualConfigBase):
     """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
 
@@ -157,7 +157,7 @@ class SandwichNormConfig(ResidualConfigBase):
         return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DeepNormConfig(ResidualConfigBase):
     """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
 
@@ -196,7 +196,7 @@ class DeepNormConfig(ResidualConfigBase):
                 nn.init.xavier_normal_(weight, gain=beta)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ResPostNormConfig(ResidualConfigBase):
     """Norm of each sublayer's output before the sum, and one at the end of the stack (see ResPostNorm)."""
 
@@ -211,7 +211,7 @@ class ResPostNormConfig(ResidualConfigBase):
         return ResPostNorm(self.norm.build(d_model), dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NoResidualConfig(ResidualConfigBase):
     """No residual connections, to see what they contribute (see NoResidual)."""
 
@@ -227,7 +227,6 @@ class NoResidualConfig(ResidualConfigBase):
         return NoResidual(self.norm.build(d_model), dropout)
 
 
-ResidualConfig = Annotated[
-    PreNormConfig | PostNormConfig | SandwichNormConfig | DeepNormConfig | ResPostNormConfig | NoResidualConfig,
-    Field(discriminator="kind"),
-]
+ResidualConfig = (
+    PreNormConfig | PostNormConfig | SandwichNormConfig | DeepNormConfig | ResPostNormConfig | NoResidualConfig
+)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from mtkit.layers.positions.base import StackPositions
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SinusoidalConfig(PositionConfigBase):
     """Sinusoidal position encoding (see Sinusoidal)."""
 
@@ -28,17 +26,17 @@ class SinusoidalConfig(PositionConfigBase):
         return embedding_only(Sinusoidal(d_model), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LearnedConfig(PositionConfigBase):
     """Learned absolute positions (see Learned)."""
 
     kind: Literal["learned"] = "learned"
     # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
     # sentence; each costs d_model weights.
-    max_length: Annotated[int, Field(gt=0)] = 1024
+    max_length: Annotated[int, Limits(gt=0)] = 1024
     # Factor by which the positions are stretched: sentences may be that much longer, and read between two rows.
     # Default: 1, no interpolation, as long as no input is longer.
-    interpolation_factor: Annotated[float, Field(ge=1)] = 1.0
+    interpolation_factor: Annotated[float, Limits(ge=1)] = 1.0
 
     @property
     def length_limit(self) -> int:
@@ -61,7 +59,7 @@ class LearnedConfig(PositionConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NoPositionConfig(PositionConfigBase):
     """No position encoding; only a causal mask carries order. Kazemnejad et al. 2023, "NoPE" (arXiv:2305.19466)."""
 
@@ -76,7 +74,7 @@ class NoPositionConfig(PositionConfigBase):
         return embedding_only(Position(), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class IndexConfig(PositionConfigBase):
     """The position as a number; fails on long sentences (see Index)."""
 
@@ -92,7 +90,7 @@ class IndexConfig(PositionConfigBase):
         return embedding_only(Index(), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RelativeIndexConfig(PositionConfigBase):
     """The position divided by the sentence's length, for encoders (see RelativeIndex)."""
 
@@ -109,7 +107,7 @@ class RelativeIndexConfig(PositionConfigBase):
         return embedding_only(RelativeIndex(), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class BinaryConfig(PositionConfigBase):
     """The bits of the position (see Binary)."""
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from mtkit.layers.positions.absolute_config import (
     BinaryConfig,
     IndexConfig,
@@ -24,7 +20,7 @@ from mtkit.layers.positions.relative_config import (
     TUPEConfig,
 )
 
-PositionConfig = Annotated[
+PositionConfig = (
     SinusoidalConfig
     | LearnedConfig
     | NoPositionConfig
@@ -37,6 +33,5 @@ PositionConfig = Annotated[
     | TUPEConfig
     | IndexConfig
     | RelativeIndexConfig
-    | BinaryConfig,
-    Field(discriminator="kind"),
-]
+    | BinaryConfig
+)

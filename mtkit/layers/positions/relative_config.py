@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from mtkit.layers.positions.base import StackPositions
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NoScaling:
     """Unscaled positions."""
 
@@ -25,7 +24,7 @@ class NoScaling:
         return base, 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LinearScaling:
     """Positions divided by `factor`: longer input keeps to the angles seen in training.
 
@@ -34,14 +33,14 @@ class LinearScaling:
 
     kind: Literal["linear"] = "linear"
     # Longest input over longest training input. Default: the smallest whole number that changes anything.
-    factor: Annotated[float, Field(ge=1)] = 2.0
+    factor: Annotated[float, Limits(ge=1)] = 2.0
 
     def apply(self, base: float, head_dim: int) -> tuple[float, float]:
         """Return the base and the divisor of positions."""
         return base, self.factor
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NTKScaling:
     """A larger base: the slowest pair rotates `factor` times slower, the fastest as before ("NTK-aware").
 
@@ -50,23 +49,23 @@ class NTKScaling:
 
     kind: Literal["ntk"] = "ntk"
     # Longest input over longest training input. Default: the smallest whole number that changes anything.
-    factor: Annotated[float, Field(ge=1)] = 2.0
+    factor: Annotated[float, Limits(ge=1)] = 2.0
 
     def apply(self, base: float, head_dim: int) -> tuple[float, float]:
         """Return the base and the divisor of positions; a single pair (K = 2) has frequency 1 for any base."""
         return base * self.factor ** (head_dim / max(1, head_dim - 2)), 1.0
 
 
-RoPEScaling = Annotated[NoScaling | LinearScaling | NTKScaling, Field(discriminator="kind")]
+RoPEScaling = NoScaling | LinearScaling | NTKScaling
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RoPEConfig(PositionConfigBase):
     """Rotary position encoding (see RoPE); the head dimension must be even."""
 
     kind: Literal["rope"] = "rope"
     # Base of the wavelengths; a larger one suits longer sequences. Default: the paper's.
-    base: Annotated[float, Field(gt=1)] = 10_000.0
+    base: Annotated[float, Limits(gt=1)] = 10_000.0
     # Whether pairs are (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1). Default: false, as in the
     # paper; the two differ in the order of weights alone.
     rotate_half: bool = False
@@ -86,7 +85,7 @@ class RoPEConfig(PositionConfigBase):
         return shared_across_layers(rope, layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ALiBiConfig(PositionConfigBase):
     """Linear biases (see ALiBi)."""
 
@@ -103,13 +102,13 @@ class ALiBiConfig(PositionConfigBase):
         return shared_across_layers(ALiBi(heads.num_heads), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ShawConfig(PositionConfigBase):
     """Relative position representations on keys and values (see Shaw)."""
 
     kind: Literal["shaw"] = "shaw"
     # Distance beyond which all distances share a vector. Default: the paper's; it found no gain above 4.
-    max_distance: Annotated[int, Field(gt=0)] = 16
+    max_distance: Annotated[int, Limits(gt=0)] = 16
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
@@ -122,15 +121,15 @@ class ShawConfig(PositionConfigBase):
         return per_layer(lambda: Shaw(heads.head_dim, heads.value_dim, self.max_distance), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class T5BiasConfig(PositionConfigBase):
     """Bucketed bias, shared over the layers (see T5Bias)."""
 
     kind: Literal["t5"] = "t5"
     # Number of distance buckets, both directions together. Default: the paper's.
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32
+    num_buckets: Annotated[int, Limits(ge=4, multiple_of=4)] = 32
     # Distance in tokens beyond which all distances share a bucket. Default: the paper's.
-    max_distance: Annotated[int, Field(gt=0)] = 128
+    max_distance: Annotated[int, Limits(gt=0)] = 128
     # Whether products of queries and keys are divided by sqrt(head_dim). Default: false, as in the paper, with
     # Adafactor; with Adam at a large rate true trains faster.
     scaled: bool = False
@@ -160,7 +159,7 @@ class T5BiasConfig(PositionConfigBase):
         return shared_across_layers(bias, layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TransformerXLConfig(PositionConfigBase):
     """Relative encoding of Transformer-XL (see TransformerXLPosition)."""
 
@@ -177,14 +176,14 @@ class TransformerXLConfig(PositionConfigBase):
         return per_layer(lambda: TransformerXLPosition(d_model, heads.num_heads, heads.head_dim), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DeBERTaConfig(PositionConfigBase):
     """Disentangled attention (see DeBERTaPosition)."""
 
     kind: Literal["deberta"] = "deberta"
     # Distance c beyond which all distances share a vector. Default: enough for sentences; the paper has 512, for input
     # of 512 tokens.
-    max_distance: Annotated[int, Field(gt=0)] = 64
+    max_distance: Annotated[int, Limits(gt=0)] = 64
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
@@ -199,20 +198,20 @@ class DeBERTaConfig(PositionConfigBase):
         return per_layer(lambda: DeBERTaPosition(table, heads.num_heads, heads.head_dim), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TUPEConfig(PositionConfigBase):
     """Untied positional encoding (see TUPE)."""
 
     kind: Literal["tupe"] = "tupe"
     # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
     # sentence; each costs d_model weights.
-    max_length: Annotated[int, Field(gt=0)] = 1024
+    max_length: Annotated[int, Limits(gt=0)] = 1024
     # Whether a bias per distance bucket is added (TUPE-R) or not (TUPE-A). Default: true, the better one in the paper.
     relative: bool = True
     # Number of distance buckets of `relative`, both directions together. Default: T5's.
-    num_buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32
+    num_buckets: Annotated[int, Limits(ge=4, multiple_of=4)] = 32
     # Distance in tokens beyond which all distances share a bucket of `relative`. Default: T5's.
-    max_distance: Annotated[int, Field(gt=0)] = 128
+    max_distance: Annotated[int, Limits(gt=0)] = 128
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True

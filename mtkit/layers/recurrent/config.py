@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.norms.config import NoNormConfig, TokenNormConfig
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from mtkit.layers.recurrent.stack import Connection
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LSTMCellConfig:
     """Long short-term memory (see LSTMCell)."""
 
@@ -30,7 +29,7 @@ class LSTMCellConfig:
         return LSTMCell(d_in, d_state, state_dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GRUCellConfig:
     """Gated recurrent unit (see GRUCell and ResetBeforeGRUCell)."""
 
@@ -46,7 +45,7 @@ class GRUCellConfig:
         return (GRUCell if self.reset_gate == "after" else ResetBeforeGRUCell)(d_in, d_state, state_dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LayerNormLSTMCellConfig:
     """Long short-term memory with layer norm (see LayerNormLSTMCell)."""
 
@@ -59,7 +58,7 @@ class LayerNormLSTMCellConfig:
         return LayerNormLSTMCell(d_in, d_state, state_dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LayerNormGRUCellConfig:
     """Gated recurrent unit with layer norm (see LayerNormGRUCell)."""
 
@@ -72,7 +71,7 @@ class LayerNormGRUCellConfig:
         return LayerNormGRUCell(d_in, d_state, state_dropout)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TanhCellConfig:
     """Plain recurrent unit without gates, for comparison (see TanhCell)."""
 
@@ -85,10 +84,7 @@ class TanhCellConfig:
         return TanhCell(d_in, d_state, state_dropout)
 
 
-CellConfig = Annotated[
-    LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig,
-    Field(discriminator="kind"),
-]
+CellConfig = LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig
 
 
 class RecurrentAttentionConfigBase:
@@ -97,7 +93,7 @@ class RecurrentAttentionConfigBase:
     needs_equal_widths: ClassVar[bool] = False  # multiplies decoder states with annotations
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdditiveConfig(RecurrentAttentionConfigBase):
     """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
 
@@ -110,7 +106,7 @@ class AdditiveConfig(RecurrentAttentionConfigBase):
         return AdditiveAttention(d_query, d_memory, d_attention)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConcatConfig(RecurrentAttentionConfigBase):
     """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
 
@@ -123,7 +119,7 @@ class ConcatConfig(RecurrentAttentionConfigBase):
         return AdditiveAttention(d_query, d_memory, d_attention, bias=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GeneralConfig(RecurrentAttentionConfigBase):
     """Bilinear score (see GeneralAttention)."""
 
@@ -136,7 +132,7 @@ class GeneralConfig(RecurrentAttentionConfigBase):
         return GeneralAttention(d_query, d_memory)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DotConfig(RecurrentAttentionConfigBase):
     """Dot-product score (see DotAttention)."""
 
@@ -157,10 +153,10 @@ class DotConfig(RecurrentAttentionConfigBase):
         return DotAttention()
 
 
-ScoreConfig = Annotated[AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig, Field(discriminator="kind")]
+ScoreConfig = AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LocalConfig(RecurrentAttentionConfigBase):
     """A window of the source around a predicted position (see LocalAttention)."""
 
@@ -168,7 +164,7 @@ class LocalConfig(RecurrentAttentionConfigBase):
     # Score of a state and an annotation. Default: general, the best in the paper.
     score: ScoreConfig = field(default_factory=GeneralConfig)
     # Number of source positions to each side of the predicted one. Default: the paper's.
-    window: Annotated[int, Field(gt=0)] = 10
+    window: Annotated[int, Limits(gt=0)] = 10
 
     def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
         """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
@@ -181,12 +177,10 @@ class LocalConfig(RecurrentAttentionConfigBase):
         return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)
 
 
-RecurrentAttentionConfig = Annotated[
-    AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig, Field(discriminator="kind")
-]
+RecurrentAttentionConfig = AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PerStepDropoutConfig:
     """A mask per step; recurrent states are not dropped (see PerStepDropout)."""
 
@@ -200,14 +194,14 @@ class PerStepDropoutConfig:
         return PerStepDropout(p)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class VariationalDropoutConfig:
     """One mask per sentence, also of recurrent states (see VariationalDropout)."""
 
     kind: Literal["variational"] = "variational"
     # Dropout probability of the state h where it enters the recurrent product. Default: below that of the input, since
     # the state passes it at every step.
-    state: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    state: Annotated[float, Limits(ge=0, lt=1)] = 0.2
 
     def build(self, p: float) -> PerStepDropout:
         """Build dropout with probability p."""
@@ -216,16 +210,16 @@ class VariationalDropoutConfig:
         return VariationalDropout(p)
 
 
-RecurrentDropoutConfig = Annotated[PerStepDropoutConfig | VariationalDropoutConfig, Field(discriminator="kind")]
+RecurrentDropoutConfig = PerStepDropoutConfig | VariationalDropoutConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MaxoutReadoutConfig:
     """Maxout readout (see MaxoutReadout)."""
 
     kind: Literal["maxout"] = "maxout"
     # Number of linear pieces of which the largest is taken. Default: the paper's.
-    num_pieces: Annotated[int, Field(gt=1)] = 2
+    num_pieces: Annotated[int, Limits(gt=1)] = 2
 
     def build(self, d_in: int, d_out: int) -> Readout:
         """Build the readout [..., d_in] -> [..., d_out]."""
@@ -234,7 +228,7 @@ class MaxoutReadoutConfig:
         return MaxoutReadout(d_in, d_out, num_pieces=self.num_pieces)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TanhReadoutConfig:
     """Tanh readout (see TanhReadout)."""
 
@@ -247,10 +241,10 @@ class TanhReadoutConfig:
         return TanhReadout(d_in, d_out)
 
 
-ReadoutConfig = Annotated[MaxoutReadoutConfig | TanhReadoutConfig, Field(discriminator="kind")]
+ReadoutConfig = MaxoutReadoutConfig | TanhReadoutConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PlainConnectionConfig:
     """No residual connections (see Connection)."""
 
@@ -266,7 +260,7 @@ class PlainConnectionConfig:
         return Connection((self.norm or NoNormConfig()).build(width))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ResidualConnectionConfig:
     """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
 
@@ -282,4 +276,4 @@ class ResidualConnectionConfig:
         return (ResidualConnection if residual else Connection)((self.norm or NoNormConfig()).build(width))
 
 
-ConnectionConfig = Annotated[PlainConnectionConfig | ResidualConnectionConfig, Field(discriminator="kind")]
+ConnectionConfig = PlainConnectionConfig | ResidualConnectionConfig

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from mtkit.config import config
 from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.key_types import NumLayers
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DecoderOnlyConfig(TransformerLayerConfig):
     """One Transformer stack that reads the source and continues with the target (see DecoderOnly).
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.key_types import NumLayers, PositiveWidth
 from mtkit.layers.recurrent.config import (
     AdditiveConfig,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from mtkit.models.rnn.seq2seq import Seq2SeqRNN
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RNNConfig(ModelConfigBase):
     """Keys that all recurrent models have; defaults for Multi30k."""
 
@@ -58,7 +57,7 @@ class RNNConfig(ModelConfigBase):
     connection: ConnectionConfig = field(default_factory=PlainConnectionConfig)
     # Dropout probability of the embeddings, between layers and before the output projection. Default: 29,000 pairs need
     # strong regularisation.
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    dropout: Annotated[float, Limits(ge=0, lt=1)] = 0.3
     # Kind of dropout: per_step draws a mask at each step, variational one per sentence, also for recurrent states.
     # Default: per_step, the simpler one.
     dropout_kind: RecurrentDropoutConfig = field(default_factory=PerStepDropoutConfig)
@@ -103,7 +102,7 @@ class RNNConfig(ModelConfigBase):
         return RecurrentStack([RecurrentLayer(cell) for cell in cells], connections, self.build_dropout())
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Seq2SeqRNNConfig(RNNConfig):
     """Recurrent sequence to sequence without attention (see Seq2SeqRNN); defaults for Multi30k."""
 
@@ -154,7 +153,7 @@ class Seq2SeqRNNConfig(RNNConfig):
         return self.build_stack([self.build_cell(self.cell, d_in) for d_in in widths])
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AttentionRNNConfig(RNNConfig):
     """Recurrent encoder and decoder with attention (see BahdanauRNN, LuongRNN, InputFeedingRNN)."""
 
@@ -170,7 +169,7 @@ class AttentionRNNConfig(RNNConfig):
     encoder_layers: NumLayers = 1
     # Number of the lowest encoder layers that read in both directions. Default: null is all of them, as in Bahdanau et
     # al.; Luong et al. have 0.
-    bidirectional_layers: Annotated[int, Field(ge=0)] | None = None
+    bidirectional_layers: Annotated[int, Limits(ge=0)] | None = None
     # Number of decoder layers. Default: as in Bahdanau et al.; Luong et al. have 4.
     decoder_layers: NumLayers = 1
     # Recurrent cell of the encoder. Default: gru, Bahdanau's; Luong's is lstm.
@@ -189,7 +188,7 @@ class AttentionRNNConfig(RNNConfig):
     readout: ReadoutConfig = field(default_factory=MaxoutReadoutConfig)
     # Dropout probability of the embeddings, between layers and in the readout. Default: 29,000 pairs need strong
     # regularisation.
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4
+    dropout: Annotated[float, Limits(ge=0, lt=1)] = 0.4
 
     def __post_init__(self) -> None:
         if self.bidirectional_layers is not None and self.bidirectional_layers > self.encoder_layers:

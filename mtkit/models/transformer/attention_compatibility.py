@@ -115,6 +115,6 @@ class StackChoice:
 
 def _kinds(union: Any, is_usable: Callable[[Any], bool]) -> str:
     """Names of the kinds of a union of configs that are usable: "a, b or c"."""
-    configs = get_args(get_args(union)[0])
+    configs = get_args(union)
     names = [config.kind for config in configs if config.is_recommended and is_usable(config)]
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

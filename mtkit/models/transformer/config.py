@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from mtkit.config import config
 from mtkit.layers.attention.config import AttentionConfig, FullAttentionConfig, HeadGatesConfig
 from mtkit.layers.key_types import NumLayers, PositiveWidth
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TransformerConfig(TransformerLayerConfig):
     """Encoder-decoder Transformer (see Transformer)."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.attention.config import AttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, FeedForwardConfig
 from mtkit.layers.heads import Heads
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from mtkit.layers.positions.base import Position, StackPositions
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TransformerLayerConfig(ModelConfigBase):
     """A Transformer layer. The defaults train on Multi30k (29,000 pairs) without early overfitting."""
 
@@ -45,11 +44,11 @@ class TransformerLayerConfig(ModelConfigBase):
     # learning rates and deep stacks.
     qk_norm: QKNorm = "none"
     # Dropout probability of embeddings and sublayer outputs. Default: the paper's 0.1 is for WMT.
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    dropout: Annotated[float, Limits(ge=0, lt=1)] = 0.3
     # Dropout probability of the attention weights. Default: 0, as in the paper.
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    attention_dropout: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     # Dropout probability inside feed-forward layers. Default: 0, as in the paper.
-    activation_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    activation_dropout: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     # Whether products of queries and keys are divided by sqrt(head_dim). Default: true, as in the paper; false shows
     # what the scale contributes.
     scaled_attention: bool = True
@@ -65,7 +64,7 @@ class TransformerLayerConfig(ModelConfigBase):
     # paper.
     parallel_sublayers: bool = False
     # Probability that an update of training skips a layer (LayerDrop). Default: 0; it regularises deep stacks alone.
-    layerdrop: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    layerdrop: Annotated[float, Limits(ge=0, lt=1)] = 0.0
 
     has_attention: ClassVar[bool] = True  # over the source
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from mtkit.config import Limits, config
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class NoSharingConfig:
     """No sharing: every layer has its own weights."""
 
@@ -20,7 +19,7 @@ class NoSharingConfig:
         return tuple(range(layers))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AllSharedConfig:
     """One layer, applied at every depth.
 
@@ -36,14 +35,14 @@ class AllSharedConfig:
         return (0,) * layers
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SequenceConfig:
     """1 1 2 2 3 3. Takase & Kiyono 2021, "Sequence", fig. 1. https://arxiv.org/abs/2104.06022"""
 
     kind: Literal["sequence"] = "sequence"
     shares_layers: ClassVar[bool] = True
     # Number of layers that have weights of their own.
-    distinct: Annotated[int, Field(gt=0)]
+    distinct: Annotated[int, Limits(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See NoSharingConfig.
@@ -55,14 +54,14 @@ class SequenceConfig:
         return tuple(i * self.distinct // layers for i in range(layers))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CycleConfig:
     """1 2 3 1 2 3. Takase & Kiyono 2021, "Cycle", fig. 1."""
 
     kind: Literal["cycle"] = "cycle"
     shares_layers: ClassVar[bool] = True
     # Number of layers that have weights of their own.
-    distinct: Annotated[int, Field(gt=0)]
+    distinct: Annotated[int, Limits(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""
@@ -70,14 +69,14 @@ class CycleConfig:
         return tuple(i % self.distinct for i in range(layers))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ReversedCycleConfig:
     """1 2 3 3 2 1: the last cycle is reversed. Takase & Kiyono 2021, "Cycle (rev)", their best."""
 
     kind: Literal["cycle_reversed"] = "cycle_reversed"
     shares_layers: ClassVar[bool] = True
     # Number of layers that have weights of their own.
-    distinct: Annotated[int, Field(gt=0)]
+    distinct: Annotated[int, Limits(gt=0)]
 
     def order(self, layers: int) -> tuple[int, ...]:
         """See SequenceConfig."""
@@ -88,7 +87,7 @@ class ReversedCycleConfig:
         return forwards + backwards if last_cycle else forwards
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SandwichSharingConfig:
     """1 2 2 2 3: all but the first and the last layer share. Reid et al. 2021, https://arxiv.org/abs/2101.00234"""
 
@@ -100,10 +99,9 @@ class SandwichSharingConfig:
         return tuple(0 if i == 0 else 1 if i < layers - 1 else min(2, layers - 1) for i in range(layers))
 
 
-SharingConfig = Annotated[
-    NoSharingConfig | AllSharedConfig | SequenceConfig | CycleConfig | ReversedCycleConfig | SandwichSharingConfig,
-    Field(discriminator="kind"),
-]
+SharingConfig = (
+    NoSharingConfig | AllSharedConfig | SequenceConfig | CycleConfig | ReversedCycleConfig | SandwichSharingConfig
+)
 
 
 def sharing_order(key: str, sharing: SharingConfig, layers: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.choose import Draft, choose, keep_choices
-from mtkit.recipe.defaults.facts import NO_LIMITS, Limits
+from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
 from mtkit.recipe.defaults.model_size import NARROWEST, SHALLOW, SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
 from mtkit.recipe.sections import Recipe
@@ -27,7 +27,7 @@ MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 
 
 def choose_for_run(
-    draft: Draft, limits: Limits = NO_LIMITS, *, run_dir: Path | None = None, fresh: bool = False
+    draft: Draft, limits: BudgetLimits = NO_LIMITS, *, run_dir: Path | None = None, fresh: bool = False
 ) -> Recipe:
     """Choose the omitted keys of a recipe for a run, or keep the choices of a training that was started in its folder.
 
@@ -72,7 +72,7 @@ def _plan_of(recipe: Recipe) -> str:
     return f"for {reason.rpartition(' ')[2] or format_duration(3600 * hours)}"
 
 
-def _fit(draft: Draft, limits: Limits) -> Recipe:
+def _fit(draft: Draft, limits: BudgetLimits) -> Recipe:
     """Limit updates, then the width of the model, the batch and the layers, so that training takes TRAINING_SHARE.
 
     The rate is measured on this machine for each recipe that is tried. A narrower model is better than too few updates,
@@ -92,7 +92,7 @@ def _fit(draft: Draft, limits: Limits) -> Recipe:
     return choose(draft, replace(limited, updates=updates))
 
 
-def _plans(recipe: Recipe, limits: Limits) -> Iterator[tuple[Limits, int]]:
+def _plans(recipe: Recipe, limits: BudgetLimits) -> Iterator[tuple[BudgetLimits, int]]:
     """Yield limits that make training cheaper and cheaper, each with the updates that are enough for it."""
     start = max((index for index, size in enumerate(SIZES) if size.d_model == recipe.model.d_model), default=0)
     for size in range(max(start, NARROWEST), NARROWEST - 1, -1):

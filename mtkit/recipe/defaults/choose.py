@@ -11,7 +11,7 @@ from mtkit.corpus.config import has_training_text, training_text
 from mtkit.errors import RecipeError
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
-from mtkit.recipe.defaults.facts import NO_LIMITS, Choice, Facts, Limits, Values
+from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits, Choice, Facts, Values
 from mtkit.recipe.defaults.statistics import CorpusStatistics, corpus_statistics
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.rules import broken_rules
@@ -125,7 +125,7 @@ class Draft:
         return [rule for rule in rules if not (has_tokenizer and rule.key.startswith("tokenizer."))]
 
 
-def choose(draft: Draft, limits: Limits = NO_LIMITS) -> Recipe:
+def choose(draft: Draft, limits: BudgetLimits = NO_LIMITS) -> Recipe:
     """Choose values for the keys that a recipe leaves out, from its training text and the machine.
 
     Without the text, the recipe keeps the fixed defaults.

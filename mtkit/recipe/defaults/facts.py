@@ -16,7 +16,7 @@ _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
 
 @dataclass(frozen=True)
-class Limits:
+class BudgetLimits:
     """Limits of a time budget; None: no limit.
 
     Attributes:
@@ -39,27 +39,27 @@ class Limits:
         return None if self.hours is None else round(BUDGET_SHARE * self.hours, 4)
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = BudgetLimits()
 
 
-def parse_budget(text: str) -> Limits:
+def parse_budget(text: str) -> BudgetLimits:
     """Parse `30m`, `2h`, `1d` or `best`.
 
     Raises:
         UsageError: it is none of these, or not from MIN_HOURS to MAX_HOURS.
     """
     if text == "best":
-        return Limits(words="best")
+        return BudgetLimits(words="best")
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([mhd])", text)
     hours = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not MIN_HOURS <= hours <= MAX_HOURS:
         raise UsageError(
             f"--budget {text}: not a time from 1m to {MAX_HOURS / 24:.0f}d; write 30m, 2h, 1d, or best for no limit"
         )
-    return Limits(hours=hours, words=text)
+    return BudgetLimits(hours=hours, words=text)
 
 
-def check_budget(budget: str | None, overrides: Sequence[str]) -> Limits:
+def check_budget(budget: str | None, overrides: Sequence[str]) -> BudgetLimits:
     """Parse a budget, and check that no override decides what the budget decides.
 
     Args:
@@ -92,7 +92,7 @@ class Facts:
     corpus: CorpusStatistics
     has_gpu: bool
     has_valid: bool
-    limits: Limits = NO_LIMITS
+    limits: BudgetLimits = NO_LIMITS
 
 
 Values = Mapping[str, Any]  # key -> value, of the keys that the recipe states and of those that earlier rules chose

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.training.decoder_inputs.capabilities import DecoderInputConfigBase
 from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
 from mtkit.training.key_types import SamplerName, Temperature
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class TeacherForcingConfig(DecoderInputConfigBase):
     """The decoder reads the true tokens (see TeacherForcing)."""
 
@@ -36,7 +35,7 @@ class TeacherForcingConfig(DecoderInputConfigBase):
         return TeacherForcing()
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ScheduledSamplingConfig(DecoderInputConfigBase):
     """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
 
@@ -66,7 +65,7 @@ class ScheduledSamplingConfig(DecoderInputConfigBase):
         return ScheduledSampling(self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ParallelSamplingConfig(DecoderInputConfigBase):
     """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
 
@@ -84,7 +83,7 @@ class ParallelSamplingConfig(DecoderInputConfigBase):
     # distribution.
     temperature: Temperature = 1.0
     # Passes that predict, before the one that learns. Default: 1, the two-pass method.
-    num_passes: Annotated[int, Field(gt=0)] = 1
+    num_passes: Annotated[int, Limits(gt=0)] = 1
 
     def ratio_at(self, update: int) -> float | None:
         """Teacher forcing ratio at an update (1 is the first)."""
@@ -102,10 +101,10 @@ class ParallelSamplingConfig(DecoderInputConfigBase):
         )
 
 
-Probability = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConfidenceAwareConfig(DecoderInputConfigBase):
     """The decoder reads its own prediction where it is confident (see ConfidenceAware); costs an extra forward."""
 
@@ -129,13 +128,13 @@ class ConfidenceAwareConfig(DecoderInputConfigBase):
         return ConfidenceAware(self.golden, self.random, vocab_ids)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WordDropoutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
 
     kind: Literal["word_dropout"] = "word_dropout"
     # Probability that a token is replaced. Default: a tenth leaves most of the sentence readable.
-    rate: Annotated[float, Field(ge=0, le=1)] = 0.1
+    rate: Annotated[float, Limits(ge=0, le=1)] = 0.1
 
     def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
         """The decoder input."""
@@ -144,13 +143,13 @@ class WordDropoutConfig(DecoderInputConfigBase):
         return WordDropout(self.rate, vocab_ids.unk)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SwitchOutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
 
     kind: Literal["switch_out"] = "switch_out"
     # Temperature of the number of replaced tokens; a larger one replaces more. Default: 1, half a token per sentence.
-    temperature: Annotated[float, Field(gt=0)] = 1.0
+    temperature: Annotated[float, Limits(gt=0)] = 1.0
 
     def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
         """The decoder input."""
@@ -159,12 +158,11 @@ class SwitchOutConfig(DecoderInputConfigBase):
         return SwitchOut(self.temperature, vocab_ids)
 
 
-DecoderInputConfig = Annotated[
+DecoderInputConfig = (
     TeacherForcingConfig
     | ScheduledSamplingConfig
     | ParallelSamplingConfig
     | ConfidenceAwareConfig
     | WordDropoutConfig
-    | SwitchOutConfig,
-    Field(discriminator="kind"),
-]
+    | SwitchOutConfig
+)

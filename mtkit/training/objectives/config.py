@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.training.key_types import RewardName
 from mtkit.training.objectives.capabilities import ObjectiveConfigBase
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from mtkit.training.objectives.unlikelihood import Unlikelihood
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CrossEntropyConfig(ObjectiveConfigBase):
     """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
 
@@ -36,13 +34,13 @@ class CrossEntropyConfig(ObjectiveConfigBase):
         return CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class RDropConfig(ObjectiveConfigBase):
     """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"
     # Weight alpha of the divergence of the two passes. Default: the paper's for translation, sec. 3.2.
-    weight: Annotated[float, Field(ge=0)] = 5.0
+    weight: Annotated[float, Limits(ge=0)] = 5.0
 
     def build(self, inputs: ObjectiveInputs) -> RDrop:
         """The objective."""
@@ -51,13 +49,13 @@ class RDropConfig(ObjectiveConfigBase):
         return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class UnlikelihoodConfig(ObjectiveConfigBase):
     """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
 
     kind: Literal["unlikelihood"] = "unlikelihood"
     # Weight alpha of the penalty on earlier tokens. Default: the paper's, sec. 5.
-    weight: Annotated[float, Field(ge=0)] = 1.0
+    weight: Annotated[float, Limits(ge=0)] = 1.0
 
     def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
         """The objective."""
@@ -66,7 +64,7 @@ class UnlikelihoodConfig(ObjectiveConfigBase):
         return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class GuidedAlignmentConfig(ObjectiveConfigBase):
     """Cross-entropy, and one attention head learns the alignments of a lexicon (see GuidedAlignment); learns faster."""
 
@@ -76,7 +74,7 @@ class GuidedAlignmentConfig(ObjectiveConfigBase):
 
     kind: Literal["guided_alignment"] = "guided_alignment"
     # Weight of the alignment, beside 1 for the words. Default: 1; 0.1 and 0.3 gain less.
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Annotated[float, Limits(gt=0)] = 1.0
 
     def build(self, inputs: ObjectiveInputs) -> GuidedAlignment:
         """The objective."""
@@ -85,7 +83,7 @@ class GuidedAlignmentConfig(ObjectiveConfigBase):
         return GuidedAlignment(inputs.smoothing, self.weight, inputs.lexicon)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MinimumRiskConfig(ObjectiveConfigBase):
     """Expected risk over translations sampled from the model (see MinimumRisk).
 
@@ -100,16 +98,16 @@ class MinimumRiskConfig(ObjectiveConfigBase):
     # Quality of a sampled sentence: BLEU with add-one smoothing, or chrF. Default: bleu, as in the paper.
     reward: RewardName = "bleu"
     # Translations that are sampled for each sentence. Default: most of the gain comes by 10; the paper has 100.
-    num_samples: Annotated[int, Field(gt=1)] = 8
+    num_samples: Annotated[int, Limits(gt=1)] = 8
     # Divisor of the logits of sampling. Default: 1, the model's own distribution.
-    temperature: Annotated[float, Field(gt=0)] = 1.0
+    temperature: Annotated[float, Limits(gt=0)] = 1.0
     # Exponent alpha of the probabilities that weigh the candidates. Default: the paper's, sec. 4.1: weights are close
     # to uniform.
-    sharpness: Annotated[float, Field(gt=0)] = 0.005
+    sharpness: Annotated[float, Limits(gt=0)] = 0.005
     # Whether the reference is a candidate. Default: true, as in the paper.
     include_reference: bool = True
     # Weight of the cross-entropy that is added. Default: 0.3 for fluency; the paper has 0.
-    cross_entropy: Annotated[float, Field(ge=0)] = 0.3
+    cross_entropy: Annotated[float, Limits(ge=0)] = 0.3
 
     def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
         """The objective."""
@@ -126,7 +124,7 @@ class MinimumRiskConfig(ObjectiveConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class JointLMConfig(ObjectiveConfigBase):
     """Cross-entropy of both sides, for a decoder-only model with source_visibility causal (see JointLM)."""
 
@@ -134,7 +132,7 @@ class JointLMConfig(ObjectiveConfigBase):
 
     kind: Literal["joint_lm"] = "joint_lm"
     # Weight of a source token relative to a target token. Default: half, so that translation stays the main task.
-    source_weight: Annotated[float, Field(gt=0)] = 0.5
+    source_weight: Annotated[float, Limits(gt=0)] = 0.5
 
     def build(self, inputs: ObjectiveInputs) -> JointLM:
         """The objective."""
@@ -143,7 +141,7 @@ class JointLMConfig(ObjectiveConfigBase):
         return JointLM(inputs.smoothing, self.source_weight)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MaskedLMConfig(ObjectiveConfigBase):
     """Train the encoder on masked text (see MaskedLM); needs corpus.noise.kind mlm."""
 
@@ -158,7 +156,7 @@ class MaskedLMConfig(ObjectiveConfigBase):
         return MaskedLM(inputs.smoothing)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DistillationConfig(ObjectiveConfigBase):
     """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
 
@@ -167,14 +165,14 @@ class DistillationConfig(ObjectiveConfigBase):
     teacher: Path
     # Divisor T of both models' logits; a higher one shows more of the teacher's second choices. Default: 2, the
     # smallest of the usual values.
-    temperature: Annotated[float, Field(gt=0)] = 2.0
+    temperature: Annotated[float, Limits(gt=0)] = 2.0
     # Weight of the divergence from the teacher's distribution. Default: DistilBERT's three weights are 5:2:1.
-    soft: Annotated[float, Field(ge=0)] = 0.6
+    soft: Annotated[float, Limits(ge=0)] = 0.6
     # Weight of the cross-entropy with the true tokens. Default: see `soft`.
-    hard: Annotated[float, Field(ge=0)] = 0.3
+    hard: Annotated[float, Limits(ge=0)] = 0.3
     # Weight of the angle between the decoder states of both; above 0 it needs the teacher's d_model. Default: see
     # `soft`.
-    cosine: Annotated[float, Field(ge=0)] = 0.1
+    cosine: Annotated[float, Limits(ge=0)] = 0.1
 
     needs_teacher_forcing: ClassVar[bool] = True
 
@@ -208,7 +206,7 @@ class DistillationConfig(ObjectiveConfigBase):
         )
 
 
-ObjectiveConfig = Annotated[
+ObjectiveConfig = (
     CrossEntropyConfig
     | RDropConfig
     | UnlikelihoodConfig
@@ -216,6 +214,5 @@ ObjectiveConfig = Annotated[
     | MinimumRiskConfig
     | JointLMConfig
     | MaskedLMConfig
-    | DistillationConfig,
-    Field(discriminator="kind"),
-]
+    | DistillationConfig
+)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.training.key_types import Beta, NonNegative, PositiveFloat
 from mtkit.training.optimisers.capabilities import OptimiserConfigBase
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdamConfig(OptimiserConfigBase):
     """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
 
@@ -48,7 +46,7 @@ class AdamConfig(OptimiserConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdamWConfig(OptimiserConfigBase):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2). https://arxiv.org/abs/1711.05101.
 
@@ -85,7 +83,7 @@ class AdamWConfig(OptimiserConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdadeltaConfig(OptimiserConfigBase):
     """Adadelta (Zeiler 2012, algorithm 1), with which Bahdanau et al. 2015 trained. https://arxiv.org/abs/1212.5701.
 
@@ -117,7 +115,7 @@ class AdadeltaConfig(OptimiserConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SGDConfig(OptimiserConfigBase):
     """Stochastic gradient descent with momentum; Sutskever et al. 2014 trained without momentum."""
 
@@ -145,7 +143,7 @@ class SGDConfig(OptimiserConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class AdafactorConfig(OptimiserConfigBase):
     """Adafactor (Shazeer & Stern 2018, algorithms 4 and 5), torch's implementation. https://arxiv.org/abs/1804.04235.
 
@@ -162,7 +160,7 @@ class AdafactorConfig(OptimiserConfigBase):
     # Exponent of the decay 1 - t^-decay_rate of the second moments at update t. Default: sec. 7.2.
     decay_rate: PositiveFloat = 0.8
     # Largest root mean square of an update. Default: sec. 6.
-    clip_threshold: Annotated[float, Field(ge=1)] = 1.0
+    clip_threshold: Annotated[float, Limits(ge=1)] = 1.0
     # Smallest root mean square that a matrix counts with (eps2), so that zeros can move. Default: sec. 9.
     min_scale: PositiveFloat = 1e-3
     # Share of a matrix that is removed per update, times the learning rate. Default: 0, as in the paper.
@@ -183,7 +181,7 @@ class AdafactorConfig(OptimiserConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LionConfig(OptimiserConfigBase):
     """Sign momentum (see Lion); half the state of Adam."""
 
@@ -209,7 +207,7 @@ class LionConfig(OptimiserConfigBase):
         return Lion(groups, lr=self.learning_rate, beta1=self.beta1, beta2=self.beta2, weight_decay=self.weight_decay)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class MuonConfig(OptimiserConfigBase):
     """Orthogonalised momentum (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon), torch's implementation.
 
@@ -272,7 +270,4 @@ class MuonConfig(OptimiserConfigBase):
         return CombinedOptimizer([muon, adamw])
 
 
-OptimiserConfig = Annotated[
-    AdamConfig | AdamWConfig | AdafactorConfig | AdadeltaConfig | LionConfig | MuonConfig | SGDConfig,
-    Field(discriminator="kind"),
-]
+OptimiserConfig = AdamConfig | AdamWConfig | AdafactorConfig | AdadeltaConfig | LionConfig | MuonConfig | SGDConfig

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol
 
-from pydantic import Field
+from mtkit.config import Limits, config
 
-NumUpdates = Annotated[int, Field(ge=0)]
+NumUpdates = Annotated[int, Limits(ge=0)]
 
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
+Fraction = Annotated[float, Limits(ge=0, le=1)]
 
 
 class Schedule(Protocol):
@@ -87,7 +87,7 @@ class StatelessScheduleConfig(ScheduleConfigBase):
         return StatelessSchedule(self, max_updates)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class InverseSqrtConfig(StatelessScheduleConfig):
     """Linear warm-up, then decay with the inverse square root of the update.
 
@@ -104,7 +104,7 @@ class InverseSqrtConfig(StatelessScheduleConfig):
     warmup: NumUpdates = 1000
     # Width of the model, for the paper's scale d_model^-0.5. Default: null scales to the optimiser's learning rate at
     # the peak.
-    d_model: Annotated[int, Field(gt=0)] | None = None
+    d_model: Annotated[int, Limits(gt=0)] | None = None
 
     def factor(self, update: int, max_updates: int) -> float:
         """Return the factor at an update; `max_updates` does not matter."""
@@ -113,7 +113,7 @@ class InverseSqrtConfig(StatelessScheduleConfig):
         return scale * min(1.0 / math.sqrt(update), update / math.pow(warmup, 1.5))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class CosineConfig(StatelessScheduleConfig):
     """Linear warm-up, then cosine annealing without restarts: final + (1 - final)(1 + cos(pi·progress)) / 2.
 
@@ -137,7 +137,7 @@ class CosineConfig(StatelessScheduleConfig):
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LinearConfig(StatelessScheduleConfig):
     """Linear warm-up, then linear decay to `final` at max_updates: on a small corpus the best use of a known budget."""
 
@@ -158,7 +158,7 @@ class LinearConfig(StatelessScheduleConfig):
         return 1 - (1 - self.final) * progress
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ConstantConfig(StatelessScheduleConfig):
     """Peak learning rate throughout, after an optional linear warm-up."""
 
@@ -172,7 +172,7 @@ class ConstantConfig(StatelessScheduleConfig):
         return warmup_factor(update, self.warmup)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WarmupStableDecayConfig(StatelessScheduleConfig):
     """Linear warm-up, a stable phase at 1, then decay by 1 - sqrt(progress of the decay).
 
@@ -230,7 +230,7 @@ class Plateau:
         self.factor, self.waited, self.best = state["factor"], int(state["waited"]), state["best"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PlateauConfig(ScheduleConfigBase):
     """Linear warm-up, then multiplication by `shrink` whenever validation did not improve `patience` times in a row."""
 
@@ -240,10 +240,10 @@ class PlateauConfig(ScheduleConfigBase):
     # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
     warmup: NumUpdates = 400
     # Factor of each reduction of the rate. Default: half, as usual.
-    shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    shrink: Annotated[float, Limits(gt=0, lt=1)] = 0.5
     # Validations in a row without improvement that reduce the rate. Default: 2, since a single bad value is often
     # noise.
-    patience: Annotated[int, Field(gt=0)] = 2
+    patience: Annotated[int, Limits(gt=0)] = 2
     # Lower limit of the product of all reductions. Default: below a hundredth nothing is learned.
     final: Fraction = 0.01
 
@@ -252,7 +252,6 @@ class PlateauConfig(ScheduleConfigBase):
         return Plateau(self)
 
 
-ScheduleConfig = Annotated[
-    InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig | WarmupStableDecayConfig | PlateauConfig,
-    Field(discriminator="kind"),
-]
+ScheduleConfig = (
+    InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig | WarmupStableDecayConfig | PlateauConfig
+)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from pydantic import Field
+from mtkit.config import Limits, config
 
-Factor = Annotated[float, Field(gt=1)]
+Factor = Annotated[float, Limits(gt=1)]
 
 
 AVERAGE_DECAY = 0.99  # of the loss's moving average: a horizon of 100 updates
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DivergenceConfig:
     """Criteria of divergence, and the rollback to the best checkpoint that follows it (see LossTrend).
 
@@ -25,15 +25,15 @@ class DivergenceConfig:
     # smaller.
     loss_factor: Factor = 1.5
     # Updates in a row with too high a loss that are a divergence. Default: a single one may be a hard batch.
-    updates: Annotated[int, Field(gt=0)] = 50
+    updates: Annotated[int, Limits(gt=0)] = 50
     # Multiple of the best validation nll above which a validation is a divergence by itself. Default: overfitting alone
     # is slower.
     nll_factor: Factor = 1.5
     # Factor of the learning rate after a rollback. Default: half, so that a few rollbacks find a stable rate.
-    lr_shrink: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    lr_shrink: Annotated[float, Limits(gt=0, lt=1)] = 0.5
     # Number of rollbacks; the next divergence stops the training. Default: after three, an eighth of the rate, the rate
     # is not the reason.
-    max_recoveries: Annotated[int, Field(gt=0)] = 3
+    max_recoveries: Annotated[int, Limits(gt=0)] = 3
 
 
 @dataclass(frozen=True)

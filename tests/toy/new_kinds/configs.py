@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from mtkit.config import config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.search.run import Search, SearchParts
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ScaledALiBiConfig(PositionConfigBase):
     """Linear biases with a learned factor (see ScaledALiBi)."""
 
@@ -41,7 +41,7 @@ class ScaledALiBiConfig(PositionConfigBase):
         return shared_across_layers(ScaledALiBi(heads.num_heads, self.start), layers)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class UniformAttentionConfig(AttentionConfigBase):
     """Uniform attention (see UniformAttention)."""
 
@@ -57,7 +57,7 @@ class UniformAttentionConfig(AttentionConfigBase):
         return parts.with_kernel(UniformAttention())
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class SignSGDConfig(OptimiserConfigBase):
     """Signs of the gradient (see SignSGD)."""
 
@@ -77,7 +77,7 @@ class SignSGDConfig(OptimiserConfigBase):
         return SignSGD(weight_decay_groups(model, 0.0, self.learning_rate), lr=self.learning_rate)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class PlainGreedy:
     """Greedy search under another name: the most probable token at every step."""
 

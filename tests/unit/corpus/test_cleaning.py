@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
 from mtkit.corpus.cleaning import REASONS, CleaningConfig, CleaningReport
+from mtkit.errors import RecipeError
+from mtkit.recipe import schema
+from mtkit.recipe.yaml_reader import with_location
 
 
 def reasons(src, tgt, **bounds):
@@ -42,5 +46,5 @@ def test_report_counts_by_reason_with_line_numbers_over_blocks():
 
 @pytest.mark.parametrize("bad", [{"max_length": 0}, {"max_ratio": 0.5}, {"min_length_for_ratio": -1}])
 def test_limits_out_of_range_are_rejected(bad):
-    with pytest.raises(ValidationError):
-        TypeAdapter(CleaningConfig).validate_python(bad)
+    with pytest.raises(RecipeError, match="must be"):
+        schema.build(CleaningConfig, with_location(bad, "recipe", Path()))

@@ -1,13 +1,17 @@
+from pathlib import Path
+
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
 from mtkit.corpus.config import CorpusConfig
+from mtkit.errors import RecipeError
+from mtkit.recipe import schema
+from mtkit.recipe.yaml_reader import with_location
 
 BASE = {"src_lang": "en", "tgt_lang": "no", "train": [{"src": "a", "tgt": "b"}]}
 
 
 def read(**changes):
-    return TypeAdapter(CorpusConfig).validate_python(BASE | changes)
+    return schema.build(CorpusConfig, with_location(BASE | changes, "recipe", Path()))
 
 
 def test_defaults():
@@ -20,7 +24,7 @@ def test_defaults():
 def test_weights_for_all_or_none():
     files = {"src": "a", "tgt": "b"}
     assert [part.weight for part in read(train=[files | {"weight": 2}, files | {"weight": 1}]).train] == [2, 1]
-    with pytest.raises(ValidationError, match=r"train\.1\.weight: missing"):
+    with pytest.raises(RecipeError, match=r"train\.1\.weight: missing"):
         read(train=[files | {"weight": 2}, files])
 
 
@@ -29,5 +33,5 @@ def test_weights_for_all_or_none():
     [{"train": []}, {"test": {"../up": {"src": "a", "tgt": "b"}}}, {"train": [{"src": "a", "tgt": "b", "weight": 0}]}],
 )
 def test_invalid_values_are_rejected(bad):
-    with pytest.raises(ValidationError):
+    with pytest.raises(RecipeError):
         read(**bad)

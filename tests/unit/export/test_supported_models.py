@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import pytest
 
+from mtkit.config import config
 from mtkit.errors import UsageError
 from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
 from mtkit.layers.norms.config import BatchNormConfig, PreNormConfig
@@ -15,14 +16,14 @@ from mtkit.models.transformer.config import TransformerConfig
 both_targets = pytest.mark.parametrize("supported", [CTRANSLATE2, ONNX], ids=lambda supported: supported.target)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ToyPositionConfig:
     """A new kind, which no exporter knows."""
 
     kind: str = "toy"
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class DerivedPositionConfig(SinusoidalConfig):
     """A new kind whose configuration inherits from that of a supported one."""
 

@@ -26,6 +26,7 @@ TABLE: dict[str, set[str]] = {
     "signals": set(),
     "hardware": set(),
     "io": set(),
+    "config": set(),
     "text": set(),
     "corpus": {"text"},
     "layers": set(),
@@ -53,7 +54,8 @@ TABLE: dict[str, set[str]] = {
 }
 
 
-OPEN_TO_ALL = {"errors", "signals", "hardware", "io", "__init__"}  # `__init__` for __version__ alone, by a test below
+# `__init__` for __version__ alone, by a test below
+OPEN_TO_ALL = {"errors", "signals", "hardware", "io", "config", "__init__"}
 
 
 def sub_package(module: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.config import config
 from mtkit.pipeline.reconcile import Changes, compare_recipes, training_fingerprint
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
@@ -109,7 +110,7 @@ def test_harmless_changes_are_listed_too(path: Path) -> None:
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@config
 class LaterTrainingConfig(TrainingConfig):
     """A configuration with a key that a later version adds."""
 

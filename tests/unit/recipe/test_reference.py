@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field
 
 from mtkit.cli import entry
+from mtkit.config import Limits, config
 from mtkit.recipe.reference import describe_hint, field_comments, format_default, key_groups
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import key_paths
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Lower:
     """A mapping without a kind (in the summary).
 
@@ -26,7 +26,7 @@ class Lower:
     size: int = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class Upper(Lower):
     """First line
     of the summary.
@@ -35,7 +35,7 @@ class Upper(Lower):
     # A rate whose comment
     # goes on. Default: a half,
     # for a reason.
-    rate: Annotated[float, Field(ge=0, lt=1)] = 0.5  # not a comment above
+    rate: Annotated[float, Limits(ge=0, lt=1)] = 0.5  # not a comment above
     size: int = 4
 
     # Words that are required.
@@ -65,12 +65,12 @@ def test_meaning_and_reason_are_apart() -> None:
     ("hint", "words"),
     [
         (int, "integer"),
-        (Annotated[int, Field(gt=0)], "integer > 0"),
-        (Annotated[int, Field(ge=0, lt=2**63)], "integer in [0, 2^63)"),
-        (Annotated[float, Field(gt=0, le=1)] | None, "number in (0, 1] or null"),
-        (Annotated[int, Field(gt=0)] | Literal["auto"], "integer > 0 or auto"),
-        (Annotated[list[Path], Field(min_length=1)], "list of path, at least 1"),
-        (Annotated[str, Field(pattern="^x", description="a name with x")], "string: a name with x"),
+        (Annotated[int, Limits(gt=0)], "integer > 0"),
+        (Annotated[int, Limits(ge=0, lt=2**63)], "integer in [0, 2^63)"),
+        (Annotated[float, Limits(gt=0, le=1)] | None, "number in (0, 1] or null"),
+        (Annotated[int, Limits(gt=0)] | Literal["auto"], "integer > 0 or auto"),
+        (Annotated[list[Path], Limits(min_length=1)], "list of path, at least 1"),
+        (Annotated[str, Limits(pattern="^x", description="a name with x")], "string: a name with x"),
         (dict[str, bool], "mapping from names to true or false"),
     ],
 )

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
-
+from mtkit.config import Limits, config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 
 if TYPE_CHECKING:
     from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class WindowAttentionConfig(AttentionConfigBase):
     """A sliding window (see SlidingWindowAttention)."""
 
     kind: Literal["window"] = "window"
     # Number of positions to each side that a query attends to; in a decoder, to the left alone. Default: longer than
     # nearly all sentences, so that only texts are cut.
-    width: Annotated[int, Field(gt=0)] = 64
+    width: Annotated[int, Limits(gt=0)] = 64
 
     needs_positions: ClassVar[bool] = True
 
@@ -33,7 +31,7 @@ class WindowAttentionConfig(AttentionConfigBase):
         return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class StridedAttentionConfig(AttentionConfigBase):
     """A sliding window, and beyond it the last of every `stride` positions; cheapest where stride² is the length.
 
@@ -44,7 +42,7 @@ class StridedAttentionConfig(AttentionConfigBase):
     kind: Literal["strided"] = "strided"
     # Distance of the positions that every query attends to, and width of the window to each side. Default: cheapest for
     # about 1,000 tokens, the square of the stride.
-    stride: Annotated[int, Field(gt=1)] = 32
+    stride: Annotated[int, Limits(gt=1)] = 32
 
     needs_positions: ClassVar[bool] = True
 
@@ -57,14 +55,14 @@ class StridedAttentionConfig(AttentionConfigBase):
         return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LongformerConfig(AttentionConfigBase):
     """Sliding window and global tokens, for encoders (see LongformerAttention)."""
 
     kind: Literal["longformer"] = "longformer"
     # Number of positions to each side that a query attends to. Default: longer than nearly all sentences, so that only
     # texts are cut.
-    width: Annotated[int, Field(gt=0)] = 64
+    width: Annotated[int, Limits(gt=0)] = 64
     # Whether the first token of a line is global. Default: true, so that every token can exchange information with all
     # others by way of it.
     global_bos: bool = True
@@ -72,7 +70,7 @@ class LongformerConfig(AttentionConfigBase):
     global_eos: bool = True
     # Distance of further global positions; they are n / stride more keys for each query. Default: null has none, since
     # two global tokens cost next to nothing.
-    global_stride: Annotated[int, Field(gt=1)] | None = None
+    global_stride: Annotated[int, Limits(gt=1)] | None = None
 
     is_causal_capable: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = True
@@ -101,14 +99,14 @@ class LongformerConfig(AttentionConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class BinaryPartitionConfig(AttentionConfigBase):
     """Near tokens, and spans that grow with the distance (see BinaryPartitionAttention)."""
 
     kind: Literal["binary_partition"] = "binary_partition"
     # Number k of nodes of each level of the tree that a query attends to, to each side. Default: the paper's for
     # translation.
-    span_count: Annotated[int, Field(gt=0)] = 4
+    span_count: Annotated[int, Limits(gt=0)] = 4
 
     needs_positions: ClassVar[bool] = True
 
@@ -122,16 +120,16 @@ class BinaryPartitionConfig(AttentionConfigBase):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class LSHConfig(AttentionConfigBase):
     """Tokens of the same bucket of a locality-sensitive hash, for encoders (see LSHKernel)."""
 
     kind: Literal["lsh"] = "lsh"
     # Rounds of hashing; time is proportional to it. Default: the fewest with which a missed neighbour has a second
     # chance; the paper has 1 to 8.
-    num_hashes: Annotated[int, Field(gt=0, le=16)] = 2
+    num_hashes: Annotated[int, Limits(gt=0, le=16)] = 2
     # Tokens of a chunk; buckets have half of that on average. Default: that of common implementations.
-    chunk_length: Annotated[int, Field(gt=0)] = 64
+    chunk_length: Annotated[int, Limits(gt=0)] = 64
 
     is_causal_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False

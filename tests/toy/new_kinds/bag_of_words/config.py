@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from mtkit.config import config
 from mtkit.layers.key_types import PositiveWidth
 from mtkit.models.capabilities import ModelConfigBase, TieMode
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mtkit.models.bag_of_words.model import BagOfWords
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class BagOfWordsConfig(ModelConfigBase):
     """Bag of words (see BagOfWords)."""
 

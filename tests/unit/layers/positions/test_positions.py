@@ -28,7 +28,7 @@ from mtkit.layers.positions.rope import MAX_CACHED, RoPE
 
 D, B, T, S = 16, 2, 5, 7
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=4)
-UNION = get_args(get_args(PositionConfig)[0])
+UNION = get_args(PositionConfig)
 VARIANTS = [
     RoPEConfig(rotate_half=True, scaling=NTKScaling()),
     RoPEConfig(scaling=LinearScaling(factor=3.0)),

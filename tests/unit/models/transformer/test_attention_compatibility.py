@@ -1,11 +1,12 @@
 """Compatibility of attention, positions and heads: refused by key with the remedy, by capabilities instead of names."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
 
+from mtkit.config import config
 from mtkit.errors import RecipeError
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.attention.config import FullAttentionConfig
@@ -71,7 +72,7 @@ def split(overrides: str) -> list[str]:
     return parts
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ToyAttentionConfig(AttentionConfigBase):
     """A new kind of attention, for encoders, without scores and up to 7 tokens."""
 
@@ -85,7 +86,7 @@ class ToyAttentionConfig(AttentionConfigBase):
         return 7
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ToyBiasConfig(PositionConfigBase):
     """A new position encoding that biases scores."""
 
@@ -95,7 +96,7 @@ class ToyBiasConfig(PositionConfigBase):
     needs_even_head_dim: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ToyPositionConfig(PositionConfigBase):
     """A new position encoding of the embeddings."""
 

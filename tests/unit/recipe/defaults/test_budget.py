@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from mtkit.errors import UsageError
-from mtkit.recipe.defaults.facts import Limits, parse_budget
+from mtkit.recipe.defaults.facts import BudgetLimits, parse_budget
 
 
 @pytest.mark.parametrize(("text", "hours"), [("30m", 0.5), ("2h", 2.0), ("1.5h", 1.5), ("1d", 24.0), ("best", None)])
 def test_budgets(text: str, hours: float | None) -> None:
-    assert parse_budget(text) == Limits(hours=hours, words=text)
+    assert parse_budget(text) == BudgetLimits(hours=hours, words=text)
 
 
 @pytest.mark.parametrize(

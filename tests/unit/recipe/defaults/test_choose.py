@@ -10,7 +10,7 @@ import pytest
 
 from mtkit.recipe.defaults import model_size, schedule, vocabulary
 from mtkit.recipe.defaults.choose import RULES, choose, keep_choices
-from mtkit.recipe.defaults.facts import Choice, Facts, Limits
+from mtkit.recipe.defaults.facts import BudgetLimits, Choice, Facts
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
 from mtkit.recipe.paths import builtin_files
 from mtkit.recipe.recipe import load_recipe, read_recipe
@@ -25,7 +25,7 @@ BATCH = "training.batch_tokens=512"
 
 def facts(pairs: int, *, words: float = 12, gpu: bool = False, distinct: int = 10**6, **limits) -> Facts:
     side = SideStatistics(pairs, words * 6, words, distinct, Counter("aabc"), is_unspaced=False)
-    return Facts(CorpusStatistics(pairs, side, side), gpu, True, Limits(**limits))
+    return Facts(CorpusStatistics(pairs, side, side), gpu, True, BudgetLimits(**limits))
 
 
 def recipe_file(folder: Path, src: list[str], tgt: list[str], more: str = "") -> Path:
@@ -115,7 +115,7 @@ def test_vocabulary_fits_the_published_sizes():
 def test_vocabulary_of_the_models_for_short_budgets_is_small(pairs, whole, shallow):
     values = {"tokenizer.shared": True, "tokenizer.model_type": "bpe"}
     corpus = facts(pairs, gpu=True)
-    limited = [replace(corpus, limits=Limits(size=i, words="3m")) for i in range(len(model_size.SIZES))]
+    limited = [replace(corpus, limits=BudgetLimits(size=i, words="3m")) for i in range(len(model_size.SIZES))]
     choices = [vocabulary.vocab_size(each, values) for each in limited]
     assert [choice.value for choice in choices] == [shallow, shallow, *[whole] * (len(choices) - 2)]
     assert choices[0].reason == ("3m of training" if shallow < whole else f"{pairs:,} pairs")
@@ -226,7 +226,7 @@ def test_stated_epochs_end_the_training_and_other_choices_follow_them(tmp_path, 
     expected = schedule.updates_of_epochs(4, facts_of(corpus), recipe.training.resolved_batch_tokens)
     assert recipe.training.max_updates >= 1.5 * expected
     assert recipe.training.schedule.warmup == round(0.1 * expected)
-    with_limit = choose(read_recipe(str(path)), Limits(updates=7, hours=1, words="1h"))
+    with_limit = choose(read_recipe(str(path)), BudgetLimits(updates=7, hours=1, words="1h"))
     assert with_limit.training.max_updates == 7
 
 

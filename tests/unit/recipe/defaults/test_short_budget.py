@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.recipe.defaults import schedule
 from mtkit.recipe.defaults.choose import choose
-from mtkit.recipe.defaults.facts import Facts, Limits
+from mtkit.recipe.defaults.facts import BudgetLimits, Facts
 from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics
 from mtkit.recipe.recipe import read_recipe
 
@@ -43,7 +43,7 @@ def recipe_file(tmp_path: Path) -> str:
 )
 def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates, hours, objective, dropout):
     keys = [f"training.max_updates={updates}", BATCH, f"training.objective={{kind: {objective}}}"]
-    limits = Limits(hours=hours, words="a budget")
+    limits = BudgetLimits(hours=hours, words="a budget")
     recipe = choose(read_recipe(recipe_file, keys), limits)
     assert recipe.model.dropout == dropout
 
@@ -60,7 +60,7 @@ def test_very_few_epochs_of_a_short_budget_need_no_dropout(recipe_file, updates,
 )
 def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, monkeypatch, keys, objective):
     monkeypatch.chdir(Path(recipe_file).parent)  # paths of overrides are relative to it
-    recipe = choose(read_recipe(recipe_file, keys), Limits(hours=0.5, words="a budget"))
+    recipe = choose(read_recipe(recipe_file, keys), BudgetLimits(hours=0.5, words="a budget"))
     assert recipe.chosen
     assert recipe.training.objective.kind == objective
 
@@ -77,5 +77,5 @@ def test_a_short_budget_guides_the_attention_of_a_transformer(recipe_file, monke
 )
 def test_little_text_or_little_time_guides_the_attention(pairs, hours, objective):
     side = SideStatistics(pairs, 60.0, 12.0, 10**6, Counter("ab"), is_unspaced=False)
-    known = Facts(CorpusStatistics(pairs, side, side), False, True, Limits(hours=hours, words="a budget"))
+    known = Facts(CorpusStatistics(pairs, side, side), False, True, BudgetLimits(hours=hours, words="a budget"))
     assert schedule.objective(known, {}).value == {"kind": objective}

@@ -11,7 +11,7 @@ from mtkit.training.optimisers.muon import hidden_matrices
 from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
 from tests.toy.training import ToyModel
 
-UNION = get_args(get_args(OptimiserConfig)[0])
+UNION = get_args(OptimiserConfig)
 KINDS = [*(kind(learning_rate=0.01) for kind in UNION), SGDConfig(learning_rate=0.01, momentum=0.9)]
 
 
