@@ -25,6 +25,7 @@ from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
 from mtkit.inference.native.library import VARIABLE, native
 from mtkit.io.counts import count_of
 from mtkit.io.cpu_quota import available_cores
+from mtkit.io.table import Table
 from mtkit.layers import matmul
 
 EXTRAS = {  # package: extra of mtkit that installs it
@@ -169,20 +170,24 @@ def _shortest(product: Callable[[], Tensor]) -> float:
     return shortest
 
 
-def describe_machine(machine: Machine) -> list[str]:
-    """The state as lines of text: facts, speeds, problems."""
-    missing = [name for name in EXTRAS if machine.versions[name] is None]
-    installed = ", ".join(f"{name} {version}" for name, version in machine.versions.items() if version)
-    lines = [
-        f"versions      {installed}",
-        f"processor     {machine.processor}: {' '.join(machine.instructions) or 'unknown instructions'}",
-        f"cores         {machine.cores}, {count_of(machine.threads, 'thread')}",
-        f"gpus          {', '.join(machine.gpus) or 'none'}",
-        f"memory        {machine.memory / 2**30:.1f} GiB free",
-        f"disk          {machine.disk / 2**30:.1f} GiB free here",
-        f"float32       by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)",
-        f"translation   native library: {machine.native} ({VARIABLE} chooses another, 0 none)",
-        *(f"speed         {name}: {rate:,.0f} GFLOP/s" for name, rate in machine.gflops.items()),
-        *(f"optional      {name}: pip install 'mtkit[{EXTRAS[name]}]'" for name in missing),
+def machine_table(machine: Machine) -> Table:
+    """The state as a table: facts, speeds, problems."""
+    missing = {name: extra for name, extra in EXTRAS.items() if machine.versions[name] is None}
+    rows = [
+        ("versions", ", ".join(f"{name} {version}" for name, version in machine.versions.items() if version)),
+        ("processor", f"{machine.processor}: {' '.join(machine.instructions) or 'unknown instructions'}"),
+        ("cores", f"{machine.cores}, {count_of(machine.threads, 'thread')}"),
+        ("gpus", ", ".join(machine.gpus) or "none"),
+        ("memory", f"{machine.memory / 2**30:.1f} GiB free"),
+        ("disk", f"{machine.disk / 2**30:.1f} GiB free here"),
+        ("float32", f"by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)"),
+        ("translation", f"native library: {machine.native} ({VARIABLE} chooses another, 0 none)"),
+        *(("speed", f"{name}: {rate:,.0f} GFLOP/s") for name, rate in machine.gflops.items()),
+        *(
+            [("optional", f"{', '.join(missing)}: pip install 'mtkit[{','.join(missing.values())}]'")]
+            if missing
+            else []
+        ),
+        *(("problem", each) for each in machine.problems() or ["none"]),
     ]
-    return [*lines, *(f"problem       {each}" for each in machine.problems() or ["none"])]
+    return Table(["property", "state"], rows, text=["property", "state"])

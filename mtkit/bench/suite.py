@@ -1,4 +1,4 @@
-"""The whole benchmark of one model in one run, as Markdown: machine, translation beside a peer, training.
+"""The whole benchmark of one model in one run: machine, translation beside a peer, training.
 
 Speeds of different runs of a shared machine do not compare; what is compared here was measured together.
 """
@@ -16,11 +16,10 @@ from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
 from mtkit.bench.machine import Machine
 from mtkit.hardware import has_bf16
 from mtkit.inference.compute_type import ComputeType
+from mtkit.io.table import Table
 from mtkit.training.key_types import PrecisionName
 
 COLUMNS = ("search", "type", "workers", "engine", "lines/s", "line, ms", "MiB", "BLEU", "speed", "latency", "memory")
-TRANSLATION_HEAD = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
-TRAINING_HEAD = "| precision | tokens/s |\n|---|---|"
 
 
 def suite_grids(cores: int) -> list[BenchGrid]:
@@ -33,28 +32,24 @@ def suite_grids(cores: int) -> list[BenchGrid]:
     return [one] if cores == 1 else [one, replace(one, workers=[cores], threads=cores)]
 
 
-def suite_report(
-    machine: Machine, results: Sequence[BenchResult], rates: dict[PrecisionName, float] | None
-) -> Iterator[str]:
-    """The lines of the report; `rates`: tokens per second of the training by precision, None: not measured."""
+def suite_tables(results: Sequence[BenchResult], rates: dict[PrecisionName, float] | None) -> Iterator[Table]:
+    """Tables of translation and training; `rates`: tokens per second of a training by precision, None: not measured."""
+    done = [each for each in results if each.error is None]
+    peers = {_work(each.setting): each for each in done if each.setting.engine != "mtkit"}
+    rows = [_row(each, peers.get(_work(each.setting)) if each.setting.engine == "mtkit" else None) for each in done]
+    yield Table(COLUMNS, [*rows, *_best_rows(done)], text=COLUMNS[:4])
+    if rates is not None:
+        yield Table(["precision", "tokens/s"], [[each, f"{rate:,.0f}"] for each, rate in rates.items()], ["precision"])
+
+
+def suite_notes(machine: Machine) -> Iterator[str]:
+    """Lines about where the suite was measured."""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items() if version)
     load = "unknown" if machine.load is None else f"{machine.load:.1f}"
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     yield f"Machine: {machine.cores} cores of {machine.processor} ({' '.join(machine.instructions)}); {today}."
     yield f"Software: {versions}. Float32 products by {machine.matmul}. Load before the run: {load}."
     yield "Speed, latency and memory of mtkit are also given as multiples of the other engine's."
-    yield ""
-    yield TRANSLATION_HEAD
-    peers = {_work(each.setting): each for each in results if each.setting.engine != "mtkit" and each.error is None}
-    for result in results:
-        if result.error is None:
-            own = result.setting.engine == "mtkit"
-            yield _row(result, peers.get(_work(result.setting)) if own else None)
-    yield from _best_rows(results)
-    if rates is not None:
-        yield ""
-        yield TRAINING_HEAD
-        yield from (f"| {precision} | {rate:,.0f} |" for precision, rate in rates.items())
 
 
 def _work(setting: BenchSetting) -> BenchSetting:
@@ -62,11 +57,11 @@ def _work(setting: BenchSetting) -> BenchSetting:
     return replace(setting, engine="mtkit")
 
 
-def _row(result: BenchResult, peer: BenchResult | None) -> str:
+def _row(result: BenchResult, peer: BenchResult | None) -> list[str]:
     setting = result.setting
-    cells = (
+    return [
         "greedy" if setting.beam_size == 1 else f"beam {setting.beam_size}",
-        result.actual_compute_type,
+        result.actual_compute_type or "",
         f"{setting.workers} × {setting.threads_per_worker}",
         setting.engine,
         f"{result.sentences_per_second:,.0f}",
@@ -74,8 +69,7 @@ def _row(result: BenchResult, peer: BenchResult | None) -> str:
         f"{result.memory:,.0f}",
         "" if result.bleu is None else f"{result.bleu:.2f}",
         *_ratios(result, peer),
-    )
-    return f"| {' | '.join(cells)} |"
+    ]
 
 
 def _ratios(result: BenchResult, peer: BenchResult | None) -> tuple[str, str, str]:
@@ -88,9 +82,8 @@ def _ratios(result: BenchResult, peer: BenchResult | None) -> tuple[str, str, st
     )
 
 
-def _best_rows(results: Sequence[BenchResult]) -> Iterator[str]:
+def _best_rows(done: Sequence[BenchResult]) -> Iterator[list[str]]:
     """For each search and number of workers, the fastest compute type of mtkit beside the fastest of the peer."""
-    done = [each for each in results if each.error is None]
     for beam_size, workers in dict.fromkeys((each.setting.beam_size, each.setting.workers) for each in done):
         same = [each for each in done if (each.setting.beam_size, each.setting.workers) == (beam_size, workers)]
         ours, theirs = ([each for each in same if (each.setting.engine == "mtkit") is own] for own in (True, False))

@@ -84,6 +84,8 @@ def print_results(
 
 
 def _print_tables(tables: Sequence[Table], form: TableFormat | None, notes: Iterable[str]) -> None:
+    from mtkit.io.table import fold
+
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, table in enumerate(tables):
         print_data([*([""] if number else []), *table.format(form, width)])
@@ -91,4 +93,5 @@ def _print_tables(tables: Sequence[Table], form: TableFormat | None, notes: Iter
         print_notes(notes)
     else:
         mark = {"markdown": "- ", "latex": "% "}.get(form or "", "")
-        print_lines(f"{mark}{note}" for note in notes)
+        lines = [printable(f"{mark}{note}") for note in notes]
+        print_data(lines if width is None or mark else (part for line in lines for part in fold(line, width)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -46,7 +47,18 @@ def plot_positions(name_or_path: str, output: Path) -> None:
     panels = [panel for title, position, stack in source for panel in _panels(title, position, stack)]
     if not panels:
         raise UsageError(f"{name_or_path}: the model has no position encodings to draw")
-    draw_positions(panels, output)
+    draw_positions(_merge_equal(panels), output)
+
+
+def _merge_equal(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels; equal encodings, as those of encoder and decoder often are, become one."""
+    merged: dict[bytes, Panel] = {}
+    for panel in panels:
+        key = panel.matrix.tobytes() if isinstance(panel, EncodingPanel) else panel.title.encode()
+        before = merged.get(key)
+        title = panel.title if before is None else f"{before.title.partition(':')[0]} and {panel.title}"
+        merged[key] = replace(panel, title=title)
+    return list(merged.values())
 
 
 def _positions_of_recipe(name_or_path: str) -> PositionSource:

@@ -112,13 +112,15 @@ def merge_aligned(left: list[str], right: list[str]) -> list[str]:
 
 
 def legend(length: int) -> list[str]:
-    """Lines that explain the figures."""
+    """Notes that explain the figures."""
     return [
-        f"Figures are per token of a sentence pair with {length} tokens on each side: encoder cost per source token",
-        "plus decoder cost per target token. FLOP: multiplications and additions of matrix products only; training:",
-        "forward and backward. Saved: float32 activations that training keeps for the gradient, with PyTorch's dropout",
-        "masks, without weights and without the loss (computed in chunks). Decoder cache and encoder memory: float32,",
-        "one hypothesis. A row 'n ×' sums n equal layers; the rows below it describe one of them.",
+        f"Figures are per token of a sentence pair with {length} tokens on each side: encoder cost per source token "
+        "plus decoder cost per target token.",
+        "FLOP: multiplications and additions of matrix products only; training: forward and backward.",
+        "Saved: float32 activations that training keeps for the gradient, with PyTorch's dropout masks, without "
+        "weights and without the loss (computed in chunks).",
+        "Decoder cache and encoder memory: float32, one hypothesis.",
+        "A row 'n ×' sums n equal layers; the rows below it describe one of them.",
     ]
 
 

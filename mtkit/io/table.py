@@ -128,7 +128,7 @@ def _fit(
 
 def _as_columns(rows: Sequence[Sequence[str]], widths: Sequence[int], is_text: Sequence[bool]) -> Iterator[str]:
     for row in rows:
-        folded = [_fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+        folded = [fold(cell, width) for cell, width in zip(row, widths, strict=True)]
         for number in range(max(map(len, folded))):
             parts = [lines[number] if number < len(lines) else "" for lines in folded]
             padded = [
@@ -144,17 +144,17 @@ def _as_lists(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int
     for number, row in enumerate(rows):
         yield from [""] if number else []
         for heading, cell in zip(headings, row, strict=True):
-            for part in _fold(cell, max(width - indent, MIN_FOLDED)) if cell else ():
+            for part in fold(cell, max(width - indent, MIN_FOLDED)) if cell else ():
                 yield f"{heading}{' ' * (indent - columns_of(heading))}{part}"
                 heading = ""
 
 
-def _fold(cell: str, width: int) -> list[str]:
-    """The lines of a cell, at most `width` columns each: broken at spaces, and inside words that are longer."""
-    if columns_of(cell) <= width:
-        return [cell]
+def fold(text: str, width: int) -> list[str]:
+    """The lines of a text, at most `width` columns each: broken at spaces, and inside words that are longer."""
+    if columns_of(text) <= width:
+        return [text]
     lines = [""]
-    for word in cell.split(" "):
+    for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
         if columns_of(joined) <= width:
             lines[-1] = joined

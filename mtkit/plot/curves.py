@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = list[tuple[int, float]]
+Ranges = list[tuple[int, float, float]]  # update, lowest and highest value
 _TRAINING = "training, with dropout and label smoothing"
 ADDED_TERMS = ("alignment", "kl", "unlikelihood")  # what objectives add to the cross-entropy, and log
 
@@ -29,12 +30,15 @@ class LearningCurves:
         loss: training loss in nats per token, with dropout and label smoothing, without ADDED_TERMS.
         nll: validation negative log-likelihood in nats per token, without label smoothing.
         bleu: validation BLEU.
+        nll_range, bleu_range: of the runs that `nll` and `bleu` are the mean of; empty for one run.
     """
 
     label: str
     loss: Points = field(default_factory=list)
     nll: Points = field(default_factory=list)
     bleu: Points = field(default_factory=list)
+    nll_range: Ranges = field(default_factory=list)
+    bleu_range: Ranges = field(default_factory=list)
 
 
 def read_curves(log: Path, label: str) -> LearningCurves:
@@ -84,8 +88,9 @@ def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
         _draw_losses(panels[0], runs)
         if has_bleu:
             _draw_bleu(panels[1], runs)
-        if len(runs) == 1:
-            figure.suptitle(runs[0].label, fontsize=12)
+        notes = [runs[0].label] if len(runs) == 1 else []
+        notes += ["mean of seeds; band: lowest to highest seed"] if any(run.nll_range for run in runs) else []
+        figure.suptitle(", ".join(notes), fontsize=12)
 
 
 def _draw_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
@@ -96,9 +101,11 @@ def _draw_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
             label = f"{name}{_TRAINING}"
             axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=label)
         if run.nll:
-            label = f"{name}validation, without them"
+            label = f"{name}validation, without them" if run.loss else run.label
             axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll), label=label)
-    axes.set_title("Cross-entropy", fontsize=11)
+        _draw_range(axes, run.nll_range, number)
+    has_loss = any(run.loss for run in runs)
+    axes.set_title("Cross-entropy" if has_loss else "Cross-entropy of the validation set", fontsize=11)
     _format_axes(axes, "nats per target token")
     axes.legend(frameon=False, fontsize=legend_font_size(len(runs)))
 
@@ -110,6 +117,7 @@ def _draw_bleu(axes: Axes, runs: Sequence[LearningCurves]) -> None:
         name = f"{run.label}, " if len(runs) > 1 else ""
         update, best = max(run.bleu, key=lambda point: point[1])
         axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
+        _draw_range(axes, run.bleu_range, number)
         label = f"{name}best: {best:.1f} at update {update:,}"
         axes.plot(
             [update], [best], marker="*", markersize=14, linestyle="", color=line_style(number)["color"], label=label
@@ -118,6 +126,13 @@ def _draw_bleu(axes: Axes, runs: Sequence[LearningCurves]) -> None:
     _format_axes(axes, "BLEU")
     axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
     axes.legend(frameon=False, fontsize=legend_font_size(len(runs)), loc="lower right")
+
+
+def _draw_range(axes: Axes, values: Ranges, number: int) -> None:
+    """Draw what lies between the lowest and the highest run of a mean."""
+    if values:
+        updates, lowest, highest = zip(*values, strict=True)
+        axes.fill_between(updates, lowest, highest, color=line_style(number)["color"], alpha=0.15, linewidth=0)
 
 
 def _marker_style(points: Points) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from mtkit.plot.figure import figure_file, legend_font_size, line_style
 
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWEST = 1e-12  # end of the axis; smaller gradients are rounding errors
 
 
@@ -35,9 +37,12 @@ def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
                 np.arange(len(norms)), np.maximum(norms, LOWEST), **line_style(number), linewidth=1.6, label=label
             )
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xlabel("distance of token and loss")
-        axes.set_ylabel("gradient of the loss by the embedding, relative")
+        axes.yaxis.set_major_formatter(lambda value, _: f"10{str(round(math.log10(value))).translate(_SUPERSCRIPTS)}")
+        title = "How far back the loss of one token reaches"
+        axes.set_title(f"{title}: {curves[0].label}" if len(curves) == 1 else title, fontsize=11)
+        axes.set_xlabel("distance of the earlier token from the loss, in tokens")
+        axes.set_ylabel("gradient of the earlier token's embedding\n(norm, largest = 1)")
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
-        axes.legend(frameon=False, fontsize=legend_font_size(len(curves)))
+        if len(curves) > 1:
+            axes.legend(frameon=False, fontsize=legend_font_size(len(curves)))

@@ -73,6 +73,7 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: EncodingPanel) -> None:
     axes.set_ylabel("position")
     axes.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    bar.set_label("value added to the embedding", fontsize=8)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors, write_json, write_text
 from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
-from mtkit.plot.curves import LearningCurves, Points, draw_curves, read_curves
+from mtkit.plot.curves import LearningCurves, Points, Ranges, draw_curves, read_curves
 from mtkit.plot.figure import is_installed
 from mtkit.study.results import StudyResults, VariantRow, as_csv, as_json, markdown
 
@@ -62,14 +62,17 @@ def _curves_of_runs(row: VariantRow) -> list[LearningCurves]:
 
 
 def mean_curves(label: str, runs: Sequence[LearningCurves]) -> LearningCurves:
-    """Mean of the validation curves, at the updates that all runs have."""
-    return LearningCurves(label, nll=_mean([run.nll for run in runs]), bleu=_mean([run.bleu for run in runs]))
+    """Mean and range of the validation curves, at the updates that all runs have."""
+    (nll, nll_range), (bleu, bleu_range) = (_mean([getattr(run, name) for run in runs]) for name in ("nll", "bleu"))
+    return LearningCurves(label, nll=nll, bleu=bleu, nll_range=nll_range, bleu_range=bleu_range)
 
 
-def _mean(lines: Sequence[Points]) -> Points:
+def _mean(lines: Sequence[Points]) -> tuple[Points, Ranges]:
     values = [dict(line) for line in lines]
     updates = sorted(set.intersection(*map(set, values))) if values else []
-    return [(update, statistics.fmean(each[update] for each in values)) for update in updates]
+    at = {update: [each[update] for each in values] for update in updates}
+    ranges = [(update, min(each), max(each)) for update, each in at.items() if len(each) > 1]
+    return [(update, statistics.fmean(each)) for update, each in at.items()], ranges
 
 
 def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:

@@ -102,9 +102,8 @@ def test_the_report_of_the_suite() -> None:
         row("mtkit", 1, "bf16", 50.0),
         row("ctranslate2", 1, "bf16", 0.0, error="no bf16"),
     ]
-    machine = inspect_machine(measure=False)
-    lines = "\n".join(suite.suite_report(machine, results, {"float32": 1234.5})).split("\n")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| greedy")]
+    translation, training = suite.suite_tables(results, {"float32": 1234.5})
+    rows = translation.rows
     assert [(cells[1], cells[3], cells[8]) for cells in rows] == [
         ("float32", "mtkit", "1.50"),
         ("float32", "ctranslate2", ""),
@@ -114,7 +113,8 @@ def test_the_report_of_the_suite() -> None:
         ("best: bf16", "mtkit", "1.25"),  # 50 beside the peer's 40 in int8
     ]
     assert rows[0][4:] == ["30", "0.3", "60", "", "1.50", "0.67", "1.50"]
-    assert lines[-1] == "| float32 | 1,234 |"
+    assert training.rows == [["float32", "1,234"]]
+    assert next(suite.suite_notes(inspect_machine(measure=False))).startswith("Machine: ")
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -122,9 +122,9 @@ def test_the_suite_of_a_model_folder(toy_model: Make, text: Path, capsys, monkey
     monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)  # without a peer
     monkeypatch.setattr(suite, "has_bf16", lambda device: False)
     model = toy_model(SMALL)
-    assert entry.execute(["bench", str(model), str(text), "--suite", "--lines", "2"]) == 0
+    assert entry.execute(["bench", str(model), str(text), "--suite", "--lines", "2", "--format", "markdown"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("Machine: ")
+    assert "\n- Machine: " in out
     assert out.count("| greedy | float32 |") == out.count("| beam 5 | int8 |") == min(2, inspect_machine().cores)
     assert "tokens/s |" not in out  # training: only of a run
     assert entry.execute(["bench", str(model), str(text), "--suite", "--workers", "2"]) == 2

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.errors import DamagedError, MissingInputError
+from mtkit.io.table import Table
 from mtkit.training.checkpoints.checkpoint import QUARANTINE_PREFIX, list_checkpoints, read_state, verify_checkpoint
 
 
@@ -31,11 +32,19 @@ class CheckpointInfo:
     error: str | None
     rank: int | None = None
 
-    def line(self) -> str:
-        """Format as a line of text."""
-        name = self.path.name if self.update is None else f"update {self.update:,}"
-        rank = {None: "", 1: "  best"}.get(self.rank, f"  number {self.rank} of the best")
-        return f"{name:<16}  {self.size / 1e6:9,.1f} MB  {self.error or 'intact'}{rank}"
+
+def checkpoint_table(checkpoints: Sequence[CheckpointInfo]) -> Table:
+    """Table with one row for each checkpoint."""
+    rows = [
+        [
+            each.path.name if each.update is None else f"update {each.update:,}",
+            f"{each.size / 1e6:,.1f}",
+            "" if each.rank is None else str(each.rank),
+            each.error or "intact",
+        ]
+        for each in checkpoints
+    ]
+    return Table(["checkpoint", "MB", "rank", "state"], rows, text=["checkpoint", "state"])
 
 
 def inspect_checkpoints(run: Path) -> list[CheckpointInfo]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.bench import machine
-from mtkit.bench.machine import Machine, describe_machine, inspect_machine
+from mtkit.bench.machine import Machine, inspect_machine, machine_table
 from mtkit.hardware import cpu_flags, cpu_name
 from mtkit.inference.native.library import VARIABLE, Native
 
@@ -38,9 +38,9 @@ def _no_driver_and_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_healthy_machine_has_no_problem():
     assert HEALTHY.problems() == []
-    assert describe_machine(HEALTHY)[-1] == "problem       none"
-    assert "cores         2, 2 threads" in describe_machine(HEALTHY)
-    assert "cores         1, 1 thread" in describe_machine(replace(HEALTHY, cores=1, threads=1))
+    assert machine_table(HEALTHY).rows[-1] == ("problem", "none")
+    assert ("cores", "2, 2 threads") in machine_table(HEALTHY).rows
+    assert ("cores", "1, 1 thread") in machine_table(replace(HEALTHY, cores=1, threads=1)).rows
 
 
 def test_the_load_is_that_of_the_machine_also_of_a_process_with_fewer_cores():
@@ -74,7 +74,7 @@ def test_a_native_library_that_is_turned_off_is_no_problem(monkeypatch):
     monkeypatch.setenv(VARIABLE, "0")
     off = replace(HEALTHY, native="turned off by MTKIT_NATIVE=0", has_native=False)
     assert off.problems() == []
-    assert any("native library: turned off by MTKIT_NATIVE=0" in line for line in describe_machine(off))
+    assert any("native library: turned off by MTKIT_NATIVE=0" in state for _, state in machine_table(off).rows)
 
 
 def test_a_driver_without_a_gpu_in_torch_is_a_problem(monkeypatch):
@@ -90,8 +90,9 @@ def test_a_gpu_build_of_torch_without_a_gpu_is_a_problem_on_linux(monkeypatch):
 
 
 def test_missing_packages_are_listed_with_the_command_that_installs_them():
-    lines = describe_machine(replace(HEALTHY, versions={**HEALTHY.versions, "matplotlib": None}))
-    assert "optional      matplotlib: pip install 'mtkit[plot]'" in lines
+    missing = {"matplotlib": None, "wandb": None}
+    rows = machine_table(replace(HEALTHY, versions={**HEALTHY.versions, **missing})).rows
+    assert ("optional", "matplotlib, wandb: pip install 'mtkit[plot,wandb]'") in rows
 
 
 def test_the_package_of_each_extra_is_looked_for():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from mtkit.cli import entry
 from mtkit.cli.printing import print_data, print_lines, print_results
-from mtkit.io.table import Table, TableFormat
+from mtkit.io.table import Table, TableFormat, columns_of
+from tests.toy.training import toy_config, toy_train
 
 ESCAPE = "\x1b]52;c;QUJD\x07 \u202etxt"
 
@@ -41,3 +44,41 @@ def test_notes_of_each_form(form: TableFormat | None, capsys: pytest.CaptureFixt
     assert captured.err == ("a note\n" if form == "tsv" else "")
     print_results([Table(["h"], [["1"]])], form, content={"h": 1}, json_file=Path("-"))
     assert json.loads(capsys.readouterr().out) == {"h": 1}
+
+
+COMMANDS = {
+    "checkpoints": ["checkpoints", "RUN"],
+    "doctor": ["doctor", "--no-speed"],
+    "nearest": ["nearest", "VECTORS", "cat", "dog"],
+    "describe": ["describe", "quickstart"],
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200, None])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_tables_of_commands_fit_the_terminal(command: str, columns: int | None, tmp_path: Path, capsys, monkeypatch):
+    words = [str(each) for each in _inputs(tmp_path, COMMANDS[command])]
+    assert entry.execute([*words, "--format", "tsv"]) == 0
+    cells = {cell for line in capsys.readouterr().out.split("\n") for cell in line.split("\t")}
+    if columns is not None:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", str(columns))
+    assert entry.execute(words) == 0
+    printed = capsys.readouterr().out
+    assert all(columns is None or columns_of(line) <= columns for line in printed.split("\n"))
+    numbers = {cell for cell in cells if re.fullmatch(r"[\d,.]+", cell)}
+    assert numbers or command == "doctor"
+    assert all(re.search(rf"(?<!\S){re.escape(number)}(?!\S)", printed) for number in numbers)
+    if columns is None:  # every form
+        for form in TableFormat:
+            assert entry.execute([*words, "--format", form]) == 0
+            out = capsys.readouterr().out
+            assert json.loads(out) if form == "json" else out
+
+
+def _inputs(folder: Path, words: list[str]) -> list[str | Path]:
+    """The words of a command, with the run and the vectors that they name."""
+    if "RUN" in words:
+        toy_train(folder / "RUN", toy_config(max_updates=4, checkpoint_every=2))
+    (folder / "VECTORS").write_text("cat 1 0\ndog 1 0.5\nbird -1 2\n")
+    return [folder / word if word in ("RUN", "VECTORS") else word for word in words]

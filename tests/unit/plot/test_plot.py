@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from mtkit.describe.positions import _merge_equal
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
 from mtkit.io.records import record_line
 from mtkit.plot import attention as attention_module
@@ -13,6 +14,8 @@ from mtkit.plot import figure as figure_module
 from mtkit.plot.attention import plot_attention
 from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
+from mtkit.plot.positions import EncodingPanel
+from mtkit.study.report import mean_curves
 
 CURVES = LearningCurves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
 
@@ -154,3 +157,19 @@ def test_labels_are_words():
     labels = attention_module._labels(["\u2581Did", "\u2581hea", "vy", "?", "</s>"])
     assert labels == ["Did", "hea", "-vy", "?", "(end)"]
     assert attention_module._labels(["\u4eca\u5929", "\u597d"]) == ["\u4eca\u5929", "\u597d"]
+
+
+def test_equal_encodings_of_both_sides_are_one_panel():
+    matrix = np.eye(3)
+    panels = [EncodingPanel(f"{side}: sinusoidal", matrix.copy()) for side in ("encoder", "decoder")]
+    (panel,) = _merge_equal(panels)
+    assert panel.title == "encoder and decoder: sinusoidal"
+    assert len(_merge_equal([panels[0], EncodingPanel("decoder: learned", 2 * matrix)])) == 2
+
+
+def test_the_band_of_a_study_is_of_its_seeds():
+    runs = [LearningCurves("x", nll=[(1, 4.0), (2, nll)], bleu=[(2, 10 * nll)]) for nll in (3.0, 1.0, 2.0)]
+    mean = mean_curves("x", runs)
+    assert (mean.nll, mean.nll_range) == ([(1, 4.0), (2, 2.0)], [(1, 4.0, 4.0), (2, 1.0, 3.0)])
+    assert mean.bleu_range == [(2, 10.0, 30.0)]
+    assert mean_curves("x", runs[:1]).nll_range == []

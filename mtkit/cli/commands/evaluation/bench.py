@@ -58,7 +58,7 @@ def bench(
         typer.Option(
             "--suite",
             help="Measure all compute types, greedy and beam 5, one thread and all cores, beside CTranslate2 if it is "
-            "installed, and the training of a run; print Markdown.",
+            "installed, and the training of a run.",
         ),
     ] = False,
     tag: Tag = None,
@@ -79,9 +79,9 @@ def bench(
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
-    from mtkit.bench.suite import suite_grids, suite_report
+    from mtkit.bench.suite import suite_grids, suite_notes, suite_tables
     from mtkit.bench.table import bench_table, unsupported_settings
-    from mtkit.cli.printing import print_lines, print_results
+    from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
     from mtkit.recipe.recipe import load_recipe
 
@@ -115,10 +115,10 @@ def bench(
         for result in measure(model, src, each, ref=refs, repeat=repeat, prefix=before):
             results.append(result)
             sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
-    content = [result.as_dict() for result in results]
+    tables, notes = [bench_table(results)], unsupported_settings(results)
     if suite:
         recipe = model / "recipe.yaml"  # of a run
         rates = training_rates(load_recipe(str(recipe), allow_commands=True)) if recipe.is_file() else None
-        print_lines([*suite_report(machine, results, rates), *unsupported_settings(results)])
-    tables, notes = ([], []) if suite else ([bench_table(results)], unsupported_settings(results))
+        tables, notes = list(suite_tables(results, rates)), [*suite_notes(machine), *notes]
+    content = [result.as_dict() for result in results]
     print_results(tables, form, notes=notes, content=content, json_file=json_file)

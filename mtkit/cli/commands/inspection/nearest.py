@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.options import Format, JsonFile
+
 
 def nearest(
     vectors: Annotated[
@@ -17,22 +19,26 @@ def nearest(
         bool, typer.Option("--analogy", help="Words that are to the third as the second is to the first.")
     ] = False,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of words to print.")] = 10,
+    json_file: JsonFile = None,
+    form: Format = None,
 ) -> None:
     """Print nearest words or analogies of word vectors.
 
-    One line for each: the word, its neighbour and their cosine similarity.
+    One row for each: the word or the analogy, its neighbour and their cosine similarity.
     `mtkit nearest words.vec --analogy man woman king` prints what is to king as woman is to man.
     """
     from mtkit.analysis.nearest_words import WordVectors
-    from mtkit.cli.printing import print_data
+    from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
+    from mtkit.io.table import Table
 
     if analogy and len(words) != 3:
         raise UsageError(f"nearest: --analogy takes three words, not {len(words)}")
     found = WordVectors.read(vectors)
     if analogy:
         first, second, third = words
-        print_data(f"{word}\t{similarity:.4f}" for word, similarity in found.analogy(first, second, third, count))
-        return
-    for word in words:
-        print_data(f"{word}\t{other}\t{similarity:.4f}" for other, similarity in found.nearest(word, count))
+        found_of = {f"{second} - {first} + {third}": found.analogy(first, second, third, count)}
+    else:
+        found_of = {word: found.nearest(word, count) for word in words}
+    rows = [[word, other, f"{similarity:.4f}"] for word, others in found_of.items() for other, similarity in others]
+    print_results([Table(["word", "neighbour", "cosine"], rows, ["word", "neighbour"])], form, json_file=json_file)

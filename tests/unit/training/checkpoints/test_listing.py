@@ -2,7 +2,7 @@ import pytest
 
 from mtkit.errors import MissingInputError
 from mtkit.training.checkpoints.checkpoint import checkpoint_path
-from mtkit.training.checkpoints.listing import inspect_checkpoints
+from mtkit.training.checkpoints.listing import checkpoint_table, inspect_checkpoints
 from tests.toy.training import toy_config, toy_train
 
 
@@ -16,7 +16,7 @@ def test_damaged_and_best_checkpoints_are_listed(tmp_path):
     intact = inspect_checkpoints(tmp_path)
     assert all(one.error is None for one in intact)
     assert [one.update for one in intact if one.rank == 1]
-    assert any(one.line().endswith("intact  best") for one in intact)
+    assert ["1", "intact"] in [list(row[2:]) for row in checkpoint_table(intact).rows]
     file = checkpoint_path(tmp_path / "checkpoints", 8) / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
