@@ -45,6 +45,7 @@ class TranslatorSpec:
             "search": list(self.search_overrides),
             "compute_type": resolved_compute_type(self.compute_type, device_name(self.device)),
             "rewrite": self.options.rewrite,
+            "split_sentences": self.options.split_sentences,
             "source_prefix": asdict(self.options.source_prefix),
             "language_model": None
             if language is None

@@ -7,7 +7,7 @@ vocab                   size and special ids of a vocabulary
 config                  the `tokenizer` section of a recipe
 tokenizer               text to token ids and back; the tokenizer pair of a translation system
 subword/                subword models of other programs, and the use of a model on text
-structure/              inline marks of a text
+structure/              sentences and inline marks of a text
 token_lines             lines of text to lines of tokens or ids and back
 train_tokenizer         training of sentencepiece models
 subword_regularization  BPE-dropout and unigram sampling, reproducible across processes

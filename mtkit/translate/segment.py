@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.structure.sentences import split_sentences
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import links_of, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
@@ -60,6 +62,7 @@ def split_lines(
     max_length: int | None,
     *,
     split: bool = True,
+    sentences: bool = False,
 ) -> Iterator[Segment]:
     """Split lines into segments; a blank line has none.
 
@@ -69,12 +72,14 @@ def split_lines(
         tokenizers: of both sides.
         max_length: a line of more source tokens becomes several segments (see long_lines.py), unless texts are
             included or excluded; a prefix is that of the first segment. None: no line is split.
-        split: False splits no line; lines that are too long are flagged.
+        split: False splits no line that is too long; such lines are flagged.
+        sentences: every sentence becomes a segment.
     """
     tokenizer = tokenizers.src
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
-    can_split = {i for i in not_blank if split and max_length is not None and _can_split(requests[i])}
-    whole = [i for i in not_blank if len(requests[i].text) <= MAX_CHUNK or i not in can_split]
+    split = split and max_length is not None
+    can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
+    whole = [i for i in not_blank if i not in can_split or (len(requests[i].text) <= MAX_CHUNK and not sentences)]
     ids_of = dict(zip(whole, tokenizer.encode([requests[i].text for i in whole]), strict=True))
     for i in not_blank:
         text, constraints = requests[i]
@@ -83,24 +88,28 @@ def split_lines(
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
             yield Segment(first + i, (first + i) * _MAX_PARTS, "", text, ids, flags, constraints, end=len(text))
-        elif max_length is not None:
-            yield from _split_long_line(requests[i], first + i, tokenizer, max_length)
+        else:
+            limit = max_length if split and max_length is not None else sys.maxsize
+            yield from _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
 
 
 def _can_split(request: LineRequest) -> bool:
     return request.constraints is None or request.constraints.is_prefix_only
 
 
-def _split_long_line(request: LineRequest, line: int, tokenizer: Tokenizer, max_length: int) -> Iterator[Segment]:
+def _split_line(
+    request: LineRequest, line: int, tokenizer: Tokenizer, max_length: int, *, sentences: bool
+) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.encode(texts)]
 
     number, end, constraints = line * _MAX_PARTS, 0, request.constraints
     for chunk in cut_into_chunks(request.text):
         parts = split_line(chunk, lengths, max_length)
+        is_cut = not sentences or len(parts) > len(split_sentences(chunk))
         for part, ids in zip(parts, tokenizer.encode([p.text for p in parts]), strict=True):
             end += len(part.leading_space) + len(part.text)
-            flags = ("split", *_unknown(ids, tokenizer))
+            flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizer))
             given = constraints if ids else None
             yield Segment(line, number, part.leading_space, part.text, ids, flags, given, end=end)
             number += 1
@@ -135,7 +144,8 @@ class LineMerger:
         """Take the next segment, after search and detokenization."""
         self._num_segments += 1
         self._num_src_tokens += len(segment.ids)
-        self._hyp.append(collapse_newlines(segment.leading_space))
+        space = space_between("".join(self._hyp[-1:]), segment)
+        self._hyp.append(space)
         self._flags.update(dict.fromkeys(segment.flags))
         self._violates_exclusion |= segment.violates_exclusion
         if not segment.hypotheses:
@@ -150,7 +160,7 @@ class LineMerger:
         self._token_log_probs += best.token_log_probs
         self._tokens += tokenizer.ids_to_tokens(best.tokens)
         self._is_finished &= best.finished
-        self._alignment.add(segment)
+        self._alignment.add(segment, space)
 
     def translation(self, penalty: LengthPenalty) -> Translation:
         """The translation of the line; empty for a blank line."""
@@ -187,13 +197,13 @@ class _Alignment:
         self._tgt: list[str] = []
         self._links: list[tuple[int, int]] = []
 
-    def add(self, segment: Segment) -> None:
-        """Take the next segment that has a hypothesis."""
+    def add(self, segment: Segment, space: str) -> None:
+        """Take the next segment that has a hypothesis, and the white space before its translation."""
         attention = segment.hypotheses[0].attention
         if attention is None:
             return
         self._src.append(segment.leading_space)
-        self._tgt.append(segment.leading_space)
+        self._tgt.append(space)
         pairs = links_of(attention, len(segment.ids))
         self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in pairs]
         src = self._tokenizers.src.spell(segment.text, segment.ids)
@@ -205,6 +215,15 @@ class _Alignment:
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The word pairs of the whole line."""
         return word_pairs(self._links, self._src, self._tgt)
+
+
+def space_between(before: str, segment: Segment) -> str:
+    """White space between a translation and that of the next segment: as in the source, or as the script needs it."""
+    if not segment.leading_space and before.endswith((".", "!", "?", "…")) and segment.texts:
+        return " "
+    if segment.leading_space == " " and before.endswith(("。", "！", "？")):
+        return ""
+    return collapse_newlines(segment.leading_space)
 
 
 def collapse_newlines(text: str) -> str:

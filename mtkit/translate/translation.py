@@ -35,13 +35,14 @@ class LanguageModelOptions:
 class TranslationOptions:
     """Settings of speed and memory, the prefix of all sources, and a language model.
 
-    The translations depend on the last two alone.
+    The translations depend on `split_sentences` and the last two alone.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
     flush_every: int | None = None  # return translations after every N lines; None: after each window
+    split_sentences: bool = False  # translate every sentence of a line by itself
     with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
     report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
     report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then

@@ -142,9 +142,9 @@ class Translator:
         return [translation.hyp for translation in self.translate(lines)]
 
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
-        split = self.search.split_long_lines
+        split, sentences = self.search.split_long_lines, self.options.split_sentences
         max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
-        segments = split_lines(lines, first, self.tokenizers, max_length, split=split)
+        segments = split_lines(lines, first, self.tokenizers, max_length, split=split, sentences=sentences)
         penalty = self.search.penalty()
         merger = LineMerger(first, self.tokenizers)
         end = _End(first + len(lines))

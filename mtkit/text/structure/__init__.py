@@ -1,4 +1,5 @@
 """Structure of a text above its tokens.
 
-marked  text with inline marks, the tags of a document
+sentences  sentences of a text, by rules
+marked     text with inline marks, the tags of a document
 """

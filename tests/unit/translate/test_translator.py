@@ -13,6 +13,7 @@ from mtkit.search.interface import Hypothesis
 from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.segment import Segment, space_between
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 
@@ -269,3 +270,21 @@ def test_reranking_without_an_error_is_one_call(tokenizers):
     engine.rerank = FailingRerank([], DataError("none"))
     engine.translate_lines(sentences(20))
     assert engine.rerank.num_calls == 1
+
+
+def test_sentences_of_a_line_are_translated_by_themselves(tokenizers):
+    lines = ["the dog sees a cat . a man finds the house .", "the cat", "", " a dog . the  man ."]
+    options = TranslationOptions(with_scores=True, split_sentences=True)
+    translations = list(translator(tokenizers, options=options).translate(lines))
+    alone = translator(tokenizers).translate_lines(["the dog sees a cat .", "a man finds the house .", "the cat"])
+    assert [t.hyp for t in translations[:3]] == [f"{alone[0]} {alone[1]}", alone[2], ""]
+    assert not any("split" in t.flags for t in translations)
+    assert max(s for s, _ in translations[0].alignment) < len(lines[0].split())
+
+
+@pytest.mark.parametrize(
+    ("before", "space", "expected"), [("一。", " ", ""), ("One.", "", " "), ("One.", "  ", "  "), ("一", "", "")]
+)
+def test_space_between_sentences_is_that_of_the_target_script(before, space, expected):
+    segment = Segment(1, 1, space, "x", [5], texts=["y"])
+    assert space_between(before, segment) == expected

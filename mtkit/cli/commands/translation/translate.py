@@ -38,6 +38,7 @@ from mtkit.cli.commands.translation.options.source import (
     JsonlInput,
     SourceFile,
     SourceOptions,
+    SplitSentences,
     TargetPrefix,
 )
 from mtkit.cli.options import (
@@ -75,6 +76,7 @@ def translate(
     prefix: Prefix = None,
     target_prefix: TargetPrefix = None,
     constraints: Constraints = None,
+    split_sentences: SplitSentences = False,
     jsonl_input: JsonlInput = False,
     jsonl: Jsonl = False,
     alignments: Alignments = None,
@@ -150,6 +152,7 @@ def translate(
         options=TranslationOptions(
             batch_tokens=batch_tokens,
             flush_every=flush_every,
+            split_sentences=split_sentences,
             with_scores=writing.needs_scores,
             report_progress=None if quiet else print_translation_progress,
             report_oom=None if quiet else print_oom_note,

@@ -29,6 +29,10 @@ Constraints = Annotated[
         "--constraints", metavar="FILE", help="JSON lines with prefix, include and exclude of each source line."
     ),
 ]
+SplitSentences = Annotated[
+    bool,
+    typer.Option("--split-sentences", help="Translate every sentence of a line by itself; a line stays a line."),
+]
 TargetPrefix = Annotated[
     str | None, typer.Option("--target-prefix", metavar="TEXT", help="Begin every translation with TEXT.")
 ]
