@@ -63,8 +63,6 @@ class FormatError(DataError):
     """A folder written by another version of mtkit in a format that this version does not read.
 
     Args:
-        path: the file or folder.
-        written_by: the version that wrote it.
         reason: the difference, such as "in model format 1, but mtkit 0.2.0 reads format 2".
         remedy: what to do; "or use" that version is appended.
     """
@@ -89,7 +87,6 @@ class NonFiniteError(DataError):
     """A model that computes NaN or infinity for a line.
 
     Args:
-        model: the model or models.
         line: number of the line, from 1; None: the line is unknown.
     """
 

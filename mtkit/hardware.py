@@ -26,7 +26,6 @@ MEMINFO = Path("/proc/meminfo")
 PROCESSES = Path("/proc")
 CGROUP = Path("/sys/fs/cgroup")  # has the memory limit of a container
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # AVX-512, AMX, ARM
-VNNI_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})  # x86: int8 dot products without overflow
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 MALLOC_MMAP_THRESHOLD = 32 << 20  # bytes; larger blocks are mapped and unmapped one by one; the maximum of glibc
 THREAD_BYTES = 96 << 20  # address space for the stack and the first allocations of a thread
@@ -182,20 +181,10 @@ def cpu_has_bf16(cpuinfo: Path) -> bool:
     return bool(cpu_flags(cpuinfo) & BF16_FLAGS)
 
 
-def cpu_has_vnni(cpuinfo: Path = CPUINFO) -> bool:
-    """Return whether the CPU has VNNI: exact dot products of unsigned with signed int8 (x86 only)."""
-    return bool(cpu_flags(cpuinfo) & VNNI_FLAGS)
-
-
 def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
     """Return the names of the processor's instruction sets, as Linux lists them; empty if unknown."""
     lines = _cpuinfo_lines(cpuinfo)
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
-
-
-def cpu_vendor(cpuinfo: Path = CPUINFO) -> str:
-    """Return the maker of an x86 processor, such as AuthenticAMD; empty if unknown."""
-    return next((_value(line) for line in _cpuinfo_lines(cpuinfo) if line.startswith("vendor_id")), "")
 
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:

@@ -33,11 +33,7 @@ RETRY_SECONDS = 0.02
 
 
 class SignalReceived(KeyboardInterrupt):
-    """A signal, raised wherever the main thread is; libraries catch `Exception`, but not this one.
-
-    Attributes:
-        number: of the signal.
-    """
+    """A signal, raised wherever the main thread is; libraries catch `Exception`, but not this one."""
 
     def __init__(self, number: int) -> None:
         super().__init__(describe(number))

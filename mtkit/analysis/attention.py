@@ -84,8 +84,6 @@ def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None 
     with softmax attention as well.
 
     Args:
-        model: model folder or finished run.
-        text: sentence pairs.
         alignments: file for the alignment error rate; None: alignments by the model's lexicon (IBM Model 1), if it has
             one.
 

@@ -28,7 +28,6 @@ def head_importance(model: TranslationModel, batches: Iterable[Batch]) -> dict[s
 
     Args:
         model: a Transformer, in eval mode.
-        batches: sentence pairs.
 
     Returns:
         [H] for each attention module, by path.

@@ -58,11 +58,7 @@ def recorded_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
 
 class HeadSums:
-    """Sums of the statistics of one attention module over batches.
-
-    Args:
-        is_self_attention: queries and keys are the same positions.
-    """
+    """Sums of the statistics of one attention module over batches."""
 
     def __init__(self, *, is_self_attention: bool) -> None:
         self._is_self_attention = is_self_attention

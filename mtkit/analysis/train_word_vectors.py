@@ -33,7 +33,6 @@ class VectorOptions:
         epochs: passes over the text; small texts need more than the usual 5.
         negative: sampled words that each prediction is compared with. https://arxiv.org/abs/1310.4546
         subsample: share of the text above which a word is left out of some sentences; 0: never. gensim's default.
-        seed: of initial values, windows and samples.
         threads: more than one make the result depend on their timing.
     """
 

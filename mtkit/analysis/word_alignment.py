@@ -60,7 +60,6 @@ def read_alignments(path: Path, words: Sequence[tuple[int, int]]) -> list[Refere
     """Read one line per sentence pair: `0-0 1-2 2?1`, source word, target word; `?` marks a link that is only possible.
 
     Args:
-        path: the file.
         words: number of words on both sides of each pair.
 
     Raises:

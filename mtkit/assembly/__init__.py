@@ -1,8 +1,7 @@
 """Building objects from a recipe or a model folder: the only place that joins text, corpus, models, search, training.
 
 training          model, loader, learner and validator of a recipe
-measure_training  a training on dummy batches, to measure its time and memory
-micro_batch_cost  time and memory of a micro-batch, for estimates
+measure_training  time and memory of a training and of its micro-batches, measured on dummy batches
 initial_weights   pre-trained weights and word vectors
 training_sampler  translations sampled during training
 validator         nll and BLEU on the validation set

@@ -53,7 +53,6 @@ def load_engine(
     """Load the engine of a model, or of an ensemble over the same vocabularies.
 
     Args:
-        models: as they were read.
         compute_type: see `resolved_compute_type`.
         device: a result of `device_name`.
         rewrite: False: models and searches as they are written.

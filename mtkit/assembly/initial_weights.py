@@ -80,9 +80,7 @@ def initialise(model: TranslationModel, recipe: Recipe, tokenizers: TokenizerPai
     Word vectors are loaded last and overwrite embeddings of pre-trained models.
 
     Args:
-        model: with random weights.
         recipe: with `training.init_from` and `training.word_vectors`.
-        tokenizers: of both sides.
         notify: receives a message about each source of weights.
 
     Raises:
@@ -103,10 +101,7 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     If the vocabularies differ, embedding rows are matched by token; rows of unknown tokens keep their random values.
 
     Args:
-        model: the model to initialise.
         tokenizers: of `model`.
-        config: names the other model and the parts.
-        key: of the recipe, for messages.
 
     Returns:
         A message with the copied parts and the number of matched tokens.
@@ -156,7 +151,6 @@ class _PretrainedWeights:
         """Return the initial value of a weight.
 
         Args:
-            name: of the weight in the pre-trained model.
             own: its random value in the new model, kept in rows of tokens that the pre-trained model does not have.
 
         Returns:

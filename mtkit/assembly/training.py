@@ -51,8 +51,6 @@ def build_model(recipe: Recipe, tokenizers: TokenizerPair, notify: Notify) -> Tr
     """Build the model of a recipe with its initial weights, on the training device.
 
     Args:
-        recipe: with the model, the seed, and pre-trained weights if any.
-        tokenizers: of both sides.
         notify: receives a message about each source of pre-trained weights.
 
     Raises:
@@ -90,12 +88,6 @@ def build_loader(
     recipe: Recipe, stores: Sequence[Store], tokenizers: TokenizerPair, *, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> Loader:
     """Build the loader of the micro-batches that this process computes.
-
-    Args:
-        recipe: with batch size, seed, corpus weights and noise.
-        stores: the binarised training corpora.
-        tokenizers: of both sides.
-        ranks: the processes that train.
 
     Raises:
         RecipeError, DataError: as `Loader`.
@@ -146,13 +138,8 @@ def learner_from_recipe(
     """Build the learner of a recipe: its model with objective, optimiser and schedule.
 
     Args:
-        recipe: with the training configuration.
-        model: on the training device.
-        vocab_ids: of the target side.
         sampler: samples translations from the model, for objectives that need them.
         teacher: from `load_teacher`.
-        lexicon: of the training corpora, for objectives that need it.
-        ranks: the processes that train.
 
     Raises:
         RecipeError: the device does not support the precision, or `training.freeze` names no module of the model.
@@ -189,8 +176,6 @@ def load_teacher(
     """Load the teacher of an objective that distils one, on the device of the model; None for other objectives.
 
     Args:
-        recipe: with the objective.
-        model: the student.
         tokenizers: of the student; None: the vocabularies are not compared.
 
     Raises:
@@ -226,11 +211,6 @@ def build_validator(
     """Build the validator of a recipe: nll and BLEU on the validation sets, or nll alone on monolingual text.
 
     Args:
-        recipe: with the validation and search configuration.
-        valid: the binarised validation sets.
-        tokenizers: of both sides.
-        precision: of the forward passes.
-        ranks: the processes that train.
         notify: receives a sentence about a failure of `training.validation.command`.
 
     Raises:

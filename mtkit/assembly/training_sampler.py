@@ -49,7 +49,6 @@ class TrainingSampler:
     """TranslationSampler that samples with `SinglePathSearch` and scores text with sacreBLEU.
 
     Attributes:
-        tokenizer: of the target side.
         limit: maximum length of a translation.
     """
 

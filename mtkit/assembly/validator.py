@@ -33,8 +33,6 @@ class DecodedSubset:
     """The sentences of the validation set that are decoded.
 
     Attributes:
-        src: source sentences.
-        ref: their references.
         example_index: index of a sentence of median length, which is displayed with its translation.
     """
 
@@ -66,11 +64,7 @@ class ValidationSet:
     """A validation set of a model; a multilingual one has several, such as one per direction.
 
     Attributes:
-        name: for the log.
-        corpus: the binarised text.
         subset: the sentences to decode; if it is empty, no BLEU is computed.
-        translate: translates lines with a model.
-        bleu: BLEU of this set's language.
     """
 
     name: str
@@ -84,7 +78,6 @@ def require_positions(stores: Sequence[Store], max_lengths: Mapping[str, int]) -
     """Check before the first update that the sentences of validation sets fit into tables of positions.
 
     Args:
-        stores: the validation sets.
         max_lengths: see `ModelConfigBase.max_lengths`.
 
     Raises:
@@ -104,10 +97,7 @@ class TranslationValidator:
     """Validator of a translation model: nll on all validation sets, and BLEU on a decoded subset of each.
 
     Args:
-        sets: the validation sets.
-        bleu: BLEU of all sets as one text.
         batch_tokens: sentences × longest side of a batch.
-        precision: of the forward passes.
         objective: computes the nll, without label smoothing.
         command: further score of sources, hypotheses and references; None: there is none.
     """

@@ -54,12 +54,7 @@ class Machine:
 
     Attributes:
         versions: of mtkit, Python, torch and the optional packages (None: not installed).
-        processor: name.
-        instructions: those of INSTRUCTIONS that the processor has.
-        cores: that this process may use.
         all_cores: of the machine, which the load is about.
-        threads: of a matrix product.
-        gpus: names.
         memory: free bytes.
         disk: free bytes of the current directory.
         load: processes that ran or waited in the last minute, on average; None: unknown.

@@ -7,12 +7,10 @@ examples    an example of each command, for its help
 options     arguments and options that commands share
 input       lines from a file, a pipe or a terminal
 streams     stdin, stdout and stderr
-exit_codes  exceptions into exit codes
+exit_codes  exceptions into exit codes and one sentence
 usage       wrong usage in one sentence, with a suggestion
 openmp      threads that wait for each other on a busy machine
-memory      running out of memory in one sentence
-display     live progress of a training
-download    live progress of a download
+display     live progress of a training or a download
 printing    lines and tables on stdout
 """
 

@@ -1,14 +1,14 @@
-"""Progress of a stage on stderr: a live display on a terminal, plain lines in a pipe or a file."""
+"""Progress of a stage on stderr: a live display on a terminal, plain lines in a pipe or a file; bars of downloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, Task, TextColumn, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -169,3 +169,21 @@ def _short(value: str | float) -> str:
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float)
+
+
+@contextmanager
+def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a callback `(file name, bytes received, total bytes or None)` that draws one bar for each file."""
+    if not is_terminal():
+        yield lambda name, done, total: None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), DownloadColumn(), TransferSpeedColumn()
+    with Progress(*columns, console=Console(file=terminal())) as bars:
+        tasks = {}
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(printable(name), total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield report

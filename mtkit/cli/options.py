@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,23 +18,9 @@ from mtkit.io.table import TableFormat
 if TYPE_CHECKING:
     from mtkit.text.source_prefix import SourcePrefix
 
+ComputeType = Literal["auto", "float32", "bf16", "int8"]
+Side = Literal["src", "tgt"]
 MAX_THREADS = 1024  # also of processes; more is a typing error and would exceed the limits of the system
-
-
-class ComputeType(StrEnum):
-    """Precisions of computation."""
-
-    auto = "auto"
-    float32 = "float32"
-    bf16 = "bf16"
-    int8 = "int8"
-
-
-class Side(StrEnum):
-    """Sides of a sentence pair."""
-
-    src = "src"
-    tgt = "tgt"
 
 
 def non_empty_path(name: str) -> Path:

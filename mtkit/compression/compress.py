@@ -46,7 +46,6 @@ class CompressionOptions:
         text: for importances, BLEU and speed; None: only the size is measured.
         most_important: remove the most important heads instead of the least, to see what a model loses with them.
         encoder_layers: number that half-depth keeps; None: half of them, rounded up.
-        decoder_layers: the same of the decoder.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
     """

@@ -77,7 +77,6 @@ def fold_gates(
     """The same model without gates: those of evaluation are multiplied into the output projections.
 
     Args:
-        config: of the model.
         model: with gates, in eval mode.
         tensors: its weights by name.
     """
@@ -101,7 +100,6 @@ def prune_heads(
     """A model without some heads: the rows and columns of its weights that belong to the others.
 
     Args:
-        config: of the model.
         tensors: its weights by name.
         keep: for each attention module the heads that are kept, ascending.
 

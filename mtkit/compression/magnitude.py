@@ -19,7 +19,6 @@ def prune_weights(tensors: Mapping[str, Tensor], fraction: float, *, parameters:
 
     Args:
         tensors: weights of the model by name.
-        fraction: of the entries.
         parameters: names of the weights that training changes; all others are buffers.
 
     Raises:

@@ -58,10 +58,8 @@ def drop_layers(
     are evenly spaced and begin with the first.
 
     Args:
-        config: of the whole model.
         tensors: its weights, by name.
         encoder_layers: number that is kept; None: half of them, rounded up.
-        decoder_layers: the same of the decoder.
 
     Raises:
         UsageError: layers share weights, some but not all are mixtures of experts, or no layer would be dropped, or

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.cleaning import CleaningConfig, CleaningReport
+from mtkit.corpus.cleaning import CleaningReport, rejection_reasons
+from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
 from mtkit.corpus.store_writer import StoreWriter
@@ -61,8 +62,6 @@ def binarise(
     Args:
         src: source text, one sentence a line; a subset has the limit of `tgt`.
         tgt: its translation, line for line.
-        folder: folder of the binary corpus.
-        tokenizers: the tokenizers of both sides.
         cleaning: filters on sentence pairs; None keeps all, also blank ones (for validation).
         prefix: ids that every source begins with, see SourcePrefix.
         threads: number of segmentation threads.
@@ -132,7 +131,7 @@ def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, 
     prefix = segmentation.prefix
     if cleaning is not None:
         lengths = _lengths(block.src, src), _lengths(block.tgt, tgt)
-        reasons = cleaning.rejection_reasons(*lengths, prefix=len(prefix))
+        reasons = rejection_reasons(cleaning, *lengths, prefix=len(prefix))
     if prefix:
         src = [[*prefix, *ids] for ids in src]
     numbers = np.array(block.numbers)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config import Limits, config
+from mtkit.corpus.config import CleaningConfig
 from mtkit.io.counts import count_of
 
 Reason = Literal["empty", "too_long", "ratio"]
@@ -23,35 +23,20 @@ _EXPLANATIONS: Mapping[Reason, str] = {
 }
 
 
-@config
-class CleaningConfig:
-    """Limits on sentence pairs, in tokens. Pairs that exceed them are dropped and counted; nothing is truncated.
+def rejection_reasons(
+    config: CleaningConfig, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0
+) -> NDArray[np.int8]:
+    """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.
 
-    The defaults keep all of Multi30k. They remove pairs that are no translations, and bound memory.
+    Args:
+        src: [N] tokens of the source sides, without eos; 0 for a blank line.
+        tgt: [N] tokens of the target sides, without eos; 0 for a blank line.
+        prefix: tokens before every source, which count for `max_length` only.
     """
-
-    # Largest number of tokens of a side; longer pairs are removed. Default: attention costs the square of the length,
-    # and longer lines are rarely single sentences.
-    max_length: Annotated[int, Limits(gt=0)] = 256
-    # Largest ratio of the longer to the shorter side, in tokens; other pairs are removed as wrongly aligned. Default:
-    # that of Moses' clean-corpus-n.perl.
-    max_ratio: Annotated[float, Limits(ge=1)] = 9.0
-    # Tokens of the longer side above which `max_ratio` applies. Default: the ratio of short lines says little about
-    # their alignment.
-    min_length_for_ratio: Annotated[int, Limits(ge=0)] = 20
-
-    def rejection_reasons(self, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0) -> NDArray[np.int8]:
-        """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.
-
-        Args:
-            src: [N] tokens of the source sides, without eos; 0 for a blank line.
-            tgt: [N] tokens of the target sides, without eos; 0 for a blank line.
-            prefix: tokens before every source, which count for `max_length` only.
-        """
-        longer, shorter = np.maximum(src, tgt), np.minimum(src, tgt)
-        uneven = (longer > self.min_length_for_ratio) & (longer > self.max_ratio * shorter)
-        rejected = (shorter == 0, np.maximum(src + prefix, tgt) > self.max_length, uneven)  # in the order of REASONS
-        return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
+    longer, shorter = np.maximum(src, tgt), np.minimum(src, tgt)
+    uneven = (longer > config.min_length_for_ratio) & (longer > config.max_ratio * shorter)
+    rejected = (shorter == 0, np.maximum(src + prefix, tgt) > config.max_length, uneven)  # in the order of REASONS
+    return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
 
 
 @dataclass
@@ -59,12 +44,9 @@ class CleaningReport:
     """The numbers of pairs read, kept, and dropped for each reason.
 
     Attributes:
-        lines: pairs read.
-        dropped: pairs dropped, by reason.
         examples: line numbers (from 1) of the first dropped pairs, by reason.
         replaced_chars: U+2581 characters in the text, which sentencepiece reserves and which were replaced.
         tokens: of the kept pairs, both sides.
-        unknown_tokens: those of them that the tokenizers do not know.
     """
 
     lines: int = 0
@@ -80,7 +62,7 @@ class CleaningReport:
         return self.lines - sum(self.dropped.values())
 
     def add(self, reasons: NDArray[np.int8], line_numbers: NDArray[np.int64]) -> None:
-        """Count the next block of pairs [N] of the file (see `CleaningConfig.rejection_reasons`)."""
+        """Count the next block of pairs [N] of the file (see `rejection_reasons`)."""
         for number, reason in enumerate(REASONS):
             indices = np.flatnonzero(reasons == number)
             self.dropped[reason] += len(indices)

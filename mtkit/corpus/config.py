@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from mtkit.config import Limits, config
-from mtkit.corpus.cleaning import CleaningConfig
 from mtkit.corpus.noise.config import NoiseConfig
 from mtkit.text.lines import Text, text_of_limit
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
@@ -16,36 +15,41 @@ NAME_OF_TEST = "a name of at most 60 letters, digits, _ and, after the first, . 
 TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
     str, Limits(pattern=r"^\w[\w.-]{0,59}\Z", description=NAME_OF_TEST)
 ]
-Weight = Annotated[float, Limits(gt=0)]
-Limit = Annotated[int, Limits(gt=0)]
 
 
 @config
-class ParallelFiles(SourcePrefix):
+class TextPair(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
 
     # Text file of the source language, one sentence per line, plain or compressed (gz, bz2, xz, zst).
     src: Path
     # Text file with the translation of `src`, line by line.
     tgt: Path
+
+
+@config
+class ParallelFiles(TextPair):
+    """A test or validation set of sentence pairs."""
+
     # Language code of `tgt`, which selects the tokenizer of BLEU. Default: null is `corpus.tgt_lang`.
     tgt_lang: Annotated[str, Limits(min_length=1)] | None = None
 
 
 @config
-class TrainParallelFiles(SourcePrefix):
-    """One parallel training corpus."""
+class TrainingShare:
+    """Share of a training corpus that is read."""
 
-    # Text file of the source language, one sentence per line, plain or compressed (gz, bz2, xz, zst).
-    src: Path
-    # Text file with the translation of `src`, line by line.
-    tgt: Path
     # Share of the samples that come from these files, relative to the other corpora. Default: null reads each line once
     # an epoch, so that no line is preferred.
-    weight: Weight | None = None
+    weight: Annotated[float, Limits(gt=0)] | None = None
     # Number of lines to use, evenly spaced over the file, before cleaning; the lines of twice the limit contain them.
     # Default: null uses all lines.
-    limit: Limit | None = None
+    limit: Annotated[int, Limits(gt=0)] | None = None
+
+
+@config
+class TrainParallelFiles(TrainingShare, TextPair):
+    """One parallel training corpus."""
 
 
 @config
@@ -67,14 +71,8 @@ class MonolingualFile(SourcePrefix):
 
 
 @config
-class TrainMonolingualFile(MonolingualFile):
+class TrainMonolingualFile(TrainingShare, MonolingualFile):
     """A training corpus in one language."""
-
-    # Share of the samples that come from this file, relative to the other corpora. Default: null reads each line once
-    # an epoch.
-    weight: Weight | None = None
-    # Number of lines to use, evenly spaced over the file, before cleaning. Default: null uses all lines.
-    limit: Limit | None = None
 
 
 def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
@@ -88,6 +86,24 @@ def has_training_text(corpus: CorpusConfig) -> bool:
 
 
 CorpusFiles = ParallelFiles | TrainParallelFiles | MonolingualFile | TrainMonolingualFile
+
+
+@config
+class CleaningConfig:
+    """Limits on sentence pairs, in tokens. Pairs that exceed them are dropped and counted; nothing is truncated.
+
+    The defaults keep all of Multi30k. They remove pairs that are no translations, and bound memory.
+    """
+
+    # Largest number of tokens of a side; longer pairs are removed. Default: attention costs the square of the length,
+    # and longer lines are rarely single sentences.
+    max_length: Annotated[int, Limits(gt=0)] = 256
+    # Largest ratio of the longer to the shorter side, in tokens; other pairs are removed as wrongly aligned. Default:
+    # that of Moses' clean-corpus-n.perl.
+    max_ratio: Annotated[float, Limits(ge=1)] = 9.0
+    # Tokens of the longer side above which `max_ratio` applies. Default: the ratio of short lines says little about
+    # their alignment.
+    min_length_for_ratio: Annotated[int, Limits(ge=0)] = 20
 
 
 @config

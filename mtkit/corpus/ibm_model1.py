@@ -208,7 +208,7 @@ def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int
                 sides, counts = (sides[0].take(selected), sides[1].take(selected)), counts[selected]
             budget -= int(counts.sum())
             for side, seen_counts in zip(sides, seen, strict=True):
-                seen_counts += _count_ids(side.flat, len(seen_counts))
+                seen_counts += np.bincount(side.flat, minlength=len(seen_counts))
             store.release_pages()
             if len(sides[1].flat):
                 yield sides
@@ -245,15 +245,10 @@ def _has_rare_token(rows: Ragged, seen: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.bincount(sentence[seen[rows.flat] < MIN_COUNT], minlength=len(rows)) > 0
 
 
-def _count_ids(ids: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """[size] occurrences of each id below `size`."""
-    return np.bincount(ids, minlength=size)
-
-
 def _count_targets(store: Store, size: int) -> NDArray[np.int64]:
     """[size] occurrences of each target id in a corpus."""
     ids, counts = store.all_ids("tgt").flat, np.zeros(size, dtype=np.int64)
     for start in range(0, len(ids), BLOCK_PAIRS):
-        counts += _count_ids(ids[start : start + BLOCK_PAIRS], size)
+        counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=size)
         store.release_pages()
     return counts

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.ibm_model1 import AlignmentPairs, alignment_pairs, expectation_maximisation
-from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
+from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DataError
 from mtkit.io.counts import count_of
 from mtkit.text.lines import read_lines
@@ -134,10 +134,5 @@ def _lexicon_gain(src: Sequence[list[int]], tgt: Sequence[list[int]], *, num_sou
 
 
 def _pairs(rows: Iterable[tuple[list[int], list[int]]], num_sources: int, num_targets: int) -> AlignmentPairs:
-    src, tgt = (_ragged(side) for side in zip(*rows, strict=True))
+    src, tgt = (Ragged.of(side, dtype=np.int64) for side in zip(*rows, strict=True))
     return alignment_pairs(src, tgt, eos=num_sources, num_targets=num_targets)
-
-
-def _ragged(rows: Sequence[list[int]]) -> Ragged:
-    offsets = lengths_to_offsets(np.array([len(row) for row in rows]))
-    return Ragged(np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int64), offsets)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,6 @@ class SplitLimits:
 
     Attributes:
         valid: of the hashes of valid.
-        test: of those of test.
-        min_characters: of a held-out side.
-        max_characters: of a held-out side.
     """
 
     valid: float
@@ -61,14 +58,8 @@ class TextFindings:
     """Counts of what is unusual in a parallel text.
 
     Attributes:
-        pairs: lines of a side.
-        empty: pairs with a blank side.
         duplicates: pairs that occur before.
-        copies: pairs whose sides are equal.
-        odd: pairs whose lengths differ by far more than usual.
-        longest: characters of the longest line.
         unusual: pairs that stay in train, since they are shorter or longer than held-out lines.
-        limits: of the characters of these, in words.
     """
 
     pairs: int = 0
@@ -93,10 +84,6 @@ class TextFindings:
         lines = [f"{count_of(count, 'pair')} {what}" for what, count in found.items() if count]
         return [f"{count_of(self.pairs, 'pair')}, the longest line has {count_of(self.longest, 'character')}", *lines]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts."""
-        return asdict(self)
-
 
 def position_of(text: str) -> float:
     """Return the hash of a text as a number from 0 to 1."""
@@ -115,8 +102,6 @@ class PairPositions:
     Attributes:
         hashes: [N] of each pair, or of its document.
         lengths: [N, 2] characters of both sides; 0 if one is blank.
-        has_documents: documents are held out as a whole.
-        findings: about the text.
     """
 
     hashes: NDArray[np.float64]
@@ -180,7 +165,6 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
     """Read a parallel corpus and hash its pairs, or the documents that they belong to.
 
     Args:
-        src: text file.
         tgt: its translation, line by line.
         docid: a file with the name of each line's document.
 
@@ -231,8 +215,6 @@ class HeldOutLines:
     """Normalised lines of valid and test, which train must not contain.
 
     Attributes:
-        src: sources.
-        tgt: targets.
         min_characters: shorter sources may be in all parts, as headings are; so may targets below MIN_CHARACTERS, of
             which a dictionary has few.
     """

@@ -39,9 +39,7 @@ class SideStats:
     """Statistics of one side of a corpus, stored in the manifest.
 
     Attributes:
-        path: the text file that it was made from.
         sha256: hash of that file.
-        vocab: vocabulary of the side's tokenizer.
         num_tokens: tokens in all sentences, without eos.
         max_length: tokens of the longest sentence, without eos.
         max_length_line: line number of the longest sentence in the text file, from 1.
@@ -62,7 +60,6 @@ class Manifest:
     Attributes:
         samples: number of sentence pairs.
         tokenizer: hash of the tokenizer pair.
-        src, tgt: statistics of the two sides.
         columns: columns by name; the file of column NAME is NAME.bin.
         cleaning: the filters that were applied, or None.
         report: the pairs that they dropped (see cleaning.py).

@@ -56,7 +56,6 @@ class StoreWriter:
     """Writes the columns of a store into an existing folder; the caller writes the manifest.
 
     Attributes:
-        samples: pairs written so far.
         max_lengths: by side, (tokens, line number) of the longest sentence so far.
         num_tokens: by side, tokens written so far.
     """

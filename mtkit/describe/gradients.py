@@ -83,7 +83,6 @@ def gradient_by_distance(
         src_vocab: number of source tokens.
         tgt_vocab: number of target tokens.
         length: of the random targets; the source has one token.
-        seed: of the sentences.
 
     Raises:
         UsageError: the model does not look up the target's tokens in an embedding.

@@ -34,10 +34,6 @@ PositionSource = Iterator[tuple[str, Position, PositionStack]]  # title of the p
 def plot_positions(name_or_path: str, output: Path) -> None:
     """Draw the position encodings of a recipe, with initial weights, or of a trained model.
 
-    Args:
-        name_or_path: a recipe, a model folder or a run folder.
-        output: the PNG file to write.
-
     Raises:
         UsageError: the model has no position encoding.
         MissingInputError, RecipeError, DataError, MissingExtraError, ReadWriteError: as reading and drawing.
@@ -103,8 +99,6 @@ def score_by_distance(title: str, position: Position, heads: Heads, *, causal: b
     same vectors for all heads. Mean and standard deviation are over these vectors.
 
     Args:
-        title: of the panel.
-        position: the encoding of one layer.
         heads: number and width of the heads.
         causal: only keys at or before the query, as in a decoder.
     """

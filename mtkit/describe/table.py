@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mtkit.describe.describe import ModelDescription
-from mtkit.describe.module_tree import ModuleNode
+from mtkit.describe.describe import ModelDescription, ModuleNode
 from mtkit.io.table import Table
 
 DIFFERS = "≠"

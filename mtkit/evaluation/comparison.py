@@ -87,7 +87,6 @@ class GroupScores:
     Attributes:
         name: such as `length 10-19`, or the name of a document.
         lines: number of segments.
-        scores: by metric and system.
     """
 
     name: str
@@ -209,7 +208,6 @@ def segment_groups(options: ReportOptions, ref: Sequence[str], src: Sequence[str
     """The segments of each group that a report scores separately; no groups unless the options request them.
 
     Args:
-        options: settings of the report.
         ref: the first reference.
         src: the source, whose lengths count; None: those of the reference.
 
@@ -251,7 +249,6 @@ def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, 
     Args:
         doc_ids: the document of each line.
         num_lines: number of lines of the test set.
-        name: name of the file of documents, for messages.
 
     Raises:
         DataError: the numbers of lines differ, or a name is blank.

@@ -37,7 +37,6 @@ class ReportOptions:
         intervals: compute 95% intervals, and for several systems the paired tests.
         by_length: also score segments by length.
         documents: the document of each segment, to also score by document; None: do not.
-        documents_file: name of the file of documents, for messages.
     """
 
     metrics: Sequence[MetricName] | None = None

@@ -43,9 +43,6 @@ class BoundedTER(TER):
     """TER in bounded time: lines of more than MAX_SHIFTED_WORDS words are compared by word edits without shifts.
 
     sacreBLEU's search for shifts takes 8 s for a line of 200 words, a minute for one of 1,500.
-
-    Attributes:
-        has_long_lines: such a line was compared.
     """
 
     has_long_lines = False
@@ -75,7 +72,6 @@ class SegmentMetric:
     """A metric whose statistics are counted for each segment.
 
     Attributes:
-        metric: sacreBLEU's metric.
         moses_lang: language of the Moses tokens that the metric counts; None: it counts raw text.
     """
 
@@ -104,7 +100,6 @@ class MetricChoice:
 
     Attributes:
         names: requested metrics, except those that count words by spaces where the script has none.
-        tokenizer: the tokenizer of BLEU.
         notes: sentences for the user about the tokenizer, and about metrics that are left out.
         lang: language of Moses tokens.
     """
@@ -177,9 +172,7 @@ def tokenizer_sensitivity(hyps: Sequence[str], refs: Sequence[Sequence[str]], to
     ASCII, which 13a does not separate from words.
 
     Args:
-        hyps: the translations.
         refs: one or more references, each with the same number of lines.
-        tokenizer: the choice for the score.
     """
     step = -(-len(hyps) // SAMPLE_LINES)
     sample, sampled_refs = list(hyps[::step]), [list(ref[::step]) for ref in refs]

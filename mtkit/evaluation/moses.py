@@ -23,7 +23,6 @@ def tokenize(lines: Sequence[str], lang: str) -> list[str]:
     """The Moses tokens of each line, joined by spaces; nothing is escaped and the case is kept.
 
     Args:
-        lines: plain text.
         lang: language of the abbreviations; an unknown language is tokenized as English.
 
     Raises:

@@ -25,7 +25,6 @@ def implausible_inputs(
     """A sentence about each mistake that is likely; an empty list is the rule.
 
     Args:
-        hyps: the translations.
         refs: references, each with the same number of lines.
         src: the source text, with the same number of lines; None: unknown.
     """

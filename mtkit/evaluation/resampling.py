@@ -36,7 +36,6 @@ class SegmentStatistics:
     """The sufficient statistics of a metric for each segment of a system.
 
     Attributes:
-        metric: sacreBLEU's metric.
         values: [N, K] statistics of the N segments.
     """
 
@@ -115,7 +114,6 @@ def paired_bootstrap_p_value(baseline: Array, system: Array, difference: float) 
     Args:
         baseline: scores of the baseline on the samples of `bootstrap_scores`.
         system: those of the system, on the same samples.
-        difference: of the scores on all segments.
     """
     differences = system - baseline
     return (_at_least(differences - differences.mean(), difference) + 1) / (len(differences) + 1)
@@ -131,8 +129,6 @@ def randomisation_p_value(
     lowest p-value to systems that differ in one segment.
 
     Args:
-        baseline: statistics of the baseline.
-        system: those of the system, in the same metric.
         num_trials: number of random exchanges.
     """
     moved = baseline.values - system.values

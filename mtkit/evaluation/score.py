@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from mtkit.errors import DataError
 from mtkit.evaluation import moses
@@ -124,7 +124,7 @@ def _compute(
     values, notes = {}, [*choice.notes]
     for name, metric in choice.build().items():
         (statistics,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
-        values[name] = _score(statistics.score(), str(metric.metric.get_signature()))
+        values[name] = Score(float(statistics.score().score), str(metric.metric.get_signature()))
         notes += metric.notes()
     return as_scores(values, (*notes, *implausible_inputs(hyps, refs, src)))
 
@@ -139,10 +139,6 @@ def as_scores(values: Mapping[MetricName, Score], notes: Sequence[str] = ()) -> 
         chrfpp=values.get("chrf++"),
         notes=tuple(notes),
     )
-
-
-def _score(result: Any, signature: str) -> Score:
-    return Score(value=float(result.score), signature=signature)
 
 
 def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: str) -> Scores:

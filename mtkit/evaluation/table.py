@@ -28,8 +28,6 @@ def score_table(
     """One row for each metric and system or test set.
 
     Args:
-        rows: the scores.
-        label: heading of the systems or test sets.
         p_values: by test, metric and system (see Comparison); one more column for each test.
         best: the best systems of each metric, whose scores are marked with a star.
     """

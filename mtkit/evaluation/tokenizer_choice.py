@@ -57,7 +57,6 @@ class TokenizerChoice:
     """The tokenizer of BLEU.
 
     Attributes:
-        name: sacreBLEU's name for it.
         script: that of the references, if words are not separated by spaces in it or another tokenizer suits it better.
         reason: why it is this script, in words; empty without one.
         note: a sentence for the user; None if the choice was explicit, or is the default.

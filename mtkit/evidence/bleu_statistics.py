@@ -55,7 +55,6 @@ def bleu_by_seed(statistics: Mapping[int, Floats], counts: Floats, selections: S
     Args:
         statistics: [L, 10] of each seed.
         counts: [R, L].
-        selections: of lines.
     """
     columns = [
         sum(sign * bleu_of_statistics(counts[:, lines] @ statistics[seed][lines]) for sign, lines in selections)

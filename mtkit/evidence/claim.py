@@ -188,9 +188,7 @@ class Claim:
     """A checked claim.
 
     Attributes:
-        name: of its file.
         study: with the variants that the checks need, and those that initialise or teach them.
-        overrides: of the study's and the recipes' keys.
     """
 
     name: str

@@ -38,8 +38,6 @@ class Record:
 
     Attributes:
         recipe: hash of the recipe, without the folders of the corpus and of the runs.
-        environment: processor, threads, precision, versions.
-        values: by metric, and by metric and system.
         statistics: of BLEU, by system: each test line, packed (see bleu_statistics).
     """
 
@@ -50,11 +48,7 @@ class Record:
 
 
 class Records:
-    """Records in a folder of results.
-
-    Args:
-        folder: of the results.
-    """
+    """Records in a folder of results."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "trainings"

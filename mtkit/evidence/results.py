@@ -17,21 +17,13 @@ from typing import Any
 
 from mtkit.errors import DataError
 from mtkit.evidence.claim import CheckConfig, ClaimConfig
-from mtkit.evidence.effect import Effect, Prior, paired_effect, unpaired_effect
-from mtkit.evidence.verdict import Verdict, judge, lacks, overall
+from mtkit.evidence.effect import Effect, Prior, Verdict, judge, lacks, overall, paired_effect, unpaired_effect
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.io.json_text import parse_json
 
 MIN_BLEU = 5.0  # of models whose variance counts for others; below, models have learned next to nothing
-_MEASURED = (
-    "of",
-    "against",
-    "metric",
-    "ratio",
-    "longer_than",
-    "words",
-    "goal",
-)  # keys of a check that numbers depend on
+# keys of a check that numbers depend on
+_MEASURED = ("of", "against", "metric", "ratio", "longer_than", "words", "goal")
 
 
 @dataclass(frozen=True)
@@ -83,8 +75,6 @@ class ClaimResult:
     """Result of a claim.
 
     Attributes:
-        study: name of the study, as in the claim's file.
-        systems: of the claim's file when it was tested.
         overrides: of the study's and the recipes' keys, except the folder of the corpus.
         date: of the test, YYYY-MM-DD.
         environment: processor, threads, versions, precision of training and of translation.

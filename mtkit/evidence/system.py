@@ -34,11 +34,6 @@ from mtkit.training.weights import weights
 def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:
     """File of the translations of a test set, made once for equal models, texts and settings, and kept beside the run.
 
-    Args:
-        run: a finished run of the system's variant.
-        system: what is changed.
-        name: of the test set.
-
     Raises:
         RecipeError, UsageError: the system is not possible with this model.
         DataError: the run has no text to choose attention heads by, or a file is damaged.

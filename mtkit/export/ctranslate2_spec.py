@@ -35,7 +35,6 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     Args:
         model: a float32 model built from `config`.
         config: a configuration that CTranslate2 supports (see supported_models.CTRANSLATE2).
-        tokenizers: provide the vocabularies.
         num_positions: size of the position table, if positions are added to the embeddings.
 
     Raises:

@@ -46,7 +46,6 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
 
     Args:
         model: model or run folder; a model folder contains no text, so that random lines are used.
-        loaded: the model.
         file: text whose first lines are used; None looks for the text of the run.
 
     Raises:

@@ -50,13 +50,7 @@ ANY_VALUE = frozenset(
 
 @dataclass(frozen=True)
 class SupportedModels:
-    """Allow list of one export target; a key that is in neither list must have its default value.
-
-    Attributes:
-        target: name of the engine or format, for messages.
-        any_value: keys that may have any value.
-        kinds: config classes that other keys may have.
-    """
+    """Allow list of one export target; a key that is in neither list must have its default value."""
 
     target: str
     any_value: Set[str]

@@ -22,11 +22,6 @@ def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, rem
     A configuration that does not belong to the file is refused before memory is allocated: the file's header is
     compared with a model on the meta device.
 
-    Args:
-        build: builds the model.
-        path: file in the safetensors format.
-        remedy: end of the message about a damaged file.
-
     Raises:
         MissingInputError, ReadWriteError, DataError: as `read_weights`.
     """

@@ -94,7 +94,6 @@ def require_replaceable(folder: Path, name: str = CONFIG) -> None:
 
     Args:
         folder: where a model is to be written; nothing may be there, or a model folder with its own files alone.
-        name: the file with the metadata.
 
     Raises:
         UsageError: something else is there.

@@ -128,11 +128,7 @@ def write_model(
     """Write a model folder; an existing one is replaced when the new one is complete.
 
     Args:
-        folder: path of the model folder.
         tensors: the weights, with the names of `training.weights.weights`; stored as `metadata.storage` says.
-        metadata: content of config.json.
-        tokenizers: of both sides.
-        card: content of README.md.
         lexicon: file of the lexicon, which is copied; None: the model has none.
         training: hash of the keys of the recipe that determine the weights.
 
@@ -164,9 +160,6 @@ def write_metadata(
     """Write the sentencepiece models into a folder that has all other files of a model, and then the metadata file.
 
     Args:
-        path: the metadata file.
-        metadata: its content.
-        tokenizers: of both sides.
         hashes: as for `write_config`.
         training: as for `write_model`.
 

@@ -16,7 +16,6 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
     """Return the model card in Markdown.
 
     Args:
-        metadata: of the model.
         report: content of report.json; `train` and `test` may be missing.
         num_parameters: number of weights.
     """

@@ -27,9 +27,7 @@ def read_weights(
     The file's header is compared with the model before memory is allocated.
 
     Args:
-        path: file in the safetensors format.
         expected: type and shape of each weight of the model.
-        remedy: end of the message about a damaged file.
 
     Raises:
         MissingInputError, ReadWriteError: there is no such file, or it cannot be read.

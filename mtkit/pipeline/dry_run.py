@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from mtkit.assembly.measure_training import TrialTraining
-from mtkit.assembly.micro_batch_cost import SENTENCE_TOKENS, MicroBatchCost
+from mtkit.assembly.measure_training import SENTENCE_TOKENS, MicroBatchCost, TrialTraining
 from mtkit.corpus.config import has_training_text, training_text
 from mtkit.io.counts import about_duration, count_of, format_bytes
+from mtkit.recipe.defaults.facts import corpus_statistics
 from mtkit.recipe.defaults.schedule import updates_of_epochs
-from mtkit.recipe.defaults.statistics import corpus_statistics
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
@@ -57,7 +56,6 @@ def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEst
     """Return the estimate of `dry_run` as numbers. Errors as there.
 
     Args:
-        recipe: of the training.
         measured: seconds of a micro-batch by what they depend on; a new one is measured and added, so that equal
             models have equal times.
     """

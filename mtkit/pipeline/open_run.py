@@ -14,8 +14,8 @@ from mtkit.io.lock import RunLock, clean_up_folder
 from mtkit.io.records import Json, write_record
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json
-from mtkit.pipeline.setup.text_checks import likely_mistakes
-from mtkit.recipe.saved import save_recipe
+from mtkit.pipeline.setup.languages import likely_mistakes
+from mtkit.recipe.recipe import save_recipe
 from mtkit.recipe.sections import Recipe, describe_choices
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch
@@ -27,11 +27,8 @@ class Run:
 
     Attributes:
         recipe: with `training.precision: auto` resolved.
-        folder: paths in the run folder.
         log: event log, which also notifies the display.
         hashes: cache of `hash`.
-        since_start: time since the folder was opened.
-        reported: what was reported, and is not said again.
     """
 
     recipe: Recipe
@@ -101,7 +98,6 @@ def open_run(
     were writing in it is removed.
 
     Args:
-        recipe: the checked recipe.
         run_dir: the folder; None: `runs/NAME` in the current directory.
         fresh: delete a training that was started or finished in the folder.
         display: receives every event.
@@ -181,7 +177,6 @@ def training_summary(end: Mapping[str, Any], precision: str) -> Json:
 
     Args:
         end: the event at the end of the training.
-        precision: of the training.
     """
     keys = ("seconds", "tokens_per_second", "reason", "best_update", "numerics")
     return {"updates": end["update"], **{key: end[key] for key in keys}, "precision": precision}

@@ -109,12 +109,6 @@ def _example_sentence(run: Run) -> tuple[str, SourcePrefix] | None:
 def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix: SourcePrefix = NO_PREFIX) -> None:
     """Translate a sentence and draw its attention map: the mean over the heads of the layer that aligns best.
 
-    Args:
-        model: a model folder or a run folder.
-        sentence: one line of text.
-        output: the PNG file to write.
-        prefix: what the model reads before the sentence.
-
     Raises:
         UsageError: the model has no attention, or the sentence or its translation is empty; also as `prefix_ids`.
         MissingInputError, DataError: the model cannot be read.

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.cleaning import CleaningConfig
-from mtkit.corpus.config import CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
+from mtkit.corpus.config import CleaningConfig, CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
@@ -31,7 +30,6 @@ class PreparedCorpora:
 
     Attributes:
         train: the training corpora, in the order of the recipe.
-        valid: the validation sets.
         lexicon: file of the lexicon of the training corpora (see corpus/ibm_model1.py).
     """
 

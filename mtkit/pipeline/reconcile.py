@@ -175,14 +175,7 @@ def _without_defaults(value: Any) -> Any:
 def validation_fingerprint(
     validation: ValidationConfig, search: SearchConfig, tokenize: str, valid: Sequence[Store]
 ) -> str:
-    """Return a hash of everything except the model that `training.validation.metric` depends on.
-
-    Args:
-        validation: section of the recipe.
-        search: section of the recipe.
-        tokenize: tokenizer of BLEU.
-        valid: the binarised validation sets.
-    """
+    """Return a hash of everything except the model that `training.validation.metric` depends on."""
     text = [digest for store in valid for digest in (store.manifest.src.sha256, store.manifest.tgt.sha256)]
     content: list[Any] = [validation.metric, text]
     if any(store.manifest.prefix for store in valid):

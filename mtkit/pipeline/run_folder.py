@@ -32,8 +32,7 @@ from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.io.files import translate_write_errors
 from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record
-from mtkit.recipe.recipe import load_saved
-from mtkit.recipe.saved import RECIPE, VERSION
+from mtkit.recipe.recipe import RECIPE, VERSION, load_saved
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import misfit
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
@@ -98,9 +97,7 @@ def read_json(path: Path, schema: type[object] | None = None, *, remedy: str = _
     """Read a JSON object; a missing file is an empty object.
 
     Args:
-        path: the file.
         schema: a dataclass with the types of known fields; other fields are allowed.
-        remedy: end of the error message.
 
     Raises:
         DamagedError: it does not match its checksum, or a field is missing or has the wrong type.
@@ -115,31 +112,22 @@ def read_json(path: Path, schema: type[object] | None = None, *, remedy: str = _
     return content
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """Paths of the files in a run folder, and access to its records."""
+    """Paths of the files in a run folder (see the top of this module), and access to its records."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe, self.version = path / RECIPE, path / VERSION
+        self.tokenizer, self.corpus = path / "tokenizer", path / "corpus"
+        self.lexicon = self.corpus / "lexicon.safetensors"
+        self.checkpoints, self.model = path / "checkpoints", path / "model"
+        self.log, self.report, self.fingerprints = (
+            path / name for name in ("log.jsonl", "report.json", "fingerprints.json")
+        )
 
-    @property
-    def recipe(self) -> Path:
-        """The checked recipe, with every key and absolute paths."""
-        return self.path / RECIPE
-
-    @property
-    def version(self) -> Path:
-        """Format version (see WrittenBy)."""
-        return self.path / VERSION
-
-    @property
-    def tokenizer(self) -> Path:
-        """Folder of the tokenizer."""
-        return self.path / "tokenizer"
-
-    @property
-    def corpus(self) -> Path:
-        """Folder of the binarised corpora and the lexicon."""
-        return self.path / "corpus"
+    def train(self, number: int) -> Path:
+        """Folder of a binarised training corpus, numbered from 0."""
+        return self.corpus / f"train.{number}"
 
     def valid(self, number: int) -> Path:
         """Folder of the n-th binarised validation set."""
@@ -153,43 +141,9 @@ class RunFolder:
         """The binarised validation sets; errors as `Store`."""
         return [Store(self.valid(number)) for number in range(len(recipe.corpus.valid_sets))]
 
-    def train(self, number: int) -> Path:
-        """Folder of a binarised training corpus, numbered from 0."""
-        return self.path / "corpus" / f"train.{number}"
-
-    @property
-    def lexicon(self) -> Path:
-        """Lexicon of the training corpora."""
-        return self.path / "corpus" / "lexicon.safetensors"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def model(self) -> Path:
-        """Model folder, written when training is finished."""
-        return self.path / "model"
-
-    @property
-    def log(self) -> Path:
-        """Event log."""
-        return self.path / "log.jsonl"
-
     def hyps(self, test: str) -> Path:
         """Translation of a test set."""
         return self.path / "hyps" / f"{test}.txt"
-
-    @property
-    def report(self) -> Path:
-        """Scores and training statistics."""
-        return self.path / "report.json"
-
-    @property
-    def fingerprints(self) -> Path:
-        """Hashes of the inputs of translations and scores (see Fingerprints)."""
-        return self.path / "fingerprints.json"
 
     def folders_with_temporaries(self) -> list[Path]:
         """Folders in which files and folders are written under temporary names first."""

@@ -60,7 +60,6 @@ class TestSets:
         """Translate a test set into `hyps/NAME.txt` unless its translation is up to date.
 
         Args:
-            name: of the test set.
             previous: its entry in report.json, empty if there is none.
 
         Returns:
@@ -157,7 +156,6 @@ def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
     Translations and scores of the run that are missing or outdated are made first, as `score_test_sets` does.
 
     Args:
-        run: with a finished model.
         options: settings of the report; without metrics, those of the run's own report.
 
     Returns:

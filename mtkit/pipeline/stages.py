@@ -48,7 +48,6 @@ class Report:
 
     Attributes:
         run_dir: the run folder, an absolute path.
-        lines: summary for the user, one string per line.
         content: the content of report.json: `test`, with the scores of each test set by name, and `train`, with
             `updates`, `seconds`, `tokens_per_second`, `best_update` and others. Empty until training is finished.
     """

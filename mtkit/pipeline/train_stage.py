@@ -19,7 +19,7 @@ from mtkit.assembly.training import (
 )
 from mtkit.assembly.training_sampler import TrainingSampler, target_vocab_ids
 from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.corpus.order.collate import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, MissingInputError
@@ -34,7 +34,7 @@ from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprint
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.recipe import save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
@@ -53,7 +53,6 @@ class TrainingOutcome:
 
     Attributes:
         finished: False if `training.max_hours` ran out first.
-        message: result in one sentence, for the user.
         summary: `train` of report.json.
     """
 
@@ -66,8 +65,6 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
     """Return the metadata of a recipe's model.
 
     Args:
-        recipe: with the model and search configuration.
-        tokenizers: of both sides.
         max_source_length: tokens of the longest training source.
     """
     corpus = recipe.corpus
@@ -89,9 +86,6 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     """Train to the end of the recipe and write the model folder, resuming an interrupted training.
 
     Args:
-        run: an open run.
-        tokenizers: of both sides.
-        corpora: the binarised corpora.
         ranks: the processes that train; only the first writes the model.
 
     Raises:

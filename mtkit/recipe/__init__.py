@@ -1,12 +1,11 @@
 """Recipes: one YAML file -> a checked tree of frozen dataclasses.
 
 sections      Recipe with its sections
-recipe        reading of recipes: file -> tree -> dataclasses -> choices
+recipe        reading of recipes: file -> tree -> dataclasses -> choices; the recipe that a run folder keeps
 yaml_reader   strict YAML 1.2 with a line number for every value
 tree          a file with `base:` and key=value, merged into one tree of values
 schema        tree -> dataclasses, with every error located
 rules         conditions across sections, as a table over capabilities
-saved         the recipe that a run folder keeps
 type_hints    members and limits of type hints, paths of keys
 paths         recipes that come with mtkit; environment variables in paths
 suggestions   "did you mean" for unknown keys and kinds

@@ -1,4 +1,4 @@
-"""Reading of recipes: YAML or Python values to a checked `Recipe`.
+"""Reading of recipes: YAML or Python values to a checked `Recipe`, and the recipe that a run folder keeps.
 
 A recipe is read once: `read_recipe` turns the file into a tree of values and the tree into dataclasses, which are
 checked; choices for omitted keys then replace values of these.
@@ -13,16 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+import yaml
+
 from mtkit.errors import DamagedError, RecipeError
-from mtkit.io.records import read_text_record
+from mtkit.io.records import DAMAGED, is_record, is_text_record, read_text_record, write_text_record
 from mtkit.recipe import schema
 from mtkit.recipe.defaults.choose import Draft, choose
 from mtkit.recipe.paths import expand_path, resolve_recipe_path, to_plain
 from mtkit.recipe.rules import broken_rules
-from mtkit.recipe.saved import RESTORE, is_saved
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, with_location
+from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, StrictLoader, with_location
 from mtkit.text.lines import list_of_texts, require_path
 from mtkit.training.key_types import TrackerName
 
@@ -115,8 +116,6 @@ def build_recipe(tree: LocatedValue, errors: Sequence[str], *, is_written: bool 
     """Build a recipe from a tree of values, with the fixed defaults for the keys that it leaves out.
 
     Args:
-        tree: of the recipe with its bases and overrides.
-        errors: found so far, reported together with new ones.
         is_written: a user wrote it, so that a key that another one makes ineffective is a mistake.
 
     Raises:
@@ -175,3 +174,40 @@ def _rebase(value: LocatedValue, folder: Path) -> None:
     items = value.value.values() if isinstance(value.value, dict) else value.value
     for item in items if isinstance(value.value, dict | list) else ():
         _rebase(item, folder)
+
+
+RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one
+RECIPE, VERSION = "recipe.yaml", "version.json"  # names in a run folder
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML writer that quotes every string that YAML 1.1 or 1.2 would read as another type."""
+
+
+for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
+    for _tag, _pattern in _pairs:
+        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe with a checksum, every key and absolute paths, so that it is independent of its location.
+
+    Raises:
+        ReadWriteError: the file cannot be written.
+    """
+    write_text_record(path, yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a recipe was written by `save_recipe`.
+
+    Raises:
+        DamagedError: it is the recipe of a run folder, and was changed.
+        ReadWriteError: it cannot be read.
+    """
+    if is_text_record(path):
+        return True
+    if path.name == RECIPE and is_record(path.with_name(VERSION)):
+        remedy = "undo the change; make changes with KEY=VALUE, or in another file"
+        raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
+    return False

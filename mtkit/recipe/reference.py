@@ -31,10 +31,7 @@ class KeyInfo:
     """One key of a mapping; all fields are text for people.
 
     Attributes:
-        name: of the key.
-        type: type and range.
         default: the default as a recipe states it; `required` if there is none.
-        meaning: a sentence.
         reason: why the default is what it is; empty if there is none.
     """
 

@@ -30,7 +30,6 @@ class Rule:
     """A condition that every recipe meets.
 
     Attributes:
-        key: path of the key that the error points to.
         is_broken: whether a recipe violates the rule.
         message: problem and remedy; a format string over the sections of the recipe.
     """
@@ -155,7 +154,6 @@ def broken_rules(recipe: Recipe, *, stated: LocatedValue | None = None) -> list[
     """Check a recipe across its sections.
 
     Args:
-        recipe: of valid sections.
         stated: the tree that a user wrote, in which keys without effect are mistakes; None: every key is stated.
 
     Returns:

@@ -35,8 +35,6 @@ def suggest_key(
 
     Args:
         path: of the unknown key.
-        root: the dataclass of the whole configuration.
-        values: what the configuration states.
         known: keys of the mapping that the unknown key stands in.
         other_kinds: kinds of that mapping that have the key; empty if none has.
         in_file: the key stands in a file, below its section; a key of the command line is a whole path.
@@ -66,7 +64,6 @@ def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
 
     Args:
         path: of the other toolkit's key; it is looked up as a whole, then its last component.
-        root: the dataclass of the whole configuration.
         values: what the configuration states, to prefer keys of the kinds that it selects; None: no preference.
     """
     parent, _, name = path.rpartition(".")

@@ -25,7 +25,6 @@ def complete_tree(path: Path, overrides: Sequence[str], errors: list[str]) -> Lo
     Args:
         path: of the recipe; its stem is the name of a recipe that states none.
         overrides: `key=value` each; relative paths in them are relative to the current directory.
-        errors: collects the errors of single values.
 
     Raises:
         RecipeError, MissingInputError: as `read_tree`; or an override is malformed.
@@ -131,10 +130,8 @@ def apply_overrides(tree: LocatedValue, overrides: Sequence[str], folder: Path, 
     """Apply overrides to a tree; `kind` overrides come first, because a new kind discards the keys of the old one.
 
     Args:
-        tree: a recipe.
         overrides: `key=value` each; the key is a path with dots, list items by number.
         folder: base of relative paths in the values.
-        errors: collects the errors of the values.
 
     Raises:
         RecipeError: an override has no `=`, or its path leads to a list item that does not exist.

@@ -161,7 +161,6 @@ def has_path(root: Any, path: str, values: Mapping[str, Any] | None = None) -> b
     """Return whether a path names a key of a configuration.
 
     Args:
-        root: the dataclass of the whole configuration.
         path: with dots.
         values: what the configuration states; only the kinds that it selects are considered. None: any kind.
     """

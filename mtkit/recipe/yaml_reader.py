@@ -119,8 +119,6 @@ def read_yaml(text: str, name: str, folder: Path, errors: list[str]) -> LocatedV
     """Read one YAML document.
 
     Args:
-        text: the document.
-        name: the file's name as the user gave it, for messages.
         folder: base of relative paths in the document.
         errors: collects the errors that do not stop the reader, such as duplicate keys and non-finite numbers.
 

@@ -4,9 +4,7 @@ config        StudyConfig: the keys of a study file
 load          a study file -> a checked recipe for each variant
 runs          one run folder for each variant and seed, and its result
 jobs          training in parallel processes, on shares of the CPU or on GPUs
-rates         the learning rate of each variant, chosen on the valid set
-run           the whole study, from its runs to its report
-plan          the runs with their expected time, without training
+run           the whole study: the plan of its runs, choice of learning rates, its execution, its report
 results       mean, standard deviation and significance of every metric; tables
 report        files and plots beside the runs
 by_length     BLEU of short and of long sentences

@@ -19,7 +19,6 @@ def lines_by_length(srcs: Sequence[str], limits: Sequence[int]) -> dict[str, lis
     """Line indices of each length group; the length of a source is its number of whitespace-separated words.
 
     Args:
-        srcs: all sources.
         limits: maximum length of each group except the last, ascending.
     """
     by_name: dict[str, list[int]] = {name: [] for name in group_names(limits)}
@@ -42,7 +41,6 @@ def bleu_of_length_groups(
     Args:
         srcs, hyps, refs: equally many lines.
         limits: maximum length of each group except the last, ascending.
-        tokenize: tokenizer of BLEU.
     """
     bleu = {}
     for name, indices in lines_by_length(srcs, limits).items():

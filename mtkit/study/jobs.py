@@ -28,7 +28,7 @@ from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import to_plain
-from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.recipe import save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
@@ -83,9 +83,7 @@ def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> 
     stores the data once. The files are never modified, only replaced. Each run verifies them before it trains.
 
     Args:
-        runs: all runs of the study.
         fresh: discard finished and unfinished training of all runs.
-        display: receives the progress.
 
     Raises:
         MissingInputError, DataError: the text of a corpus is missing or invalid.
@@ -221,7 +219,6 @@ def run_jobs(
         runs: prepared by `prepare_runs`.
         slots: resources, one run at a time on each.
         display: receives the start and the end of each run.
-        command: command line of a run.
         finished: called when a run has been trained and scored.
 
     Raises:

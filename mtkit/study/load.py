@@ -32,11 +32,8 @@ class Study:
     """A checked study.
 
     Attributes:
-        config: content of the file.
         recipes: of each variant, in the order of the file; name and seed are those of the base.
-        baseline: variant that the others are tested against.
-        tests: names of the test sets.
-        rates: learning rates that were chosen for variants (see rates.py), with which `recipes` train.
+        rates: learning rates that were chosen for variants (see run.py), with which `recipes` train.
     """
 
     config: StudyConfig

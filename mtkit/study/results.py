@@ -45,7 +45,6 @@ class VariantRow:
 
     Attributes:
         parameters: number of parameters; None if no training has started.
-        p_values: by seed, against the baseline's run of the same seed.
     """
 
     variant: str

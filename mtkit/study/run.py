@@ -1,21 +1,25 @@
-"""Execution of a whole study, from its runs to its report; finished runs are kept."""
+"""A whole study: the plan of its runs, their execution, and its report; finished runs are kept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtkit.errors import MissingInputError
+from mtkit.io.counts import format_duration
 from mtkit.io.lock import RunLock
+from mtkit.io.table import Table
+from mtkit.pipeline.dry_run import TrainingEstimate, estimate_training
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
-from mtkit.study.rates import trials, with_chosen_rates
 from mtkit.study.report import write_results
 from mtkit.study.results import StudyResults, compare_runs
 from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
+from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 from mtkit.training.monitoring.log import Display
+from mtkit.training.objectives.config import CrossEntropyConfig
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,9 @@ def run_study(study: Study, folder: Path, slots: Sequence[DeviceSlot], *, fresh:
     """Train and score every unfinished run, then compare all variants.
 
     Args:
-        study: the study.
         folder: of the study, see study_folder.
         slots: resources, one run at a time on each.
         fresh: discard all runs first.
-        display: receives the progress.
 
     Raises:
         MtkitError: the study cannot be run. A failed training is no error but part of the results.
@@ -76,3 +78,89 @@ def report_study(study: Study, folder: Path) -> StudyReport:
             "--report-only to train them, or name their folder with --run-dir"
         )
     return StudyReport(results, write_results(results, folder))
+
+
+def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:
+    """Table with a row for each variant, and the expected time of the whole study.
+
+    The time of an update is measured as in `mtkit train --dry-run`, once for all variants with the same model, on all
+    threads; if other processes use the machine, it is the time on free cores.
+
+    Raises:
+        RecipeError: a recipe cannot be built.
+    """
+    rows, remaining = [], 0.0
+    measured, before = dict[str, float](), read_cpu_times()
+    for variant in study.recipes:
+        of_variant = [run for run in runs if run.variant == variant]
+        estimate = _estimate(study, variant, measured)
+        remaining += estimate.seconds * sum(not run.is_finished() for run in of_variant)
+        seeds = (f"{run.seed} ({RunState.finished})" if run.is_finished() else str(run.seed) for run in of_variant)
+        numbers = [f"{estimate.parameters:,}", f"{estimate.updates:,}", format_duration(estimate.seconds)]
+        rows.append([variant, *numbers, ", ".join(seeds)])
+    parallel = f" {num_slots} at a time on the same machine," if num_slots > 1 else ""
+    lines = [
+        f"{len(runs)} runs,{parallel} about {format_duration(remaining)} of training remaining, not counting "
+        "validation, translation and start-up",
+        *busy_lines(before, read_cpu_times(), remaining),
+        f"folder: {runs[0].folder.path.parent.parent}",
+    ]
+    headings = ["variant", "parameters", "updates", "time of a run", "seeds"]
+    return Table(headings, rows, text=("variant", "seeds"), title=study.config.name), lines
+
+
+def _estimate(study: Study, variant: str, measured: dict[str, float]) -> TrainingEstimate:
+    """Estimate for a variant; a teacher, not trained yet, computes a forward pass: a third of its own training."""
+    recipe, teacher = study.recipes[variant], study.config.teacher_variant.get(variant)
+    if teacher is None:
+        return estimate_training(recipe, measured)
+    alone = replace(recipe, training=replace(recipe.training, objective=CrossEntropyConfig()))
+    student = estimate_training(alone, measured)
+    taught_by = estimate_training(study.recipes[teacher], measured)
+    forward = taught_by.seconds / taught_by.updates / 3
+    return replace(student, seconds=student.seconds + forward * student.updates)
+
+
+def trials(study: Study, folder: Path) -> list[StudyRun]:
+    """Runs of the first seed with each learning rate that the study tries, after the runs that they need."""
+    first = replace(study, config=replace(study.config, seeds=study.config.seeds[:1]))
+    found: dict[Path, StudyRun] = {}
+    for variant in study.recipes:
+        for rate in study.config.learning_rates.get(variant, []):
+            runs = runs_of(with_rates(first, {variant: rate}), folder)
+            tried = next(run for run in runs if run.variant == variant)
+            found |= {run.folder.path: run for run in [*tried.required, tried]}
+    return list(found.values())
+
+
+def with_chosen_rates(study: Study, folder: Path, loss: Callable[[StudyRun], float | None]) -> Study:
+    """The study with the learning rate of each variant whose trials have ended; the other variants are left out.
+
+    Variants are compared fairly only if each has a learning rate that suits it. Each rate is tried with the first seed,
+    and the one with the lowest loss on the valid set is taken; the test sets have no part in the choice. The training
+    with the chosen rate counts as that of the first seed.
+
+    Args:
+        study: with or without rates to choose.
+        loss: of a trial on the valid set; infinite for a failed one, None before its end.
+    """
+    losses: dict[str, dict[float, float | None]] = {}
+    for run in trials(study, folder):
+        if run.variant in study.config.learning_rates:
+            losses.setdefault(run.variant, {})[run.recipe.training.optimiser.learning_rate] = loss(run)
+    ended = {name: {rate: each for rate, each in tried.items() if each is not None} for name, tried in losses.items()}
+    complete = {name: tried for name, tried in ended.items() if len(tried) == len(losses[name])}
+    best = {name: min(tried, key=lambda rate: tried[rate]) for name, tried in complete.items()}
+    return with_rates(study, {name: rate for name, rate in best.items() if math.isfinite(complete[name][rate])})
+
+
+def with_rates(study: Study, rates: Mapping[str, float]) -> Study:
+    """The study with these learning rates, without the variants that have several and none of them here."""
+    recipes = {
+        name: each for name, each in study.recipes.items() if name in rates or name not in study.config.learning_rates
+    }
+    for variant in recipes.keys() & rates.keys():
+        training = recipes[variant].training
+        optimiser = replace(training.optimiser, learning_rate=rates[variant])
+        recipes[variant] = replace(recipes[variant], training=replace(training, optimiser=optimiser))
+    return replace(study, recipes=recipes, rates=rates)

@@ -173,7 +173,6 @@ class RunResult:
         reason: of a failure; empty otherwise.
         parameters: number of parameters; None if training has not started.
         metrics: by name, see `metric_names`; empty unless the run is finished.
-        hyps: translations of the test set.
     """
 
     run: StudyRun

@@ -107,10 +107,6 @@ def read_lines(text: Text) -> Iterator[str]:
 def require_list(name: str, values: object) -> None:
     """Check that an argument of a public function is no text, which is a list too: of its characters.
 
-    Args:
-        name: of the argument.
-        values: its value.
-
     Raises:
         TypeError: it is a text, or nothing that has items in an order.
     """
@@ -174,7 +170,6 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     Args:
         stream: has `read1`, which returns the available bytes and blocks only if there are none; compressed bytes are
             detected if it has `peek`, as standard input has.
-        name: name of the stream in error messages.
 
     Raises:
         DataError, MissingExtraError: as `read_lines`.

@@ -21,7 +21,6 @@ def normalise(line: str, kind: Normalisation) -> str:
     """Normalise a line; the function is idempotent.
 
     Args:
-        line: any text.
         kind: identity; or Unicode's composed form, canonical (nfc) or compatible (nfkc), Unicode Annex 15.
     """
     if kind == "nfc":

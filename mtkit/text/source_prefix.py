@@ -8,12 +8,14 @@ et al. 2020, sec. 2.4, https://arxiv.org/abs/1910.10683 .
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from mtkit.config import Limits, config
 from mtkit.errors import UsageError
 from mtkit.text.special_tokens import NUM_TAGS, tag_token
-from mtkit.text.tokenizer import TokenizerPair
+
+if TYPE_CHECKING:
+    from mtkit.text.tokenizer import TokenizerPair
 
 NAME_OF_TAG = "a name of letters, digits, _ and, after the first, . and -"
 TagName = Annotated[str, Limits(pattern=r"^\w[\w.-]*\Z", description=NAME_OF_TAG)]
@@ -34,7 +36,6 @@ class SourcePrefix:
         """The ids that precede those of a source sentence; empty without tag and prefix.
 
         Args:
-            tokenizers: of both sides.
             max_source_length: tokens of the longest training source; None: unknown.
 
         Raises:

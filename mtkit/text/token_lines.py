@@ -41,10 +41,7 @@ def encode_lines(
     """Encode lines; `block` lines are read before the first is written.
 
     Args:
-        lines: text.
-        tokenizer: the tokenizer.
         as_ids: write ids instead of tokens.
-        counts: updated for every block.
         block: number of lines that are encoded together.
     """
     source = iter(lines)
@@ -76,8 +73,6 @@ def decode_lines_of_ids(
 
     Args:
         lines: ids, separated by spaces.
-        tokenizer: the tokenizer.
-        name: name of the file in error messages.
         block: number of lines that are decoded together.
 
     Raises:

@@ -40,10 +40,8 @@ class Tokenizer:
     """One subword model: a sentencepiece model, BPE codes or a vocabulary of WordPiece.
 
     Attributes:
-        model: the content of the model file.
         is_codes: whether it is a file of BPE merges.
         is_byte_level: whether its characters stand for bytes.
-        vocab: size and special ids.
         normalisation: applied to a line before segmentation.
     """
 

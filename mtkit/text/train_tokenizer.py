@@ -45,14 +45,10 @@ class TokenizerReport:
     """Statistics of a tokenizer's training text.
 
     Attributes:
-        lines: lines in the files.
-        trained_on: lines passed to the trainer.
         empty: lines without a character.
         too_long: lines over MAX_LINE_BYTES bytes.
         not_sampled: lines skipped because the files have more than `max_lines` lines or MAX_SAMPLE_BYTES bytes.
         replaced_chars: U+2581 and lone surrogates in the sampled lines.
-        vocab_size: size of the trained model.
-        files: paths of the files.
     """
 
     lines: int = 0
@@ -111,10 +107,7 @@ def train_tokenizer(
     """Train one model on all lines of the files; write `PREFIX.model` and the readable `PREFIX.vocab`.
 
     Args:
-        files: the text.
         prefix: path without the endings.
-        config: of the model.
-        names: of the settings in messages.
 
     Raises:
         DataError: the text is empty or not UTF-8, or `vocab_size` is too large or too small for it.

@@ -73,9 +73,7 @@ def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVecto
     files.
 
     Args:
-        path: plain or compressed.
         tokenizer: the tokenizer whose tokens are matched.
-        dim: required dimension of the vectors.
 
     Raises:
         DataError: vectors of another dimension, a line that is no vector, or no match; names the line.

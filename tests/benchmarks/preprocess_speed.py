@@ -20,7 +20,7 @@ from pathlib import Path
 import sentencepiece
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.config import CleaningConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.assembly import measure_training
-from mtkit.assembly.micro_batch_cost import MicroBatchCost
+from mtkit.assembly.measure_training import MicroBatchCost
 from mtkit.cli import entry
 from mtkit.pipeline import dry_run
 from mtkit.training.monitoring.busy_machine import CpuTimes

@@ -6,11 +6,9 @@ from math import comb, exp, factorial, sqrt
 
 import numpy as np
 
-from mtkit.corpus.noise.bart import BartNoiseConfig
-from mtkit.corpus.noise.mlm import MLMMaskingConfig
+from mtkit.corpus.noise.config import BartNoiseConfig, MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise.noise import NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
-from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 from mtkit.corpus.order.ragged import Ragged
 
 NUM_SENTENCES = 40_000

@@ -4,82 +4,56 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import BoolArray, RowRandom, ragged_index
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 
 _ORDER, _LENGTH, _GAP, _DELETED, _MASKED = range(5)  # streams of random numbers
 
-Rate = Annotated[float, Limits(ge=0, lt=1)]
-
-
-@config
-class BartNoiseConfig:
-    """Fill gaps and restore the order (see BartNoise); the target is the whole text."""
-
-    kind: Literal["bart"] = "bart"
-    trains_encoder_only: ClassVar[bool] = False
-    has_source: ClassVar[bool] = True
-    # Share of the tokens that are removed in spans, with one mask for each span (text infilling). Default: Lewis et al.
-    # 2020, sec. 5.1.
-    infilling_rate: Rate = 0.3
-    # Mean length of a removed span in tokens; lengths are Poisson distributed. Default: Lewis et al. 2020, sec. 2.2.
-    mean_span_length: Annotated[float, Limits(gt=0, le=50)] = 3.0
-    # Share of the tokens that are masked one by one (token masking). Default: 0, because infilling masks already.
-    masking_rate: Rate = 0.0
-    # Share of the tokens that are removed without a mask (token deletion). Default: 0; the paper's model has infilling
-    # and permutation alone.
-    deletion_rate: Rate = 0.0
-    # Shuffle the sentences of a line that has several. Default: true, as in the paper's model.
-    permute_sentences: bool = True
-
-    def __post_init__(self) -> None:
-        if not (self.infilling_rate or self.masking_rate or self.deletion_rate or self.permute_sentences):
-            raise ValueError("infilling_rate: all noise is turned off; set one of the rates above 0")
-
-    def build(self, vocab: NoiseVocab) -> BartNoise:
-        """The noise function."""
-        return BartNoise(vocab, self)
-
 
 class BartNoise:
     """Sentence permutation, text infilling, token deletion and token masking, in this order.
 
-    Lewis et al. 2020, sec. 2.2, https://arxiv.org/abs/1910.13461 Each span is replaced by one mask. Span lengths are
+    Lewis et al. 2020, sec. 2.2, https://arxiv.org/abs/1910.13461. Each span is replaced by one mask. Span lengths are
     Poisson distributed; a span of length 0 inserts a mask. Exactly round(infilling_rate · n) tokens are removed: the
     last span is cut to fit. At most that many spans are drawn, and the last one allowed takes all that is left, so that
     a sentence never gets longer. All arrangements of the spans among the remaining tokens are equally likely.
-
-    Args:
-        vocab: the vocabulary.
-        config: the rates.
     """
 
-    def __init__(self, vocab: NoiseVocab, config: BartNoiseConfig) -> None:
+    def __init__(
+        self,
+        vocab: NoiseVocab,
+        *,
+        infilling_rate: float,
+        mean_span_length: float,
+        masking_rate: float,
+        deletion_rate: float,
+        permute_sentences: bool,
+    ) -> None:
         self.vocab = vocab
-        self.config = config
+        self.infilling_rate, self.mean_span_length = infilling_rate, mean_span_length
+        self.masking_rate, self.deletion_rate = masking_rate, deletion_rate
+        self.permute_sentences = permute_sentences
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """See Noise."""
-        config, src = self.config, Ragged(rows.flat.astype(np.int64), rows.offsets)
-        if config.permute_sentences:
-            src = self._permute_sentences(src, rng)
-        if config.infilling_rate:
+        src = Ragged(rows.flat.astype(np.int64), rows.offsets)
+        if self.permute_sentences:
+            src = self._shuffle_sentences(src, rng)
+        if self.infilling_rate:
             src = self._infill(src, rng)
-        if config.deletion_rate:
-            src = _select(src, rng.uniform(src.lengths, _DELETED) >= config.deletion_rate)
-        if config.masking_rate:
-            masked = rng.uniform(src.lengths, _MASKED) < config.masking_rate
+        if self.deletion_rate:
+            src = _select(src, rng.uniform(src.lengths, _DELETED) >= self.deletion_rate)
+        if self.masking_rate:
+            masked = rng.uniform(src.lengths, _MASKED) < self.masking_rate
             src = Ragged(np.where(masked, self.vocab.mask, src.flat), src.offsets)
         return NoisedBatch(src, rows)
 
-    def _permute_sentences(self, rows: Ragged, rng: RowRandom) -> Ragged:
+    def _shuffle_sentences(self, rows: Ragged, rng: RowRandom) -> Ragged:
         """Shuffle the sentences of each line; a sentence ends where a word starts after an end mark."""
         row, column = ragged_index(rows.lengths)
         ids = rows.flat
@@ -92,7 +66,7 @@ class BartNoise:
 
     def _infill(self, rows: Ragged, rng: RowRandom) -> Ragged:
         lengths = rows.lengths
-        num_removed = np.rint(lengths * self.config.infilling_rate).astype(np.int64)  # [R]
+        num_removed = np.rint(lengths * self.infilling_rate).astype(np.int64)  # [R]
         # One length is drawn for each token to remove: with at least one token a span, no row needs more spans.
         row, column = ragged_index(num_removed)
         span = np.searchsorted(self._poisson_cdf, rng.uniform(num_removed, _LENGTH), side="right")
@@ -116,7 +90,7 @@ class BartNoise:
     @cached_property
     def _poisson_cdf(self) -> NDArray[np.float64]:
         """P(length <= k) for k = 0, 1, ..., up to 20 standard deviations above the mean."""
-        mean = self.config.mean_span_length
+        mean = self.mean_span_length
         counts = range(int(mean + 20 * math.sqrt(mean) + 20))
         return np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in counts])
 

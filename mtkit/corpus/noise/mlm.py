@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 
-from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 
 _CHOSEN, _ACTION, _REPLACEMENT = range(3)  # streams of random numbers
-
-Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
 class MLMMasking:
@@ -42,34 +37,3 @@ class MLMMasking:
         ids = np.where(chosen & (action < self.mask_replace_prob + self.random_replace_prob), others, rows.flat)
         ids[chosen & (action < self.mask_replace_prob)] = self.vocab.mask
         return NoisedBatch(Ragged(ids, rows.offsets), rows, Ragged(chosen, rows.offsets))
-
-
-@config
-class MLMMaskingConfig:
-    """Mask tokens (see MLMMasking); for training.objective.kind masked_lm."""
-
-    kind: Literal["mlm"] = "mlm"
-    trains_encoder_only: ClassVar[bool] = True
-    has_source: ClassVar[bool] = True
-    # Share of the tokens that are predicted. Default: BERT's.
-    masking_rate: Annotated[float, Limits(gt=0, le=1)] = 0.15
-    # Share of the predicted tokens that the mask token replaces. Default: BERT's.
-    mask_replace_prob: Probability = 0.8
-    # Share of the predicted tokens that a random token replaces; the others stay as they are. Default: BERT's.
-    random_replace_prob: Probability = 0.1
-
-    def __post_init__(self) -> None:
-        if self.mask_replace_prob + self.random_replace_prob > 1:
-            raise ValueError(
-                f"random_replace_prob: {self.random_replace_prob} and mask_replace_prob {self.mask_replace_prob} sum "
-                "to more than 1; lower one"
-            )
-
-    def build(self, vocab: NoiseVocab) -> MLMMasking:
-        """The noise function."""
-        return MLMMasking(
-            vocab,
-            masking_rate=self.masking_rate,
-            mask_replace_prob=self.mask_replace_prob,
-            random_replace_prob=self.random_replace_prob,
-        )

@@ -24,8 +24,6 @@ class NoisedBatch:
     """N sentences to restore, as token ids without bos and eos.
 
     Attributes:
-        src: the corrupted sentences.
-        tgt: the sentences or spans to predict.
         loss_mask: bool, a row for each row of `tgt`: the tokens in the loss; None: all tokens and eos.
     """
 
@@ -42,12 +40,23 @@ class Noise(Protocol):
         ...
 
 
+class EmptySource:
+    """Sources without tokens: each text is predicted from its own beginning alone.
+
+    A model that is trained on such text only is a language model. Together with sentence pairs these are the dummy
+    sources of Sennrich et al. 2016, sec. 3.1, https://arxiv.org/abs/1511.06709
+    """
+
+    def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
+        """See Noise."""
+        return NoisedBatch(Ragged(rows.flat[:0], np.zeros(len(rows) + 1, dtype=np.int64)), rows)
+
+
 @dataclass(frozen=True)
 class NoiseVocab:
     """The properties of a vocabulary of V tokens that noise functions use.
 
     Attributes:
-        mask: id of the mask token.
         sentinels: [32] ids of the sentinel tokens of removed spans.
         text_ids: ids of the tokens that text consists of.
         ends_sentence: [V] whether a sentence can end with this token.

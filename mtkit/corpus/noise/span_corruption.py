@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import numpy as np
 
-from mtkit.config import Limits, config
 from mtkit.corpus.noise.noise import NoisedBatch, NoiseVocab
 from mtkit.corpus.noise.row_rng import IntArray, RowRandom
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
@@ -61,20 +58,3 @@ class SpanCorruption:
         spans = np.clip(np.rint(removed / self.mean_span_length).astype(np.int64), 1, max_spans)
         has_text = lengths > 0
         return removed * has_text, np.minimum(spans, len(self.vocab.sentinels) - 1) * has_text
-
-
-@config
-class SpanCorruptionConfig:
-    """Remove spans and predict them (see SpanCorruption); targets are short, so that an update is cheap."""
-
-    kind: Literal["span_corruption"] = "span_corruption"
-    trains_encoder_only: ClassVar[bool] = False
-    has_source: ClassVar[bool] = True
-    # Share of the tokens that are removed. Default: Raffel et al. 2020, table 6.
-    noise_density: Annotated[float, Limits(gt=0, lt=1)] = 0.15
-    # Mean length of a removed span in tokens. Default: Raffel et al. 2020, table 7.
-    mean_span_length: Annotated[float, Limits(ge=1)] = 3.0
-
-    def build(self, vocab: NoiseVocab) -> SpanCorruption:
-        """The noise function."""
-        return SpanCorruption(vocab, noise_density=self.noise_density, mean_span_length=self.mean_span_length)

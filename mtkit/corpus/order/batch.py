@@ -63,8 +63,6 @@ class Batch:
     """One micro-batch of parallel sentences.
 
     Attributes:
-        source: the source side.
-        target: the target side, as the decoder reads it.
         labels: [B, T] int64, the token that follows `target.ids` at each position (`eos` last).
         loss_mask: [B, T] bool, True where the label counts in the loss.
         sample_ids: [B] int64, index of each sentence in the training corpus; stays on the CPU.

@@ -70,7 +70,6 @@ def split_by_token_budget(
 
     Args:
         longer: [N] length of the longer side in tokens, eos included.
-        batch_tokens: the budget.
         first_share: in (0, 1], the share of its rows that the first micro-batch gets; shifts all boundaries.
     """
     bounds: list[tuple[int, int]] = []

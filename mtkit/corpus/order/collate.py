@@ -73,6 +73,12 @@ def real_and_pos(lengths: NDArray[np.int64], shape: tuple[int, ...]) -> tuple[Te
     return torch.from_numpy(real), torch.from_numpy(np.broadcast_to(columns, shape).copy())
 
 
+def dummy_batch(sentences: int, length: int, src: Vocab, tgt: Vocab) -> Batch:
+    """A micro-batch without padding, for measurements: the last token of each vocabulary; `length` includes eos."""
+    src_rows, tgt_rows = ([[vocab.size - 1] * (length - 1)] * sentences for vocab in (src, tgt))
+    return collate(src_rows, tgt_rows, list(range(sentences)), src, tgt)
+
+
 def _check_ids(rows: Ragged, vocab: Vocab) -> None:
     max_id = int(rows.flat.max(initial=0))
     if max_id >= vocab.size:

@@ -53,8 +53,6 @@ class UpdateData:
 
     Attributes:
         batches: the micro-batches of this rank. All ranks have the same number; an idle rank gets empty ones (B = 0).
-        next_position: position of the update that follows.
-        sentences: pairs over all ranks.
         src_tokens: source tokens with eos over all ranks.
         tgt_tokens: target tokens with eos over all ranks; all are in the loss, unless noise selects some.
         padded_tokens: tokens of both sides over all ranks, including padding.
@@ -110,12 +108,10 @@ class Loader:
 
         Args:
             corpora: the training corpora; a sequence gives every sample once an epoch.
-            tokenizers: the tokenizers that the stores were built with.
             seed: determines the order, the sampled segmentations and the noise.
             batch_tokens: upper limit of sentences × longest side of a micro-batch, eos included.
             micro_batches: micro-batches of an update over all ranks, at most.
             subword_regularization: see SubwordSegmenter; 0 uses the stored segmentation.
-            rank: rank of this process.
             world_size: number of processes.
         """
         if not 0 <= rank < world_size:

@@ -60,8 +60,6 @@ class SubwordSegmenter:
     """Reads or samples segmentations and applies noise; a pure function of the window.
 
     Attributes:
-        corpora: all training corpora.
-        tokenizers: the tokenizers of both sides.
         subword_regularization: BPE-dropout's probability or the unigram model's alpha (see Tokenizer.sample); 0 uses
             the stored segmentation.
         seed: seed of sampling and noise, combined with the sample and its epoch.

@@ -32,8 +32,6 @@ def choose_for_run(
     """Choose the omitted keys of a recipe for a run, or keep the choices of a training that was started in its folder.
 
     Args:
-        draft: the recipe.
-        limits: of a time budget.
         run_dir: the run folder; None: `runs/NAME`.
         fresh: the training of the folder will be deleted.
 

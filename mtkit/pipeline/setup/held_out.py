@@ -28,8 +28,6 @@ class ParallelText:
     """A parallel corpus to be split.
 
     Attributes:
-        src: text file.
-        tgt: its translation.
         langs: codes of both, the suffixes of the new files.
         docid: file with the name of each line's document; None: lines are split one by one.
         held_out: files of valid and test that the user has; these are copied instead of split off.
@@ -54,7 +52,6 @@ class SplitReport:
 
     Attributes:
         counts: pairs of each part, and `duplicates`: pairs left out because a side is held out already.
-        findings: about the text.
     """
 
     counts: Mapping[str, int]
@@ -119,7 +116,7 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
                 "inputs": inputs,
                 "limits": asdict(limits),
                 "counts": dict(report.counts),
-                "findings": report.findings.as_dict(),
+                "findings": asdict(report.findings),
                 "files": files,
             },
         )

@@ -70,12 +70,7 @@ class NewRecipeOptions:
 
 @dataclass(frozen=True)
 class NewRecipe:
-    """A recipe that was written.
-
-    Attributes:
-        path: of the recipe.
-        notes: sentences for the user.
-    """
+    """A recipe that was written."""
 
     path: Path
     notes: list[str]
@@ -102,13 +97,7 @@ def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOption
 
 @dataclass(frozen=True)
 class RecipePlan:
-    """Recipe and split of two text files, to be written.
-
-    Attributes:
-        output: path of the recipe.
-        corpus: the texts.
-        notes: sentences about the languages.
-    """
+    """Recipe and split of two text files, to be written."""
 
     output: Path
     corpus: ParallelText

@@ -10,9 +10,16 @@ from typing import Any
 from mtkit.corpus.config import has_training_text, training_text
 from mtkit.errors import RecipeError
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.recipe.defaults import model_size, schedule, vocabulary
-from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits, Choice, Facts, Values
-from mtkit.recipe.defaults.statistics import CorpusStatistics, corpus_statistics
+from mtkit.recipe.defaults import model_size, schedule
+from mtkit.recipe.defaults.facts import (
+    NO_LIMITS,
+    BudgetLimits,
+    Choice,
+    CorpusStatistics,
+    Facts,
+    Values,
+    corpus_statistics,
+)
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.schema import Checker
@@ -27,7 +34,6 @@ class DefaultRule:
     """Rule for a key that a recipe leaves out.
 
     Attributes:
-        key: path of the key.
         choose: value and reason, from the facts and the values decided so far. It is a pure function.
         applies: whether the recipe has the key at all: the kind of its section may be another.
     """
@@ -67,8 +73,8 @@ def _can_be_guided(recipe: Recipe) -> bool:
 
 
 RULES = (  # in this order: a rule may use the values of those before it
-    DefaultRule("tokenizer.shared", vocabulary.shared),
-    DefaultRule("tokenizer.vocab_size", vocabulary.vocab_size),
+    DefaultRule("tokenizer.shared", model_size.shared_vocabulary),
+    DefaultRule("tokenizer.vocab_size", model_size.vocab_size),
     DefaultRule("model.tied_embeddings", model_size.tied_embeddings, _has_chosen_sizes),
     DefaultRule("model.d_model", model_size.d_model, _has_chosen_sizes),
     DefaultRule("model.d_ff", model_size.d_ff, _has_chosen_sizes),

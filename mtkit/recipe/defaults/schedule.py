@@ -51,7 +51,6 @@ def updates_of_epochs(epochs: float, tokens: int, batch: int) -> int:
     """Estimate the updates of a number of epochs.
 
     Args:
-        epochs: passes over the corpus.
         tokens: of the corpus, mean of both sides.
         batch: tokens of an update, padding included.
     """

@@ -38,13 +38,13 @@ class Alphabet:
         """The text that the output of the model represents."""
         return text
 
-    def escape_token(self, token: str) -> str:
+    def escape_token(self, text: str) -> str:
         """The name in the model of a token that has this name for users."""
-        return token
+        return text
 
-    def unescape_token(self, piece: str) -> str:
+    def unescape_token(self, text: str) -> str:
         """The name for users of a token that has this name in the model."""
-        return piece
+        return text
 
     def piece_bytes(self, piece: str) -> bytes:
         """The bytes of a token's text, with U+2581 for a space."""
@@ -52,31 +52,17 @@ class Alphabet:
 
     def text_bytes(self, text: str) -> bytes:
         """The bytes of a text, with U+2581 for a space, comparable with `piece_bytes`."""
-        return self.escape(text).replace(" ", SPACE_MARK).encode()
+        return self.piece_bytes(self.escape(text).replace(" ", SPACE_MARK))
 
 
 class PrivateUse(Alphabet):
-    """The alphabet of models that mtkit trains on characters."""
+    """The alphabet of models that mtkit trains on characters: those that sentencepiece cannot learn are exchanged."""
 
-    def escape(self, text: str) -> str:
-        """Exchange the characters that sentencepiece cannot learn with private-use ones."""
-        return _exchange(text)
+    @staticmethod
+    def _exchange(text: str) -> str:
+        return text.translate(_ESCAPES) if _ESCAPED.search(text) else text
 
-    def unescape(self, text: str) -> str:
-        """Exchange them again."""
-        return _exchange(text)
-
-    def escape_token(self, token: str) -> str:
-        """The name in the model of a token that has this name for users."""
-        return _exchange(token)
-
-    def unescape_token(self, piece: str) -> str:
-        """The name for users of a token that has this name in the model."""
-        return _exchange(piece)
-
-
-def _exchange(text: str) -> str:
-    return text.translate(_ESCAPES) if _ESCAPED.search(text) else text
+    escape = unescape = escape_token = unescape_token = _exchange
 
 
 class ByteLevel(Alphabet):
@@ -102,10 +88,6 @@ class ByteLevel(Alphabet):
             bytes([_CHARACTER_TO_BYTE[ord(character)]]) if ord(character) in _CHARACTER_TO_BYTE else character.encode()
             for character in piece
         )
-
-    def text_bytes(self, text: str) -> bytes:
-        """The bytes of a text, with U+2581 for a space."""
-        return text.replace(" ", SPACE_MARK).encode()
 
     @staticmethod
     def characters() -> str:

@@ -9,9 +9,7 @@ word, so that a line with several spaces in a row is decoded exactly; no line wi
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.listed_vocabulary import CONTROL, UNK, UNKNOWN_TEXT, ListedVocabulary, split_unused
@@ -21,7 +19,6 @@ _CHARACTERS = b"#characters: "  # begins a line with further characters of the v
 _END_OF_WORD = "</w>"
 CONTINUES = "@@"
 _EMPTY_WORD = SPACE_MARK
-_MAX_CACHED_WORDS = 1 << 20
 _BYTE_LEVEL_SPACE = "Ġ"  # how the byte-level BPE of GPT-2 writes a space
 
 
@@ -40,7 +37,6 @@ class BpeCodes(ListedVocabulary):
         for rank, pair in enumerate(pairs):
             self._ranks.setdefault(pair, rank)
         super().__init__((_EMPTY_WORD, *self._symbol_names(pairs, extra)), num_unused=num_unused)
-        self._cache: dict[str, list[str]] = {}
 
     def _symbol_names(self, pairs: Iterable[tuple[str, str]], extra: str) -> Iterable[str]:
         merged = ["".join(pair) for pair in pairs]
@@ -52,19 +48,6 @@ class BpeCodes(ListedVocabulary):
                 yield text + CONTINUES
             if text and (text != symbol or self._ends_as_symbol):
                 yield text
-
-    def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
-        """The ids of each line, or with `out_type` str its tokens as subword-nmt writes them."""
-        tokens = [self._segment_line(line, self._segment) for line in lines]
-        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
-
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """The ids of a line with BPE-dropout: every merge is skipped with probability alpha, at every step.
-
-        Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267, as in subword-nmt.
-        """
-        rng = random.Random(seed)
-        return self.to_ids(self._segment_line(line, lambda word: self._merge(word, lambda: rng.random() < alpha)))
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""
@@ -80,19 +63,16 @@ class BpeCodes(ListedVocabulary):
         )
         return joined[:-1] if names and not names[-1].endswith(CONTINUES) else joined
 
-    def _segment_line(self, line: str, segment: Callable[[str], list[str]]) -> list[str]:
-        words = line.split(" ") if line else []
-        return [token for word in words for token in (segment(word) if word else [_EMPTY_WORD])]
+    def _words(self, line: str) -> list[str]:
+        return line.split(" ") if line else []
 
-    def _segment(self, word: str) -> list[str]:
-        tokens = self._cache.get(word)
-        if tokens is None:
-            if len(self._cache) >= _MAX_CACHED_WORDS:
-                self._cache.clear()
-            tokens = self._cache[word] = self._merge(word, lambda: False)
-        return tokens
+    def _segment(self, word: str, skips: Callable[[], bool]) -> list[str]:
+        """Merge the characters of a word. Skipped merges are BPE-dropout, which skips at every step, as in subword-nmt.
 
-    def _merge(self, word: str, skips: Callable[[], bool]) -> list[str]:
+        Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267
+        """
+        if not word:
+            return [_EMPTY_WORD]
         symbols = [*word[:-1], word[-1] + _END_OF_WORD]
         if self._ends_as_symbol:
             symbols = [*word, _END_OF_WORD]

@@ -50,7 +50,6 @@ class ImportedTokenizer:
 
     Attributes:
         tokenizer: the tokenizer, with all special tokens.
-        model_type: kind of its model.
         notes: sentences for the user about what was added, and about normalisation.
     """
 
@@ -106,7 +105,6 @@ def import_pair(
     Args:
         config: with `model`.
         src_files: training text of the source side, whose characters are added to the vocabulary of BPE codes.
-        tgt_files: that of the target side.
 
     Returns:
         The pair, whose configuration describes the models instead of naming their files; and a sentence about each.

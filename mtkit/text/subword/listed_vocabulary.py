@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mtkit.text.special_tokens import SPECIAL_TOKENS
@@ -10,11 +13,12 @@ from mtkit.text.special_tokens import SPECIAL_TOKENS
 PAD, UNK, BOS, EOS = range(4)
 CONTROL = ("<pad>", "<unk>", "<s>", "</s>", *SPECIAL_TOKENS)
 UNKNOWN_TEXT = "\u2047 "  # of the unknown token, which ends a word
+_MAX_CACHED_WORDS = 1 << 20
 _UNUSED = b"#unused: "  # begins a line with the number of tokens that pad the vocabulary
 
 
-class ListedVocabulary:
-    """Control tokens, the tokens of a text, and unused tokens that pad the vocabulary."""
+class ListedVocabulary(ABC):
+    """Control tokens, the tokens of words, and unused tokens that pad the vocabulary."""
 
     def __init__(self, names: Iterable[str], *, num_unused: int) -> None:
         """Number the names; a repeated one counts once."""
@@ -27,6 +31,26 @@ class ListedVocabulary:
                 self._names.append(name)
             number += 1
         self._ids = {name: token_id for token_id, name in enumerate(self._names)}
+        self._segment_cached = lru_cache(_MAX_CACHED_WORDS)(lambda word: self._segment(word, lambda: False))
+
+    @abstractmethod
+    def _words(self, line: str) -> Iterable[str]:
+        """The words of a line."""
+
+    @abstractmethod
+    def _segment(self, word: str, skips: Callable[[], bool]) -> list[str]:
+        """The tokens of a word; `skips` returns whether the next applicable step of the segmentation is skipped."""
+
+    def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
+        """The ids of each line, or with `out_type` str its tokens; an unknown word may be a token of its own."""
+        tokens = [[token for word in self._words(line) for token in self._segment_cached(word)] for line in lines]
+        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
+
+    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
+        """The ids of a line, of whose segmentation every step is skipped with probability alpha."""
+        draw = random.Random(seed).random
+        words = self._words(line)
+        return self.to_ids(token for word in words for token in self._segment(word, lambda: draw() < alpha))
 
     def get_piece_size(self) -> int:
         """Size of the vocabulary."""

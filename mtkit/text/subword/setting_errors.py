@@ -13,7 +13,6 @@ class SettingNames:
     """Names of the settings that a message proposes to change, by default the keys of a recipe.
 
     Attributes:
-        vocab_size: size of the vocabulary.
         min_frequency: occurrences of a word or character of the vocabulary.
         character_coverage: share of the characters in the vocabulary; None: the user cannot set it.
     """
@@ -33,9 +32,6 @@ class SettingNames:
         """Return the error of a vocabulary without room for its characters.
 
         Args:
-            config: of the tokenizer.
-            files: paths of the text.
-            smallest: size that suffices.
             reserved: number of tokens that are no text.
         """
         is_too_small = f"{self.vocab_size}: {config.vocab_size} is too small"

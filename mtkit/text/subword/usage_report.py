@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +21,6 @@ class SubwordUsage:
 
     Attributes:
         label: name of the text, such as its language.
-        lines: lines that were counted.
-        words: words, separated by white space.
         characters: characters without white space.
         unknown: number of unknown tokens.
         tokens: occurrences of each token.
@@ -74,7 +72,8 @@ def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUs
     for file in files:
         label = language_of(file)
         usage = by_label.setdefault(label, SubwordUsage(label))
-        for block in _blocks(_sample(file)):
+        lines = itertools.islice(read_lines(file), None, None, max(1, count_lines(file) // MAX_LINES))
+        while block := list(itertools.islice(lines, _BLOCK_LINES)):
             _count(block, tokenizer, usage)
     return list(by_label.values())
 
@@ -83,16 +82,6 @@ def language_of(file: Path) -> str:
     """The ending of a file name without that of compression, such as de of train.de.gz; the name if it has none."""
     suffixes = [suffix[1:] for suffix in file.suffixes if suffix not in COMPRESSION_SUFFIXES]
     return suffixes[-1] if suffixes and suffixes[-1] != "txt" else file.name
-
-
-def _sample(file: Path) -> Iterator[str]:
-    step = max(1, count_lines(file) // MAX_LINES)
-    return itertools.islice(read_lines(file), None, None, step)
-
-
-def _blocks(lines: Iterator[str]) -> Iterable[list[str]]:
-    while block := list(itertools.islice(lines, _BLOCK_LINES)):
-        yield block
 
 
 def _count(lines: list[str], tokenizer: Tokenizer, usage: SubwordUsage) -> None:

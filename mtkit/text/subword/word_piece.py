@@ -8,16 +8,13 @@ one unknown token, as in BERT.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.listed_vocabulary import CONTROL, UNK, UNKNOWN_TEXT, ListedVocabulary, split_unused
 
 HEADER = b"#wordpiece 1"  # the first line of a file; a token on each other line
 _INSIDE = "##"
-_MAX_CACHED_WORDS = 1 << 20
 
 
 class WordPiece(ListedVocabulary):
@@ -34,22 +31,6 @@ class WordPiece(ListedVocabulary):
             raise RuntimeError("not a vocabulary of WordPiece")
         super().__init__(names, num_unused=num_unused)
         self._max_length = max(map(len, names))
-        self._cache: dict[str, list[str]] = {}
-
-    def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
-        """The ids of each line, or with `out_type` str its tokens; an unknown word is a token of its own."""
-        tokens = [[token for word in _words(line) for token in self._segment(word)] for line in lines]
-        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
-
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """The ids of a line with MaxMatch-Dropout: matches longer than a character are skipped with probability alpha.
-
-        Hiraoka 2022, https://arxiv.org/abs/2209.04126
-        """
-        rng = random.Random(seed)
-        return self.to_ids(
-            token for word in _words(line) for token in self._longest_matches(word, lambda: rng.random() < alpha)
-        )
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""
@@ -60,16 +41,14 @@ class WordPiece(ListedVocabulary):
         """The text of a token, with U+2581 for the space before a word."""
         return SPACE_MARK + UNKNOWN_TEXT.strip() if name == CONTROL[UNK] else name.removeprefix(_INSIDE)
 
-    def _segment(self, word: str) -> list[str]:
-        tokens = self._cache.get(word)
-        if tokens is None:
-            if len(self._cache) >= _MAX_CACHED_WORDS:
-                self._cache.clear()
-            tokens = self._cache[word] = self._longest_matches(word, lambda: False)
-        return tokens
+    def _words(self, line: str) -> Iterable[str]:
+        return (SPACE_MARK + word for word in line.split(" ")) if line else ()
 
-    def _longest_matches(self, word: str, skips: Callable[[], bool]) -> list[str]:
-        """The pieces of a word from left to right; the word itself if a character has no piece."""
+    def _segment(self, word: str, skips: Callable[[], bool]) -> list[str]:
+        """The pieces of a word from left to right; the word itself if a character has no piece.
+
+        Skipped matches, of more than a character, are MaxMatch-Dropout: Hiraoka 2022, https://arxiv.org/abs/2209.04126
+        """
         pieces: list[str] = []
         start = 0
         while start < len(word):
@@ -83,10 +62,6 @@ class WordPiece(ListedVocabulary):
             pieces.append(piece)
             start = end
         return pieces
-
-
-def _words(line: str) -> Iterable[str]:
-    return (SPACE_MARK + word for word in line.split(" ")) if line else ()
 
 
 def word_piece_vocabulary(pieces: Iterable[str]) -> bytes:

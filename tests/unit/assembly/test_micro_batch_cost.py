@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from torch import nn
 
-from mtkit.assembly import micro_batch_cost
-from mtkit.assembly.micro_batch_cost import SENTENCE_TOKENS, measure_cost, median_seconds
+from mtkit.assembly import measure_training
+from mtkit.assembly.measure_training import SENTENCE_TOKENS, measure_cost, median_seconds
 from mtkit.text.vocab import Vocab
 
 VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
@@ -31,10 +31,10 @@ class Clock:
 def start(monkeypatch: pytest.MonkeyPatch):
     def begin(wall: float, cpu: float, threads: int = 1) -> Clock:
         clock = Clock(wall, cpu)
-        monkeypatch.setattr(micro_batch_cost, "forward_backward", clock.forward_backward)
-        monkeypatch.setattr(micro_batch_cost.time, "perf_counter", lambda: clock.now[0])
-        monkeypatch.setattr(micro_batch_cost.time, "process_time", lambda: clock.now[1])
-        monkeypatch.setattr(micro_batch_cost.torch, "get_num_threads", lambda: threads)
+        monkeypatch.setattr(measure_training, "forward_backward", clock.forward_backward)
+        monkeypatch.setattr(measure_training.time, "perf_counter", lambda: clock.now[0])
+        monkeypatch.setattr(measure_training.time, "process_time", lambda: clock.now[1])
+        monkeypatch.setattr(measure_training.torch, "get_num_threads", lambda: threads)
         return clock
 
     return begin

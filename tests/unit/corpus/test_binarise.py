@@ -5,7 +5,7 @@ import pytest
 
 from mtkit.corpus import binarise as module
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, MissingInputError
 from mtkit.text.lines import TextSubset

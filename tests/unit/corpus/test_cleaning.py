@@ -3,14 +3,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtkit.corpus.cleaning import REASONS, CleaningConfig, CleaningReport
+from mtkit.corpus.cleaning import REASONS, CleaningReport, rejection_reasons
+from mtkit.corpus.config import CleaningConfig
 from mtkit.errors import RecipeError
 from mtkit.recipe import schema
 from mtkit.recipe.yaml_reader import with_location
 
 
 def reasons(src, tgt, **bounds):
-    numbers = CleaningConfig(**bounds).rejection_reasons(np.array(src), np.array(tgt))
+    numbers = rejection_reasons(CleaningConfig(**bounds), np.array(src), np.array(tgt))
     return [None if number < 0 else REASONS[number] for number in numbers]
 
 

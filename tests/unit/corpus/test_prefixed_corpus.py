@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.noise.noise import DenoisingCorpus, NoisedBatch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.order.order import DataOrder

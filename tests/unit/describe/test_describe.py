@@ -6,11 +6,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.dummy_batch import dummy_batch
+from mtkit.corpus.order.collate import dummy_batch
 from mtkit.describe import cost as cost_module
 from mtkit.describe.cost import count_cost
-from mtkit.describe.describe import Architecture, describe, load_architecture
-from mtkit.describe.module_tree import ModuleNode, module_tree
+from mtkit.describe.describe import Architecture, ModuleNode, describe, load_architecture, module_tree
 from mtkit.describe.table import format_si, merge_aligned
 from mtkit.layers.attention.config import PerformerConfig, SSRUConfig
 from mtkit.layers.attention.sparse.config import WindowAttentionConfig

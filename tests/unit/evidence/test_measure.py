@@ -13,10 +13,9 @@ from sacrebleu.metrics.bleu import BLEU
 from mtkit.cli import entry
 from mtkit.errors import DataError, RecipeError
 from mtkit.evidence.claim import CheckConfig, Claim, CompressionConfig, SystemConfig, read_claim
-from mtkit.evidence.measure import Measurements
+from mtkit.evidence.measure import Measurements, measure_claim, study_folder
 from mtkit.evidence.records import Records, seconds_to_bleu
 from mtkit.evidence.results import read_result
-from mtkit.evidence.run import measure_claim, study_folder
 from mtkit.io.records import record_line
 from mtkit.study.runs import StudyRun, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, translated

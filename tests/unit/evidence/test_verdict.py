@@ -7,8 +7,7 @@ from typing import get_args
 import pytest
 
 from mtkit.evidence.claim import CheckConfig, Expectation
-from mtkit.evidence.effect import Effect, Spread
-from mtkit.evidence.verdict import Verdict, judge, lacks, overall
+from mtkit.evidence.effect import Effect, Spread, Verdict, judge, lacks, overall
 
 YES, NO, LESS, PART, OPEN = Verdict.confirmed, Verdict.contrary, Verdict.smaller, Verdict.partly, Verdict.undecided
 

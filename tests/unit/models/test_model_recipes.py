@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.recipe import load_recipe, load_saved
-from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
 
 BASIC = """\
 name: basic

@@ -7,8 +7,7 @@ import pytest
 
 from mtkit.corpus.config import MonolingualFile, TrainMonolingualFile, TrainParallelFiles
 from mtkit.errors import RecipeError
-from mtkit.recipe.recipe import load_recipe, load_saved
-from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
 
 RECIPE = """\
 name: denoising

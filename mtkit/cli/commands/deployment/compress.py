@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.options import ComputeType, ComputeTypeOption, Format, Model, Prefix, Tag, Threads, parse_prefix
-
-
-class CompressionTarget(StrEnum):
-    """Kinds of compression."""
-
-    int8 = "int8"
-    int4 = "int4"
-    sparse = "sparse"
-    heads = "heads"
-    ffn = "ffn"
-    half_depth = "half-depth"
+from mtkit.cli.options import ComputeTypeOption, Format, Model, Prefix, Tag, Threads, parse_prefix
 
 
 def compress(
     model: Model,
     to: Annotated[
-        CompressionTarget,
+        Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"],
         typer.Option("--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units or layers."),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
@@ -60,7 +48,7 @@ def compress(
     ] = None,
     tag: Tag = None,
     prefix: Prefix = None,
-    compute_type: ComputeTypeOption = ComputeType.auto,
+    compute_type: ComputeTypeOption = "auto",
     threads: Threads = None,
     form: Format = None,
 ) -> None:
@@ -78,7 +66,7 @@ def compress(
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")
-    if src is None and (tag is not None or prefix is not None or compute_type is not ComputeType.auto):
+    if src is None and (tag is not None or prefix is not None or compute_type != "auto"):
         raise UsageError(
             "compress: --tag, --prefix and --compute-type have no effect without --src and --ref; omit them"
         )
@@ -88,12 +76,12 @@ def compress(
     if src is not None and ref is not None:
         text = read_reference_text(src, ref, parse_prefix(tag, prefix))
     options = CompressionOptions(
-        to=to.value,
+        to=to,
         fraction=fraction,
         encoder_layers=encoder_layers,
         decoder_layers=decoder_layers,
         text=text,
         max_loss=max_loss,
-        compute_type=compute_type.value,
+        compute_type=compute_type,
     )
     print_results([compress_model(model, output, options)], form)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from mtkit.cli.options import Model
 
 
-class ExportTarget(StrEnum):
-    """Programs and formats."""
-
-    ctranslate2 = "ctranslate2"
-    onnx = "onnx"
-
-
 def export(
     model: Model,
-    to: Annotated[ExportTarget, typer.Option("--to", help="Program or format.")],
+    to: Annotated[Literal["ctranslate2", "onnx"], typer.Option("--to", help="Program or format.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")],
     check: Annotated[
         Path | None,
@@ -38,6 +30,6 @@ def export(
     from mtkit.export.ctranslate2 import export_ctranslate2
     from mtkit.export.onnx import export_onnx
 
-    write = {ExportTarget.ctranslate2: export_ctranslate2, ExportTarget.onnx: export_onnx}[to]
+    write = {"ctranslate2": export_ctranslate2, "onnx": export_onnx}[to]
     sys.stderr.write(write(model, output, check_file=check) + "\n")
     print_data([str(output)])

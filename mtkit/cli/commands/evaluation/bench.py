@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from mtkit.cli.options import (
     MAX_THREADS,
-    ComputeType,
     Format,
     JsonFile,
     Model,
@@ -22,10 +21,16 @@ from mtkit.cli.options import (
 )
 
 
-class Peer(StrEnum):
-    """Engines to compare with."""
+class ComputeTypes(StrEnum):
+    """Compute types, of which several may be given; typer takes no list of a Literal."""
 
-    ctranslate2 = "ctranslate2"
+    auto = "auto"
+    float32 = "float32"
+    bf16 = "bf16"
+    int8 = "int8"
+
+
+Peer = Literal["ctranslate2"]  # engines to compare with
 
 
 def bench(
@@ -33,7 +38,7 @@ def bench(
     file: Annotated[Path, typer.Argument(metavar="INPUT", help="Source text.")],
     ref: Annotated[Path | None, typer.Option("--ref", metavar="FILE", help="Reference translation, for BLEU.")] = None,
     compute_types: Annotated[
-        list[ComputeType] | None, typer.Option("--compute-type", help="Compute precision (repeatable).")
+        list[ComputeTypes] | None, typer.Option("--compute-type", help="Compute precision (repeatable).")
     ] = None,
     beam_sizes: Annotated[
         list[int] | None, typer.Option("--beam-size", min=1, help="Beam size (repeatable; default: 1 and 5).")
@@ -50,7 +55,9 @@ def bench(
         typer.Option("--threads", min=0, max=MAX_THREADS, help="CPU threads of all workers together; 0: one per core."),
     ] = 0,
     no_rewrite: NoRewrite = False,
-    peer: Annotated[Peer | None, typer.Option("--peer", help="Also measure this engine with the same model.")] = None,
+    peer: Annotated[
+        Literal["ctranslate2"] | None, typer.Option("--peer", help="Also measure this engine with the same model.")
+    ] = None,
     lines: Annotated[int, typer.Option("--lines", min=1, help="Translate at most this many lines.")] = 1000,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Number of repetitions; the fastest one counts.")] = 1,
     suite: Annotated[
@@ -98,11 +105,11 @@ def bench(
     if suite and (names := [name for name, value in given.items() if value]):
         raise UsageError(f"bench: --suite decides {' and '.join(names)}; omit one or the other")
     grid = BenchGrid(
-        compute_types=[each.value for each in compute_types or [ComputeType.auto]],
+        compute_types=[each.value for each in compute_types or [ComputeTypes.auto]],
         beam_sizes=beam_sizes or [1, 5],
         batch_tokens=batch_tokens or [None],
         workers=workers or [1],
-        peer=None if peer is None else "ctranslate2",
+        peer=peer,
         threads=threads,
         rewrite=not no_rewrite,
     )

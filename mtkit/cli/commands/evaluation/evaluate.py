@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,19 +18,7 @@ if TYPE_CHECKING:
     from mtkit.evaluation.score import Scores
     from mtkit.io.table import TableFormat
 
-
-class BleuTokenizer(StrEnum):
-    """Tokenizers of BLEU."""
-
-    auto = "auto"
-    mteval_13a = "13a"
-    intl = "intl"
-    zh = "zh"
-    ja_mecab = "ja-mecab"
-    ko_mecab = "ko-mecab"
-    flores200 = "flores200"
-    char = "char"
-    none = "none"
+BleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 
 
 def evaluate(
@@ -75,7 +62,8 @@ def evaluate(
         typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
     tokenize: Annotated[
-        BleuTokenizer | None, typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script).")
+        BleuTokenizer | None,
+        typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script)."),
     ] = None,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
@@ -105,7 +93,7 @@ def evaluate(
     options = ReportOptions(
         metrics=names,
         moses=moses,
-        tokenize=None if tokenize is None else tokenize.value,
+        tokenize=tokenize,
         intervals=intervals is not False,
         by_length=length_groups,
         documents=None if docid is None else list(read_input_lines(docid)),

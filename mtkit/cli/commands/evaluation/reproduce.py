@@ -44,11 +44,10 @@ def reproduce(
     from mtkit.cli.printing import print_data, print_lines, print_results
     from mtkit.errors import DataError, UsageError
     from mtkit.evidence.claim import claim_names, read_claim, read_config
+    from mtkit.evidence.measure import RUNS, measure_claim, study_folder, train_models
     from mtkit.evidence.records import Records
-    from mtkit.evidence.report import evidence_markdown
+    from mtkit.evidence.report import claims_table, evidence_markdown, result_lines
     from mtkit.evidence.results import results_folder
-    from mtkit.evidence.run import RUNS, measure_claim, study_folder, train_models
-    from mtkit.evidence.table import claims_table, result_lines
     from mtkit.study.jobs import cpu_slots
 
     if every and "=" in name:  # with --all the first argument is an override

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Side, SideOption, TokenizerPath
+from mtkit.cli.options import SideOption, TokenizerPath
 
 
 def decode(
     tokenizer: TokenizerPath,
     file: Annotated[Path, typer.Argument(metavar="FILE|-", help="Tokens or ids; - is stdin.")] = Path("-"),
     ids: Annotated[bool, typer.Option("--ids", help="Read ids instead of tokens.")] = False,
-    side: SideOption = Side.tgt,
+    side: SideOption = "tgt",
 ) -> None:
     """Join the tokens of a subword model to text.
 
@@ -25,7 +25,7 @@ def decode(
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, decode_lines_of_ids, decode_lines_of_tokens
 
-    model = find_tokenizer(tokenizer, side.value).tokenizer
+    model = find_tokenizer(tokenizer, side).tokenizer
     lines = read_input_lines(file)
     block = 1 if is_interactive(file) else BLOCK_LINES
     if ids:

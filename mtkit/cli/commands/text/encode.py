@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Side, SideOption, TokenizerPath
+from mtkit.cli.options import SideOption, TokenizerPath
 
 
 def encode(
     tokenizer: TokenizerPath,
     file: Annotated[Path, typer.Argument(metavar="FILE|-", help="Text; - is stdin.")] = Path("-"),
     ids: Annotated[bool, typer.Option("--ids", help="Write ids instead of tokens.")] = False,
-    side: SideOption = Side.src,
+    side: SideOption = "src",
 ) -> None:
     """Segment text into the tokens of a subword model.
 
@@ -28,7 +28,7 @@ def encode(
     from mtkit.model_folder.find_tokenizer import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, UnknownCounts, encode_lines
 
-    found = find_tokenizer(tokenizer, side.value)
+    found = find_tokenizer(tokenizer, side)
     print_notes(f"{tokenizer}: {note}" for note in found.notes)
     counts = UnknownCounts()
     block = 1 if is_interactive(file) else BLOCK_LINES

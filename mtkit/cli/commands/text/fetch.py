@@ -15,7 +15,7 @@ def fetch(
     ] = None,
 ) -> None:
     """Download a public corpus and verify its checksums."""
-    from mtkit.cli.download import download_progress
+    from mtkit.cli.display import download_progress
     from mtkit.cli.printing import print_data
     from mtkit.io import fetch as library
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,17 +13,7 @@ if TYPE_CHECKING:
     from mtkit.text.config import TokenizerConfig
 
 MAX_VOCAB_SIZE = 1_000_000
-
-
-class ModelType(StrEnum):
-    """Kinds of subword models."""
-
-    bpe = "bpe"
-    byte_bpe = "byte_bpe"
-    unigram = "unigram"
-    wordpiece = "wordpiece"
-    word = "word"
-    char = "char"
+ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 
 
 def _prefix(name: str) -> Path:
@@ -90,7 +79,7 @@ def train_bpe(
     if output is not None and output.suffix in (".model", ".vocab"):
         raise UsageError(f"train-bpe: -o {output}: PREFIX is without {output.suffix}; give -o {output.with_suffix('')}")
     sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
-    config = _config(model_type or ModelType.bpe, min_frequency or 1, pad_to_multiple_of or 1)
+    config = _config(model_type or "bpe", min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
     forbid_repeated("train-bpe", paths)
     outputs = [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None)
@@ -117,12 +106,12 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
     from mtkit.errors import UsageError
     from mtkit.text.config import TokenizerConfig
 
-    if min_frequency > 1 and kind not in (ModelType.word, ModelType.char):
+    if min_frequency > 1 and kind not in ("word", "char"):
         raise UsageError(
-            f"train-bpe: --min-frequency {min_frequency}: the size of a {kind.value} vocabulary is --vocab-size alone; "
+            f"train-bpe: --min-frequency {min_frequency}: the size of a {kind} vocabulary is --vocab-size alone; "
             "omit it, or give --model-type word or char"
         )
-    return TokenizerConfig(model_type=kind.value, min_frequency=min_frequency, pad_to_multiple_of=multiple)
+    return TokenizerConfig(model_type=kind, min_frequency=min_frequency, pad_to_multiple_of=multiple)
 
 
 def _parse_sizes(text: str) -> list[int]:

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from mtkit.cli.options import MAX_THREADS, Side, forbid_overwriting_input
 
 
-class VectorArchitecture(StrEnum):
-    """Architectures of word2vec."""
-
-    skipgram = "skipgram"
-    cbow = "cbow"
-
-
 def train_vectors(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text files, plain or compressed.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File of vectors to write.")],
     architecture: Annotated[
-        VectorArchitecture,
+        Literal["skipgram", "cbow"],
         typer.Option("--architecture", help="Predict the words around a word, or a word from those around it."),
-    ] = VectorArchitecture.skipgram,
+    ] = "skipgram",
     dim: Annotated[int, typer.Option("--dim", min=1, max=100_000, help="Numbers in a vector: model.d_model.")] = 256,
     tokenizer: Annotated[
         Path | None,
@@ -54,9 +46,9 @@ def train_vectors(
     if tokenizer is None and side is not None:
         raise UsageError("train-vectors: --side is for --tokenizer; omit it")
     forbid_overwriting_input("train-vectors", output, [*files, tokenizer], option="-o")
-    found = None if tokenizer is None else find_tokenizer(tokenizer, (side or Side.src).value).tokenizer
+    found = None if tokenizer is None else find_tokenizer(tokenizer, side or "src").tokenizer
     options = VectorOptions(
-        architecture=architecture.value,
+        architecture=architecture,
         dim=dim,
         window=window,
         min_count=min_count,

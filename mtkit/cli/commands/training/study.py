@@ -47,9 +47,8 @@ def study(
     from mtkit.errors import UsageError
     from mtkit.study.jobs import cpu_slots, gpu_slots
     from mtkit.study.load import read_study
-    from mtkit.study.plan import plan
     from mtkit.study.results import as_json, notes, study_table
-    from mtkit.study.run import report_study, run_study
+    from mtkit.study.run import plan, report_study, run_study
     from mtkit.study.runs import runs_of, study_folder
 
     if fresh + dry_run + report_only > 1:

@@ -10,7 +10,6 @@ import typer
 
 from mtkit.cli.options import (
     BatchTokens,
-    ComputeType,
     ComputeTypeOption,
     Device,
     Ensemble,
@@ -46,7 +45,7 @@ def score(
     tag: Tag = None,
     prefix: Prefix = None,
     batch_tokens: BatchTokens = None,
-    compute_type: ComputeTypeOption = ComputeType.auto,
+    compute_type: ComputeTypeOption = "auto",
     no_rewrite: NoRewrite = False,
     device: Device = None,
     threads: Threads = None,
@@ -74,7 +73,7 @@ def score(
     pairs = read_pairs(src, ref=ref, hyps=hyps)
     score_pairs = load_scorer(
         [model, *(ensemble or [])],
-        compute_type=compute_type.value,
+        compute_type=compute_type,
         device=device,
         threads=threads,
         options=TranslationOptions(

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtkit.cli.commands.translation.options.language_model import (
-    LanguageModel,
-    LanguageModelModeOption,
-    LanguageModelWeight,
-    language_model_options,
-)
 from mtkit.cli.commands.translation.options.output import (
     Alignments,
     Flags,
     FlushEvery,
     Jsonl,
-    NBestForm,
     NBestFormat,
     OutputFile,
     OutputOptions,
@@ -25,6 +18,9 @@ from mtkit.cli.commands.translation.options.output import (
 from mtkit.cli.commands.translation.options.search import (
     BeamSize,
     HelpSearch,
+    LanguageModel,
+    LanguageModelModeOption,
+    LanguageModelWeight,
     LengthPenalty,
     MaxLength,
     NBest,
@@ -32,6 +28,7 @@ from mtkit.cli.commands.translation.options.search import (
     SearchOptions,
     Seed,
     Settings,
+    language_model_options,
 )
 from mtkit.cli.commands.translation.options.source import (
     Constraints,
@@ -43,7 +40,6 @@ from mtkit.cli.commands.translation.options.source import (
 )
 from mtkit.cli.options import (
     BatchTokens,
-    ComputeType,
     ComputeTypeOption,
     Device,
     Ensemble,
@@ -89,7 +85,7 @@ def translate(
     lm_weight: LanguageModelWeight = None,
     lm_mode: LanguageModelModeOption = None,
     batch_tokens: BatchTokens = None,
-    compute_type: ComputeTypeOption = ComputeType.auto,
+    compute_type: ComputeTypeOption = "auto",
     no_rewrite: NoRewrite = False,
     device: Device = None,
     threads: Threads = None,
@@ -127,7 +123,7 @@ def translate(
     writing = OutputOptions(
         file=output,
         jsonl=jsonl or jsonl_input,
-        n_best=None if n_best is None else n_best_format or NBestForm.mtkit,
+        n_best=None if n_best is None else n_best_format or "mtkit",
         alignments=alignments,
         flags=flags,
         resume=resume,
@@ -146,7 +142,7 @@ def translate(
     translator = TranslatorSpec(
         models=[model, *(ensemble or [])],
         search_overrides=search.overrides(),
-        compute_type=compute_type.value,
+        compute_type=compute_type,
         device=device,
         threads=threads,
         options=TranslationOptions(

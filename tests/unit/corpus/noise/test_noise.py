@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.noise.bart import BartNoiseConfig
-from mtkit.corpus.noise.language_model import LanguageModelConfig
-from mtkit.corpus.noise.mlm import MLMMaskingConfig
+from mtkit.corpus.noise.config import BartNoiseConfig, LanguageModelConfig, MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise.noise import NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
-from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.cleaning import CleaningConfig
+from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order import loader as loader_module
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
 from mtkit.corpus.order.order import DataOrder

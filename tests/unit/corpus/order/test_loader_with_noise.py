@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.noise.mlm import MLMMaskingConfig
+from mtkit.corpus.noise.config import MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise.noise import DenoisingCorpus, NoiseVocab
-from mtkit.corpus.noise.span_corruption import SpanCorruptionConfig
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
 from mtkit.corpus.store import Store
 

@@ -13,8 +13,7 @@ from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
 from mtkit.models.transformer.attention_compatibility import StackChoice
-from mtkit.recipe.recipe import load_recipe, load_saved
-from mtkit.recipe.saved import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
 
 BASIC = """\
 name: basic

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.recipe.defaults import model_size, schedule, vocabulary
+from mtkit.recipe.defaults import model_size, schedule
 from mtkit.recipe.defaults.choose import RULES, choose, keep_choices
-from mtkit.recipe.defaults.facts import BudgetLimits, Choice, Facts
-from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics, corpus_statistics, side_statistics
+from mtkit.recipe.defaults.facts import (
+    BudgetLimits,
+    Choice,
+    CorpusStatistics,
+    Facts,
+    SideStatistics,
+    corpus_statistics,
+    side_statistics,
+)
 from mtkit.recipe.paths import builtin_files
 from mtkit.recipe.recipe import load_recipe, read_recipe
 from mtkit.recipe.sections import Recipe, describe, describe_choices
@@ -104,7 +111,7 @@ def test_decided_choices_are_kept_when_the_text_grows(tmp_path, corpus):
 
 def test_vocabulary_fits_the_published_sizes():
     values = {"tokenizer.shared": True, "tokenizer.model_type": "bpe"}
-    sizes = {pairs: vocabulary.vocab_size(facts(pairs), values).value for pairs in (4600, 29_000, 4_500_000)}
+    sizes = {pairs: model_size.vocab_size(facts(pairs), values).value for pairs in (4600, 29_000, 4_500_000)}
     assert sizes == {4600: 4000, 29_000: 10_000, 4_500_000: 32_000}
 
 
@@ -116,7 +123,7 @@ def test_vocabulary_of_the_models_for_short_budgets_is_small(pairs, whole, shall
     values = {"tokenizer.shared": True, "tokenizer.model_type": "bpe"}
     corpus = facts(pairs, gpu=True)
     limited = [replace(corpus, limits=BudgetLimits(size=i, words="3m")) for i in range(len(model_size.SIZES))]
-    choices = [vocabulary.vocab_size(each, values) for each in limited]
+    choices = [model_size.vocab_size(each, values) for each in limited]
     assert [choice.value for choice in choices] == [shallow, shallow, *[whole] * (len(choices) - 2)]
     assert choices[0].reason == ("3m of training" if shallow < whole else f"{pairs:,} pairs")
 
@@ -125,9 +132,9 @@ def test_vocabulary_leaves_room_for_the_alphabet_of_two_scripts():
     kanji = Counter(map(chr, range(0x4E00, 0x4E00 + 2500)))
     side = SideStatistics(1000, 20, 1, 1000, kanji, is_unspaced=True)
     few = replace(facts(1000), corpus=CorpusStatistics(1000, facts(1000).corpus.src, side))
-    assert not vocabulary.shared(few, {"model.tied_embeddings": "undecided"}).value
-    assert vocabulary.shared(few, {"model.tied_embeddings": "all"}) == Choice(True, "tied_embeddings all")
-    choice = vocabulary.vocab_size(few, {"tokenizer.shared": False, "tokenizer.model_type": "bpe"})
+    assert not model_size.shared_vocabulary(few, {"model.tied_embeddings": "undecided"}).value
+    assert model_size.shared_vocabulary(few, {"model.tied_embeddings": "all"}) == Choice(True, "tied_embeddings all")
+    choice = model_size.vocab_size(few, {"tokenizer.shared": False, "tokenizer.model_type": "bpe"})
     assert choice.value >= 2 * 2500
     assert choice.reason == "2,500 different characters"
 
@@ -212,7 +219,7 @@ def test_statistics_of_files_and_samples(tmp_path, monkeypatch):
     for side in ("src", "tgt"):
         (tmp_path / side).write_text("x y\n" * 1000)
     whole = corpus_statistics([tmp_path / "src"], [tmp_path / "tgt"])
-    monkeypatch.setattr("mtkit.recipe.defaults.statistics.MAX_SAMPLE", 100)
+    monkeypatch.setattr("mtkit.recipe.defaults.facts.MAX_SAMPLE", 100)
     sample = corpus_statistics([tmp_path / "src"], [tmp_path / "tgt"])
     assert (sample.pairs, sample.tokens, sample.src.lines) == (whole.pairs, whole.tokens, 1000)
     assert whole.shared_characters == 1

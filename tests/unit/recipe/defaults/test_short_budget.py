@@ -9,8 +9,7 @@ import pytest
 
 from mtkit.recipe.defaults import schedule
 from mtkit.recipe.defaults.choose import choose
-from mtkit.recipe.defaults.facts import BudgetLimits, Facts
-from mtkit.recipe.defaults.statistics import CorpusStatistics, SideStatistics
+from mtkit.recipe.defaults.facts import BudgetLimits, CorpusStatistics, Facts, SideStatistics
 from mtkit.recipe.recipe import read_recipe
 
 DATA = Path(__file__).parents[4] / "data"

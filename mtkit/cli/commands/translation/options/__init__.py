@@ -1,7 +1,6 @@
 """Options of `mtkit translate` by concern: each module has the options and one object that acts on them.
 
-source          the lines to translate, their constraints
-search          settings of the search
-language_model  a language model that ranks the hypotheses
-output          files and forms of the translations
+source  the lines to translate, their constraints
+search  settings of the search, a language model that ranks the hypotheses
+output  files and forms of the translations
 """

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -47,14 +46,7 @@ Resume = Annotated[
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Write nothing but errors to stderr: no progress, no notes.")]
 
-
-class NBestForm(StrEnum):
-    """Forms of an n-best list."""
-
-    mtkit = "mtkit"
-    moses = "moses"
-
-
+NBestForm = Literal["mtkit", "moses"]
 NBestFormat = Annotated[
     NBestForm | None,
     typer.Option(

@@ -1,14 +1,19 @@
-"""Options for the search, as overrides of the keys below `search`."""
+"""Options for the search, as overrides of the keys below `search`, and for a language model that ranks hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.translate.translation import LanguageModelOptions
+
 
 BeamSize = Annotated[int | None, typer.Option("--beam-size", min=1, help="Beam size; 1 is greedy search.")]
 NBest = Annotated[
@@ -122,3 +127,35 @@ def _overlap(one: str, other: str) -> bool:
     """Return whether two overrides set the same key, or one a key and the other a key below it."""
     first, second = (f"{text.partition('=')[0]}." for text in (one, other))
     return first.startswith(second) or second.startswith(first)
+
+
+LanguageModel = Annotated[
+    Path | None, typer.Option("--lm", metavar="MODEL", help="Language model that ranks translations too.")
+]
+LanguageModelWeight = Annotated[
+    float | None,
+    typer.Option("--lm-weight", min=0, help="Weight of the language model's log-probability (default: 0.2)."),
+]
+LanguageModelModeOption = Annotated[
+    Literal["fusion", "rerank"] | None,
+    typer.Option("--lm-mode", help="fusion (default): at every step of the search; rerank: complete translations."),
+]
+
+
+def language_model_options(
+    model: Path | None, weight: float | None, mode: Literal["fusion", "rerank"] | None
+) -> LanguageModelOptions | None:
+    """The options as one value; None without a language model.
+
+    Raises:
+        UsageError: weight or mode without a language model.
+    """
+    from mtkit.translate.translation import LANGUAGE_MODEL_WEIGHT, LanguageModelOptions
+
+    if model is None:
+        for name, value in (("weight", weight), ("mode", mode)):
+            if value is not None:
+                raise UsageError(f"translate: --lm-{name} is for a language model; add --lm MODEL, or omit it")
+        return None
+    weight = LANGUAGE_MODEL_WEIGHT if weight is None else weight
+    return LanguageModelOptions(model=model, weight=weight, mode=mode or "fusion")
