@@ -41,7 +41,7 @@ FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-fno-math-errno",
 PROBE = "#include <math.h>\n#include <pthread.h>\n#include <stdlib.h>\nfloat probe(float x) { return floorf(x); }\n"
 AVX2 = ("avx2", "fma")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
-# machine: instruction set: features of the compiler; c/processor.c says which of them a processor has
+# machine: instruction set: features of the compiler; c/library.c says which of them a processor has
 SETS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
         "baseline": (),

@@ -11,7 +11,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 

@@ -66,19 +66,19 @@ def load_engine(
     is_plain = len(models) == 1 and device == "cpu" and rewrite and language_model is None
     if not is_plain or unserved_model(models[0].metadata.model) is not None or not has_library():
         return written(models, rewrite=rewrite, language_model=language_model)
-    from mtkit.inference.fast_model import FastModel
+    from mtkit.inference.fast_search import FastModel
     from mtkit.translate.engines.fast_engine import FastEngine
 
     if not _gives_results_of_layers(models[0]):
         return written(models)
-    model = FastModel.load(models[0].metadata.model, models[0].weights, cpu_compute_type(compute_type))
+    model = FastModel(models[0].metadata.model, models[0].weights, cpu_compute_type(compute_type))
     # The weights are read again for a search that runs as written: most commands need none.
     return FastEngine(model, name=name, load_written=lambda: written(_read_again([one.folder for one in models])))
 
 
 def has_library() -> bool:
     """Return whether the native library can be used."""
-    from mtkit.inference.native.library import native
+    from mtkit.inference.library import native
 
     return native().functions is not None
 
@@ -88,18 +88,18 @@ def _gives_results_of_layers(model: StoredModel) -> bool:
 
     It does if it was compiled beside them. In a checkout whose layers were edited, scores of a few tokens are compared.
     """
-    from mtkit.inference.native.library import native
+    from mtkit.inference.library import native
 
     if native().matches_layers:
         return True
-    from mtkit.inference.fast_model import FastModel
-    from mtkit.translate.special_ids import special_ids
+    from mtkit.inference.fast_search import FastModel
+    from mtkit.translate.engines.interface import special_ids
 
     src, tgt = model.tokenizers.src.vocab, model.tokenizers.tgt.vocab
     tokens = [*range(min(PROBE_TOKENS, src.size, tgt.size))]
     pairs = [([*tokens, src.eos], tokens[::-1])]
     written = _model_engine([model], compute_type="float32", device="cpu", name="", rewrite=False)
-    fast = FastModel.load(model.metadata.model, model.weights, "float32")
+    fast = FastModel(model.metadata.model, model.weights, "float32")
     (ours,), (theirs,) = (each.score(pairs, special_ids(model.tokenizers.tgt)) for each in (fast, written))
     return all(
         abs(one.log_prob - other.log_prob) <= TOLERANCE * max(1.0, abs(other.log_prob))

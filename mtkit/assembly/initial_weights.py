@@ -22,8 +22,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.config import InitFromConfig, WordVectorsConfig
-from mtkit.training.parameter_selection import parameters_of, select_parameters, tensor_names
-from mtkit.training.weights import weights
+from mtkit.training.weights import parameters_of, select_parameters, tensor_names, weights
 
 Notify = Callable[[str, str], None]  # receives the name of a stage and a message
 

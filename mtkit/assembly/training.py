@@ -27,17 +27,16 @@ from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.config import TrainingConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.monitoring.validation_command import ValidationCommand
+from mtkit.training.monitoring.validation import ValidationCommand
 from mtkit.training.objectives.config import DistillationConfig
-from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.objectives.cross_entropy import CrossEntropy, MaskedLM
 from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
-from mtkit.training.objectives.masked_lm import MaskedLM
-from mtkit.training.parameter_selection import freeze
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
+from mtkit.training.weights import freeze
 from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.translator import Translator
 

@@ -13,15 +13,14 @@ from sacrebleu.metrics.chrf import CHRF
 from mtkit.corpus.order.batch import Source
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.sections import Recipe
-from mtkit.search.config import LengthLimit
+from mtkit.search.config import LengthLimit, SamplingConfig
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import Average
-from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import SearchParts
 from mtkit.text.tokenizer import Tokenizer
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.key_types import RewardName
-from mtkit.translate.special_ids import special_ids
+from mtkit.translate.engines.interface import special_ids
 
 
 def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:

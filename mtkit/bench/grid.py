@@ -1,4 +1,4 @@
-"""Settings and results of a benchmark of translation."""
+"""A grid of settings of a benchmark, and the table of its results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.cpu_quota import available_cores
+from mtkit.io.table import Table
 
 EngineName = Literal["mtkit", "ctranslate2"]
 
@@ -99,3 +100,39 @@ class BenchResult:
         """Measurements and settings in one mapping."""
         values = asdict(self)
         return {**values.pop("setting"), **values}
+
+
+_SETTING_COLUMNS = ("engine", "compute type", "beam", "batch", "workers")
+_RESULT_COLUMNS = ("lines/s", "tokens/s", "p50 ms", "p95 ms", "MiB", "BLEU")
+
+
+def bench_table(rows: Sequence[BenchResult]) -> Table:
+    """Table with one row for each setting; a setting that the engine does not support has dashes."""
+    all_cells = []
+    for row in rows:
+        setting = row.setting
+        cells = (
+            setting.engine,
+            row.actual_compute_type or setting.compute_type,
+            str(setting.beam_size),
+            "default" if setting.batch_tokens is None else f"{setting.batch_tokens:,}",
+            f"{setting.workers} × {setting.threads_per_worker}",
+        )
+        all_cells.append([*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS))])
+    return Table([*_SETTING_COLUMNS, *_RESULT_COLUMNS], all_cells, text=_SETTING_COLUMNS)
+
+
+def unsupported_settings(rows: Sequence[BenchResult]) -> list[str]:
+    """Errors of the settings that an engine does not support, each once."""
+    return list(dict.fromkeys(f"{row.setting.engine}: {row.error}" for row in rows if row.error is not None))
+
+
+def _result_cells(row: BenchResult) -> list[str]:
+    return [
+        f"{row.sentences_per_second:,.1f}",
+        f"{row.tokens_per_second:,.0f}",
+        f"{row.latency_p50:,.1f}",
+        f"{row.latency_p95:,.1f}",
+        f"{row.memory:,.0f}",
+        "" if row.bleu is None else f"{row.bleu:.2f}",
+    ]

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
-from mtkit.inference.native.library import VARIABLE, native
+from mtkit.inference.library import VARIABLE, native
 from mtkit.io.counts import count_of
 from mtkit.io.cpu_quota import available_cores
 from mtkit.io.table import Table

@@ -24,8 +24,7 @@ from mtkit.assembly.translator import load_translator, search_config
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
-from mtkit.export.ctranslate2 import export_ctranslate2
-from mtkit.export.ctranslate2_runner import BATCH_TOKENS, CTranslate2Runner, Threads
+from mtkit.export.ctranslate2 import BATCH_TOKENS, CTranslate2Runner, Threads, export_ctranslate2
 from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers

@@ -1,8 +1,7 @@
 """Smaller and faster models made from a trained one.
 
 heads         importance of attention heads, and their removal
-magnitude     removal of the smallest weights, which become zeros
-structure     removal of feed-forward units and of layers
+structure     removal of feed-forward units, of layers, and of the smallest weights, which become zeros
 measure       size, speed and BLEU of a model
 compress      the command: load, compress, measure, compare with the bound on the loss of BLEU, write
 

@@ -14,9 +14,8 @@ from torch import Tensor
 from mtkit.analysis.head_importance import head_importance
 from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
-from mtkit.compression.magnitude import prune_weights
 from mtkit.compression.measure import ModelFigures, measure, size_table
-from mtkit.compression.structure import drop_layers, prune_feed_forward
+from mtkit.compression.structure import drop_layers, prune_feed_forward, prune_weights
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mtkit.export.ctranslate2_runner import CTranslate2Runner, Threads
+from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
 from mtkit.model_folder.folder import read_model, write_metadata
 from mtkit.models.transformer.model import Transformer
+from mtkit.search.config import BeamConfig, SearchConfig
+from mtkit.search.length_penalty import Average
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.engines.interface import special_ids
 
 MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
 
@@ -52,3 +60,116 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
             spec.save(str(temporary))
         write_metadata(temporary / EXPORTED, metadata, tokenizers)
         return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers, threads=Threads()), sample)
+
+
+BATCH_TOKENS = 1_024  # measured (tests/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
+TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads:
+    """Parallelism of CTranslate2.
+
+    Attributes:
+        inter_threads: number of batches translated in parallel.
+        intra_threads: threads of each batch; 0: CTranslate2 chooses.
+        batch_tokens: source tokens of a batch, into which CTranslate2 sorts and splits a request.
+    """
+
+    inter_threads: int = 1
+    intra_threads: int = 0
+    batch_tokens: int = BATCH_TOKENS
+
+
+class CTranslate2Runner:
+    """An exported model.
+
+    Attributes:
+        compute_type: the number format of the computation, by CTranslate2's name.
+    """
+
+    def __init__(
+        self, folder: Path, tokenizers: TokenizerPair, *, compute_type: ComputeType = "float32", threads: Threads
+    ) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtraError: ctranslate2 is not installed.
+            UsageError: CTranslate2 does not support the compute type on this machine.
+        """
+        try:
+            import ctranslate2
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("export", "ctranslate2") from error
+        name = TYPES[compute_type]
+        supported = ctranslate2.get_supported_compute_types("cpu")
+        if name != "default" and name not in supported:
+            names = ", ".join(sorted(supported))
+            raise UsageError(f"CTranslate2 does not support compute type {name} on this machine; choose from: {names}")
+        self._translator = ctranslate2.Translator(
+            str(folder),
+            device="cpu",
+            compute_type=name,
+            inter_threads=threads.inter_threads,
+            intra_threads=threads.intra_threads,
+        )
+        self.compute_type: str = self._translator.compute_type
+        self._threads = threads
+        self._src_tokens = tokenizers.src.ids_to_tokens(range(tokenizers.src.vocab.size))
+        self._tgt_tokens = tokenizers.tgt.ids_to_tokens(range(tokenizers.tgt.vocab.size))
+        self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
+        self._unk, self._banned = tokenizers.tgt.vocab.unk, special_ids(tokenizers.tgt).banned
+
+    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
+        """The best translation of each source, all as ids without the end of sentence; empty for an empty source.
+
+        CTranslate2 has one pair of length limits for a call: the widest of the sources'.
+
+        Raises:
+            UsageError: names the key for whose value CTranslate2 has no option.
+            DataError: a sentence is longer than the exported position table.
+        """
+        lengths = [len(ids) for ids in sources if ids]
+        options = search_options(search) | {
+            "max_decoding_length": max(map(search.max_length.of, lengths), default=0) + 1,  # with the end of sentence
+            "min_decoding_length": min(map(search.min_length.of, lengths), default=0),
+            "disable_unk": not search.allow_unknown,
+            "suppress_sequences": [[self._tgt_tokens[i]] for i in self._banned if i != self._unk],
+            "max_input_length": 0,
+        }
+        tokens = [[self._src_tokens[i] for i in ids] for ids in sources if ids]
+        try:
+            results = iter(
+                self._translator.translate_batch(
+                    tokens, max_batch_size=self._threads.batch_tokens, batch_type="tokens", **options
+                )
+            )
+        except RuntimeError as error:
+            if "position encodings" not in str(error):
+                raise
+            raise DataError(f"a sentence is longer than the exported position table: {str(error).lower()}") from error
+        return [[self._tgt_ids[each] for each in next(results).hypotheses[0]] if ids else [] for ids in sources]
+
+
+def search_options(search: SearchConfig) -> dict[str, Any]:
+    """Options of `ctranslate2.Translator.translate_batch` for a search configuration.
+
+    Raises:
+        UsageError: names the key for whose value CTranslate2 has no option.
+    """
+    penalty = search.penalty()
+    unsupported = {
+        "length_penalty.kind": not isinstance(penalty, Average),
+        "coverage_penalty": search.coverage_penalty != 0,
+        "repetition_penalty": search.repetition_penalty != 1,
+        "method.kind": not isinstance(search.method, BeamConfig),
+    }
+    for key, is_unsupported in unsupported.items():
+        if is_unsupported:
+            raise UsageError(f"search.{key}: CTranslate2 has no option for this value; measure without --peer")
+    return {
+        "beam_size": search.beam_size,
+        "patience": search.patience,
+        "length_penalty": penalty.alpha if isinstance(penalty, Average) else 0.0,
+        "no_repeat_ngram_size": search.no_repeat_ngram,
+    }

@@ -14,14 +14,12 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
 from mtkit.layers.norms.config import LayerNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
-from mtkit.layers.norms.deepnorm import DeepNorm
-from mtkit.layers.norms.sandwich import SandwichNorm
+from mtkit.layers.norms.residual import DeepNorm, SandwichNorm
+from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.config import PositionConfig
-from mtkit.layers.positions.learned import Learned
+from mtkit.layers.positions.relative import Shaw, T5Bias
 from mtkit.layers.positions.relative_config import ALiBiConfig, LinearScaling, RoPEConfig, ShawConfig, T5BiasConfig
-from mtkit.layers.positions.shaw import Shaw
-from mtkit.layers.positions.t5 import T5Bias
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Embedding, Transformer
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair

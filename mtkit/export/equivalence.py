@@ -19,7 +19,7 @@ from mtkit.model_folder.folder import LoadedModel
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
-from mtkit.translate.special_ids import special_ids
+from mtkit.translate.engines.interface import special_ids
 
 NUM_LINES = 100
 MIN_EQUAL_SHARE = 0.99  # of the translations; near-ties may be decided differently

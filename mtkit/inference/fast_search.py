@@ -1,4 +1,4 @@
-"""Whole searches in the native library: beam search, greedy search, sampling, and scores of given targets."""
+"""The fast model and its whole searches in the native library: beam search, greedy search, sampling, given targets."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.inference.native.structures import Constraints, SamplingSettings, Task
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
 from mtkit.inference.search_arrays import IntegerLists, SearchResults
+from mtkit.inference.structures import Constraints, SamplingSettings, Task
 from mtkit.inference.threads import MIN_ITEMS, run_together
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
-from mtkit.search.method_config import SamplingConfig
 
 ROWS = 96  # hypotheses in work at once: CHUNK in c/layers.h
 STEPS = 16  # after which signals are handled
-MEAN_OF_HEADS = -1  # as in c/search.h
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +103,6 @@ class FastSearch:
             max_source_length=int(source_lengths.max()),
             max_length=results.tokens.shape[2],
             num_alternatives=self.settings.num_alternatives,
-            attention_head=MEAN_OF_HEADS,
             is_single_path=self.is_single_path,
         )
         self._run(task, len(requests))
@@ -202,27 +199,36 @@ class FastSearch:
         run_together([work] * threads, is_stopped.set)
 
 
-def score_targets(
-    model: PackedTransformer, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], special_ids: SpecialIds
-) -> list[list[ScoredToken]]:
-    """Scores of the tokens of given targets and of their ends: those of a search with the target as its prefix.
+class FastModel(PackedTransformer):
+    """A Transformer that the fast road takes (see served.py), with its searches.
 
-    Args:
-        model: the model.
-        pairs: ids of source and target; the end of sentence is included in the source only.
-        special_ids: ids with a meaning.
-
-    Raises:
-        DataError: a sentence is longer than the learned positions.
-        MemoryError: memory is exhausted.
+    A sentence has the same result, to the last bit, in every batch and with any number of threads.
     """
-    settings = SearchSettings(config=SearchConfig(beam_size=1), special_ids=special_ids, num_alternatives=1)
-    requests = [SentenceRequest(source=source, max_length=len(target), prefix=target) for source, target in pairs]
-    scores = []
-    for (_, target), (hypothesis, *_) in zip(pairs, FastSearch(model, settings)(requests), strict=True):
-        if hypothesis.failed:
-            scores.append([ScoredToken(math.nan, math.nan)] * (len(target) + 1))
-            continue
-        best = (position[0][1] for position in hypothesis.alternatives)
-        scores.append([ScoredToken(*each) for each in zip(hypothesis.token_log_probs, best, strict=True)])
-    return scores
+
+    def search(self, requests: Sequence[SentenceRequest], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """The n best hypotheses of each sentence, best first; at least one each. Errors as FastSearch."""
+        return FastSearch(self, settings)(requests)
+
+    def score(
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], special_ids: SpecialIds
+    ) -> list[list[ScoredToken]]:
+        """Scores of the tokens of given targets and of their ends: those of a search with the target as its prefix.
+
+        Args:
+            pairs: ids of source and target; the end of sentence is included in the source only.
+            special_ids: ids with a meaning.
+
+        Raises:
+            DataError: a sentence is longer than the learned positions.
+            MemoryError: memory is exhausted.
+        """
+        settings = SearchSettings(config=SearchConfig(beam_size=1), special_ids=special_ids, num_alternatives=1)
+        requests = [SentenceRequest(source=source, max_length=len(target), prefix=target) for source, target in pairs]
+        scores = []
+        for (_, target), (hypothesis, *_) in zip(pairs, self.search(requests, settings), strict=True):
+            if hypothesis.failed:
+                scores.append([ScoredToken(math.nan, math.nan)] * (len(target) + 1))
+                continue
+            best = (position[0][1] for position in hypothesis.alternatives)
+            scores.append([ScoredToken(*each) for each in zip(hypothesis.token_log_probs, best, strict=True)])
+        return scores

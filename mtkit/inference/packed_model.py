@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.hardware import num_threads
-from mtkit.inference.native.library import native
-from mtkit.inference.native.structures import Layer, StackStructure
+from mtkit.inference.library import native
 from mtkit.inference.packing import (
     LAYER_NORM,
     NO_NORM,
@@ -28,6 +27,7 @@ from mtkit.inference.packing import (
     as_float32,
     check,
 )
+from mtkit.inference.structures import Layer, StackStructure
 from mtkit.inference.threads import run_in_parts
 from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
@@ -164,19 +164,27 @@ class PackedTransformer:
         tgt_positions: positions of the decoder.
         output: projection to the target vocabulary.
         pruned: the same for greedy search; None if the projection has a bias.
+        compute_type: type of the weights of projections.
     """
 
-    def __init__(self, config: Any, weights: Weights, dtype: WeightType, threads: int | None) -> None:
-        """Pack the model of a TransformerConfig that is served.
+    def __init__(self, config: Any, weights: Weights, compute_type: WeightType, *, threads: int | None = None) -> None:
+        """Pack a model.
+
+        Args:
+            config: a TransformerConfig for which `unserved_model` is None.
+            weights: by name, as a model folder stores them; bfloat16 as uint16. Float32 tables are not copied.
+            compute_type: see the attribute.
+            threads: on which the library computes; None: see `hardware.num_threads`.
 
         Raises:
             ValueError: there is no native library.
         """
+        self.compute_type = compute_type
         self.functions: Any = native().functions
         if self.functions is None:
             raise ValueError("there is no native library")
         self._threads = threads
-        self._packer = Packer(weights, dtype)
+        self._packer = Packer(weights, compute_type)
         self._src_table = as_float32(weights["src_embedding.table.weight"])
         self.tgt_table = self._src_table
         if config.tied_embeddings != "all":
@@ -188,7 +196,7 @@ class PackedTransformer:
         self._encoder = PackedStack(config, "encoder", self._packer)
         self.decoder = PackedStack(config, "decoder", self._packer)
         bias = weights.get("output.bias")
-        self.output = PackedProjection.of(output, bias, dtype)
+        self.output = PackedProjection.of(output, bias, compute_type)
         self.pruned = PrunedOutput(output) if bias is None else None
 
     @property

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.inference.native.library import native
-from mtkit.inference.native.structures import Linear, Norm, Pruned
+from mtkit.inference.library import native
+from mtkit.inference.structures import Linear, Norm, Pruned
 
 Float32 = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]  # by name, as a model folder stores them; bfloat16 as the bits, uint16
@@ -88,7 +88,7 @@ class PackedProjection:
 
 
 class PrunedOutput:
-    """An output projection without a bias that finds its largest output with 8-bit products; see c/pruned.h.
+    """An output projection without a bias that finds its largest output with 8-bit products; see c/ranking.h.
 
     Attributes:
         structure: of the library.

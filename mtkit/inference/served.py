@@ -14,7 +14,7 @@ from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, PostNormCon
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.relative_config import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.method_config import BeamConfig, SamplingConfig
+from mtkit.search.config import BeamConfig, SamplingConfig
 
 # The configurations of a Transformer's parts that the library computes, by key.
 SERVED_PARTS: dict[str, tuple[type, ...]] = {

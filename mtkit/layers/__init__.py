@@ -9,10 +9,8 @@ recurrent/     recurrent cells, stacks and their attention
 heads          sizes of attention heads
 key_types      ranges and choices of keys that several kinds share
 projections    makers of weight matrices
-matmul         products with weights, by the faster of two libraries on CPUs
-dropout        dropout with cheap masks on CPUs
-fast_softmax   softmax of short rows and of bf16 on CPUs
-precision      mixed precision inside a layer
+matmul         products with weights, by the faster of two libraries on CPUs; mixed precision inside a layer
+dropout        dropout with cheap masks on CPUs, also of recurrent models
 layer_call     activation checkpointing and torch.compile, layer by layer
 
 Every line that creates or reshapes a tensor ends with its shape. The letters, batch first:

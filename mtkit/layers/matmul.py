@@ -1,4 +1,4 @@
-"""Matrix products of float32 weights on a CPU, by the faster of two libraries that are inside torch.
+"""Products with float32 weights on a CPU, by the faster of two libraries that are inside torch.
 
 `F.linear` calls the BLAS that torch was built with: MKL on x86, which uses its AVX2 code on processors that Intel did
 not make. oneDNN uses the widest instructions that it finds, and is twice as fast on AMD processors with AVX-512
@@ -16,6 +16,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -24,7 +25,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.errors import UsageError
-from mtkit.layers.precision import compute_dtype, is_autocast_on
+
+
+def is_autocast_on(x: Tensor) -> bool:
+    """Return whether autocast is on for the device of `x`."""
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """Return the type of matrix products with `x`: autocast's if it is on, else that of `x`."""
+    return torch.get_autocast_dtype(x.device.type) if is_autocast_on(x) else x.dtype
+
+
+def no_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Return a context without autocast on the device of `x`."""
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
 
 Library = Literal["blas", "onednn"]
 LIBRARIES: tuple[Library, ...] = ("blas", "onednn")

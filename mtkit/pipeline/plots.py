@@ -22,7 +22,7 @@ from mtkit.plot.figure import is_installed
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
-from mtkit.translate.special_ids import special_ids
+from mtkit.translate.engines.interface import special_ids
 
 LENGTH_GROUPS = 5
 PLOTTED_LENGTHS = range(6, 16)  # words of a sentence whose attention map is readable

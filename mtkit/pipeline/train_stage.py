@@ -38,11 +38,11 @@ from mtkit.recipe.recipe import save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.compile import compile_model
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.monitoring.log import Log, NullDisplay
+from mtkit.training.precision import compile_model
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
 from mtkit.training.run import TrainingRun
 

@@ -2,22 +2,20 @@
 
 A model takes part through `start` and `step` alone (interface.py), so that every method works with every model family.
 
-    hypothesis      requests and results for single sentences
-    interface       Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
-    config          the recipe's `search:`
-    method_config   configurations of the methods, and the union of kinds that a recipe can name
-    run             set-up that all methods share: limits, constraints, batch compaction
-    beam/           beam search: the loop, live and finished hypotheses, selection, diverse groups, coverage
-    single_path     greedy search, and the loop for sampling
-    sampling        choice of a sampled token: temperature, top-k, nucleus and epsilon sampling
-    constraints/    what may follow a prefix: forced prefixes, required phrases, forbidden texts, no repeated n-grams
-    length_penalty  from log-probabilities to scores
-    fast_topk       the k best columns and the log-normalisers of rows of logits
-    ensemble        several models as one Stepper
-    shallow_fusion  a language model beside a translation model
+    hypothesis        requests and results for single sentences
+    interface         Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
+    config            the recipe's `search:`, the methods, and the union of kinds that a recipe can name
+    run               set-up that all methods share: limits, constraints, batch compaction
+    beam/             beam search: the loop, live and finished hypotheses, selection, diverse groups, coverage
+    single_path       greedy search, and sampling: temperature, top-k, nucleus and epsilon sampling
+    constraints       what may follow a prefix: forced prefixes, forbidden texts, no repeated n-grams
+    required_phrases  lexically constrained decoding: phrases that a translation must contain
+    length_penalty    from log-probabilities to scores
+    fast_topk         the k best columns and the log-normalisers of rows of logits
+    ensemble          several models as one Stepper, a language model among them
 
-To add a method: write a configuration with the members of `run.SearchMethod` in method_config.py, and add it to the
-union there. Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
+To add a method: write a configuration with the members of `run.SearchMethod` in config.py, and add it to the union
+there. Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
 
 Shapes:
 

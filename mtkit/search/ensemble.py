@@ -1,15 +1,16 @@
-"""Ensemble: several models over one vocabulary as one Stepper."""
+"""Several models over one vocabulary as one Stepper: ensembles, and shallow fusion with a language model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from mtkit.search.constraints import Prefixes
 from mtkit.search.interface import DecoderState, DecoderStep, Stepper
 
 
@@ -78,3 +79,102 @@ class Ensemble:
             state=EnsembleState(tuple(step.state for step in steps)),
             attention=torch.stack(attentions).mean(0) if attentions else None,
         )
+
+
+@dataclass(frozen=True)
+class LanguageModelTerm:
+    """Adds `weight` times the language model's log-probability of the next token.
+
+    log p(y_t | x, y_<t) + weight · log p_LM(y_t | y_<t). Gulcehre et al. 2015, sec. 4.1. https://arxiv.org/abs/1503.03535
+    The sum is not normalised again. Length penalty and pruning act on it; log-probabilities that a hypothesis reports
+    stay those of the translation model.
+    """
+
+    weight: float
+
+    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+        """See Constraint.
+
+        Raises:
+            ValueError: the steps come from a stepper without a language model.
+        """
+        if prefixes.language_model is None:
+            raise ValueError("a language model term needs the steps of ShallowFusion")
+        return log_prob + self.weight * prefixes.language_model
+
+
+@dataclass(frozen=True)
+class FusionState:
+    """The states of both models."""
+
+    translation: DecoderState
+    language: DecoderState
+
+    @property
+    def num_sentences(self) -> int:
+        """B."""
+        return self.translation.num_sentences
+
+    @property
+    def num_rows(self) -> int:
+        """B·W."""
+        return self.translation.num_rows
+
+    def select_rows(self, rows: Tensor) -> FusionState:
+        """See DecoderState."""
+        return replace(self, translation=self.translation.select_rows(rows), language=self.language.select_rows(rows))
+
+    def keep_sentences(self, sentences: Tensor) -> FusionState:
+        """See DecoderState."""
+        return replace(
+            self,
+            translation=self.translation.keep_sentences(sentences),
+            language=self.language.keep_sentences(sentences),
+        )
+
+
+class FusionStep(NamedTuple):
+    """One decoder position of both models; logits and attention are those of the translation model."""
+
+    translation: DecoderStep
+    language: DecoderStep
+    state: FusionState
+
+    @property
+    def attention(self) -> Tensor | None:
+        """See DecoderStep."""
+        return self.translation.attention
+
+    def logits(self, rows: slice = slice(None)) -> Tensor:
+        """See DecoderStep."""
+        return self.translation.logits(rows)
+
+    def language_model_log_probs(self, rows: slice) -> Tensor:
+        """See DecoderStep."""
+        return self.language.logits(rows).float().log_softmax(-1)
+
+
+@dataclass(frozen=True)
+class ShallowFusion:
+    """A stepper that runs a language model beside a translation model; LanguageModelTerm adds what it computes.
+
+    Attributes:
+        translation: the translation model, or an ensemble.
+        language: the language model.
+        empty_sources: function from a number of sentences to that number of empty sources, for the language model.
+    """
+
+    translation: Stepper
+    language: Stepper
+    empty_sources: Callable[[int], Any]
+
+    def start(self, source: Any) -> FusionState:
+        """See Stepper."""
+        state: DecoderState = self.translation.start(source)
+        return FusionState(state, self.language.start(self.empty_sources(state.num_sentences)))
+
+    def step(self, token: Tensor, state: FusionState) -> FusionStep:
+        """See Stepper."""
+        translation = self.translation.step(token, state.translation)
+        language = self.language.step(token, state.language)
+        return FusionStep(translation, language, FusionState(translation.state, language.state))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.search.beam.selection import ExtensionSelector
-from mtkit.search.constraints.constraint import Constraint
+from mtkit.search.constraints import Constraint
 from mtkit.search.hypothesis import Hypothesis as Hypothesis  # of this interface too
 from mtkit.search.hypothesis import SpecialIds as SpecialIds
 
@@ -51,7 +51,7 @@ class DecoderStep(Protocol):
         """
 
     def language_model_log_probs(self, rows: slice) -> Tensor | None:
-        """Log-probabilities of a language model for n rows, [n, V] (see shallow_fusion.py); None: there is none."""
+        """Log-probabilities of a language model for n rows, [n, V] (see ShallowFusion); None: there is none."""
 
 
 class Stepper(Protocol):

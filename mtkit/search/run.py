@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mtkit.search.beam.coverage import Coverage
-from mtkit.search.constraints.constraint import Constraint, Prefixes
+from mtkit.search.constraints import Constraint, Prefixes
 from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, SpecialIds, Stepper
 from mtkit.search.length_penalty import LengthPenalty
 

@@ -22,8 +22,9 @@ from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.run_folder import FiniteFloat, RunFolder, read_json
+from mtkit.training.decoder_inputs.interface import DecoderInput
 from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
-from mtkit.training.decoder_inputs.token_sampler import sample_argmax
+from mtkit.training.decoder_inputs.target_tokens import sample_argmax
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 CACHE_FILE = "free_running.json"
@@ -38,16 +39,13 @@ class CachedLoss:
     nats_per_token: FiniteFloat
 
 
-class FreeRunning:
+class FreeRunning(DecoderInput):
     """Decoder input without teacher forcing: after bos, the decoder reads its own most probable tokens."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """Decoder states of the scored tokens, see DecoderInput."""
         no_truth = torch.zeros_like(batch.target.ids, dtype=torch.bool)  # [B, T]
         return step_by_step(model, batch, truth=no_truth, sampler=sample_argmax)
-
-    def set_update(self, update: int) -> None:
-        """Ignore the update: the input does not change during training."""
 
 
 def free_running_loss(folder: RunFolder) -> float:

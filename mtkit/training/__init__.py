@@ -7,10 +7,8 @@ config                the recipe's `training:` section
 key_types             choices and ranges of keys that modules share with the configurations
 chunked_loss          label-smoothed cross-entropy without [N, V] logits
 progress              state of a training that is not a tensor
-weights               weights of a model by name
-parameter_selection   weights selected by patterns, to freeze or to initialise them
-precision             `training.precision`
-compile               `training.compile`
+weights               weights of a model by name, and those that patterns select
+precision             `training.precision` and `training.compile`
 seeding               seeds as functions of (seed, update, micro-batch)
 
 objectives/           losses

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mtkit.layers.matmul import mm_transposed, weight_grad
-from mtkit.layers.precision import compute_dtype
+from mtkit.layers.matmul import compute_dtype, mm_transposed, weight_grad
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
 BLOCK_SIZE = 1 << 17  # logits that take all operations of a softmax in turn: half a megabyte, for the cache of a core

@@ -20,15 +20,14 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.checkpoints.ema import ExponentialMovingAverage
+from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed.fsdp import UnshardedReplica, full_tensor, local_shard, shard_model, total_norm
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.monitoring.gradient_stats import GradientStats
+from mtkit.training.monitoring.meter import GradientStats
 from mtkit.training.objectives.interface import TrainingObjective
-from mtkit.training.optimisers.base import set_lr, trainable
+from mtkit.training.optimisers.base import load_optimiser, optimiser_tensors, set_lr, trainable
 from mtkit.training.optimisers.schedule import Schedule
-from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.robustness.numerics import Numerics
 from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch

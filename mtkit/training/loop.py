@@ -27,12 +27,10 @@ from mtkit.training.checkpoints.checkpoint import (
 )
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.learner import Learner
-from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.meter import LossSums
-from mtkit.training.monitoring.tensorboard import log_to_tensorboard
-from mtkit.training.monitoring.trackers import log_to_trackers
-from mtkit.training.progress import Progress
-from mtkit.training.robustness.deterministic import deterministic_algorithms
+from mtkit.training.monitoring.trackers import log_to_tensorboard, log_to_trackers
+from mtkit.training.progress import Progress, ScoredUpdate
+from mtkit.training.robustness.numerics import deterministic_algorithms
 from mtkit.training.robustness.oom import explain_oom
 from mtkit.training.run import TrainingRun
 from mtkit.training.weights import weights

@@ -1,4 +1,4 @@
-"""Number format of the forward pass; weights and optimiser state are always float32."""
+"""`training.precision`, the number format of the forward pass, and `training.compile`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from mtkit.errors import RecipeError
 from mtkit.hardware import has_bf16
+from mtkit.models.interface import TranslationModel
 from mtkit.training.key_types import PrecisionName
 
 
@@ -44,3 +45,23 @@ def resolve_precision(requested: PrecisionName, device: torch.device) -> Precisi
     name: PrecisionName = requested if requested != "auto" else ("bf16" if has_bf16(device) else "float32")
     dtypes: dict[PrecisionName, torch.dtype | None] = {"float32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
     return Precision(name=name, device=device.type, dtype=dtypes[name])
+
+
+def compile_model(model: TranslationModel) -> None:
+    """Compile the layers of a model for training, on the device where it is; see CompiledCall.
+
+    The code around the layers, validation and search stay in eager mode. The names of the weights do not change.
+
+    Raises:
+        RecipeError: torch cannot compile on this machine.
+    """
+    device = next(model.parameters()).device
+    try:
+        torch.compile(torch.neg)(torch.zeros(2, device=device))  # fails at once without a compiler
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        requirement = "a C++ compiler such as g++" if device.type == "cpu" else "triton and a C compiler"
+        raise RecipeError(
+            f"training.compile: torch cannot compile here ({reason}); install {requirement}, or set it to false"
+        ) from error
+    model.compile_layers()

@@ -22,13 +22,12 @@ from mtkit.training.checkpoints.writer import CheckpointWriter
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.busy_machine import BusyMachine
-from mtkit.training.monitoring.early_stopping import ScoredUpdate
 from mtkit.training.monitoring.log import Log
 from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter, TimeBudget
 from mtkit.training.monitoring.validation import ShardedValidator, Validation, ValidationShard
-from mtkit.training.progress import Progress
+from mtkit.training.progress import Progress, ScoredUpdate
 from mtkit.training.robustness.divergence import DivergenceConfig
-from mtkit.training.robustness.nonfinite import abbreviate, dump_failed_update
+from mtkit.training.robustness.oom import abbreviate, dump_failed_update
 from mtkit.training.robustness.pending_signal import PendingSignal
 from mtkit.training.robustness.rollback import roll_back
 

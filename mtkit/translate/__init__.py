@@ -9,9 +9,7 @@ translation         the result for a line
 alignment           word alignment from attention
 repetition          detection of loops
 reranking           minimum Bayes risk, and the scores of a language model
-special_ids         ids with a meaning for search, of a tokenizer
 score               forced decoding: log-probabilities of given translations
-special_ids         ids with a meaning for search
 workers             worker processes
 source_lines        source lines that are JSON, or have constraints or a prefix
 output/             writing translations to stdout and to files that can be resumed

@@ -17,9 +17,8 @@ from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.constraints import LineRequest
 from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
-from mtkit.translate.engines.interface import Engine
+from mtkit.translate.engines.interface import Engine, special_ids
 from mtkit.translate.segment import split_lines
-from mtkit.translate.special_ids import special_ids
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
 _OOM_REMEDY = "split source and translation, or use a machine with more memory"

@@ -15,12 +15,11 @@ from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, text_of, tokenize_constraints
 from mtkit.translate.engines.batch_budget import BatchBudget, name_line
-from mtkit.translate.engines.interface import Engine
+from mtkit.translate.engines.interface import Engine, special_ids
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
 from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
-from mtkit.translate.special_ids import special_ids
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator"]

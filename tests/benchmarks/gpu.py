@@ -30,9 +30,9 @@ from mtkit.corpus.order.collate import dummy_batch
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.vocab import Vocab
-from mtkit.training.compile import compile_model
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner
+from mtkit.training.precision import compile_model
 
 SIDE = 8192  # of the matrices: large enough that the card is busy, small enough for any
 LENGTHS = range(20, 41)  # tokens of a sentence

@@ -20,16 +20,13 @@ import numpy as np
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.inference.fast_model import FastModel
-from mtkit.inference.fast_search import SearchSettings
+from mtkit.inference.fast_search import FastModel, SearchSettings
 from mtkit.model_folder.folder import LoadedModel, read_model
-from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
+from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import GNMT, WordReward
-from mtkit.search.method_config import SamplingConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import special_ids
 
@@ -92,7 +89,7 @@ class Roads:
 
     def __init__(self, loaded: LoadedModel, weights: Any) -> None:
         self.loaded, self.model = loaded, loaded.model.eval()
-        self.fast = FastModel.load(loaded.metadata.model, weights, "float32", threads=torch.get_num_threads())
+        self.fast = FastModel(loaded.metadata.model, weights, "float32", threads=torch.get_num_threads())
         self.token_bytes = loaded.tokenizers.tgt.token_bytes()
         self.table = TokenBytes(self.token_bytes)
 

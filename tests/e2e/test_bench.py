@@ -12,9 +12,8 @@ import pytest
 
 from mtkit.assembly.translator import load_translator
 from mtkit.bench import measure, suite
-from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
+from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, bench_table, unsupported_settings
 from mtkit.bench.machine import inspect_machine
-from mtkit.bench.table import bench_table, unsupported_settings
 from mtkit.cli import entry
 from mtkit.evaluation.score import score
 from mtkit.model_folder.folder import read_model, write_model

@@ -11,7 +11,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
-from mtkit.inference.native.library import VARIABLE, native
+from mtkit.inference.library import VARIABLE, native
 from mtkit.io.temporary import host_name, temporary_beside
 from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model

@@ -6,8 +6,8 @@ import pytest
 
 from mtkit.assembly.engine import load_engine
 from mtkit.cli import entry
-from mtkit.inference.native import library
-from mtkit.inference.native.library import Native, native
+from mtkit.inference import library
+from mtkit.inference.library import Native, native
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.models.transformer.config import TransformerConfig

@@ -12,7 +12,7 @@ import torch
 from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
 from mtkit.errors import UsageError
-from mtkit.export.ctranslate2_runner import CTranslate2Runner, search_options
+from mtkit.export.ctranslate2 import CTranslate2Runner, search_options
 from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
 from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
@@ -30,9 +30,8 @@ from mtkit.layers.positions.relative_config import (
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.length_penalty import GNMT
-from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import TranslationOptions
 

@@ -97,8 +97,8 @@ def test_new_kinds_of_transformer_parts(package: Path) -> None:
     add_config(package, "training/optimisers/config.py", "SignSGDConfig", before="OptimiserConfig =")
     add_to_union(package, "training/optimisers/config.py", "SignSGDConfig", after="LionConfig")
 
-    add_config(package, "search/method_config.py", "PlainGreedy", before="SearchMethodConfig =")
-    add_to_union(package, "search/method_config.py", "PlainGreedy", after="DiverseBeamConfig")
+    add_config(package, "search/config.py", "PlainGreedy", before="SearchMethodConfig =")
+    add_to_union(package, "search/config.py", "PlainGreedy", after="DiverseBeamConfig")
     model = (
         "{kind: transformer, d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1, "
         "encoder_positions: {kind: scaled_alibi, start: 0.5}, decoder_attention: {kind: uniform}}"

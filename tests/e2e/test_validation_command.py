@@ -13,7 +13,7 @@ from mtkit.errors import RecipeError
 from mtkit.pipeline import stages
 from mtkit.text.lines import read_lines
 from mtkit.training.distributed.process_group import ProcessGroup
-from mtkit.training.monitoring.validation_command import ValidationCommand, run_command
+from mtkit.training.monitoring.validation import ValidationCommand, run_command
 from tests.toy.runs import RecordingDisplay, sentences, toy, write_all
 
 # counts its calls in calls.txt, whose n-th validation gets the n-th number; the first call is the trial
@@ -106,7 +106,7 @@ def test_a_command_that_cannot_work_stops_before_the_first_update(folder: Path) 
     ],
 )
 def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.training.monitoring.validation_command.TIMEOUT", 1)
+    monkeypatch.setattr("mtkit.training.monitoring.validation.TIMEOUT", 1)
     with pytest.raises(ValueError, match=message):
         run_command(command, {"HYP": ["a"]})
     heard: list[str] = []
@@ -115,7 +115,7 @@ def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_a_command_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.training.monitoring.validation_command.TIMEOUT", 2)
+    monkeypatch.setattr("mtkit.training.monitoring.validation.TIMEOUT", 2)
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     command = f"sleep 1000 > {tmp_path}/pipe & wait"

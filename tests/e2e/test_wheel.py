@@ -16,7 +16,7 @@ import hatch_build
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import mtkit
-from mtkit.inference.native.library import native
+from mtkit.inference.library import native
 print(mtkit.__file__, native().functions is not None, native().reason)
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mtkit.cli import entry
-from mtkit.inference.native.library import native
+from mtkit.inference.library import native
 from mtkit.models.transformer.config import TransformerConfig
 
 CONFIG = TransformerConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
+from mtkit.layers.attention.linear import PerformerAttention, orthogonal_features
 from mtkit.layers.attention.multi_head import SelfAttentionParts
-from mtkit.layers.attention.performer import PerformerAttention, orthogonal_features
 from mtkit.layers.attention.sparse import sliding_window
 from mtkit.layers.attention.sparse.config import LongformerConfig
 from mtkit.layers.cache.kv_cache import KVCache

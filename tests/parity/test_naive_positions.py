@@ -9,13 +9,12 @@ from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
-from mtkit.layers.attention.masks import causal, full
-from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import BinaryConfig, IndexConfig, RelativeIndexConfig, SinusoidalConfig
+from mtkit.layers.positions.relative import relative_position_bucket
 from mtkit.layers.positions.relative_config import TUPEConfig
-from mtkit.layers.positions.t5 import relative_position_bucket
 from mtkit.layers.recurrent.cells import CellState
 from mtkit.layers.recurrent.config import TanhCellConfig
 from mtkit.layers.recurrent.stack import RecurrentLayer

@@ -6,17 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.masks import causal, full
-from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.positions.alibi import ALiBi
 from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.relative import ALiBi, Shaw, T5Bias, TransformerXLPosition, relative_position_bucket
 from mtkit.layers.positions.relative_config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
 from mtkit.layers.positions.rope import RoPE
-from mtkit.layers.positions.shaw import Shaw
-from mtkit.layers.positions.t5 import T5Bias, relative_position_bucket
-from mtkit.layers.positions.transformer_xl import TransformerXLPosition
 from tests.parity.references import relative_error, shake, transformers_module
 
 D, H, K, B, T = 24, 3, 8, 2, 9

@@ -6,9 +6,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.layers.norms.config import LayerNormConfig
-from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.cells import CellState, LayerNormGRUCell, LayerNormLSTMCell
 from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig, PlainConnectionConfig, ResidualConnectionConfig
-from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell, LayerNormLSTMCell
 from mtkit.layers.recurrent.stack import RecurrentLayer
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 

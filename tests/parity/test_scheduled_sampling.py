@@ -5,9 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
-from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling
-from mtkit.training.decoder_inputs.token_sampler import SAMPLERS
+from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling, ScheduledSampling
+from mtkit.training.decoder_inputs.target_tokens import SAMPLERS
 from tests.toy.decoders import MODELS, gradients, make_batch, make_model
 
 

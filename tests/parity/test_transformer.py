@@ -6,9 +6,8 @@ from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.multi_head import Heads, SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
+from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
 from mtkit.layers.norms.residual import PostNorm

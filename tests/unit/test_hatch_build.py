@@ -11,7 +11,7 @@ import pytest
 
 import hatch_build
 from hatch_build import VARIABLE, NativeLibraryHook, compile_libraries, find_cc, find_zig, zig_machine
-from mtkit.inference.native import sources
+from mtkit.inference import sources
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 #include "search.h"
 
 int rank_extensions(Search *s, int row, Logits *logits) {
-    const int n = s->sentences[row], width = s->task->width;
+    const int n = s->active_of[row], width = s->task->width;
     const float *model_logits = restrict_logits(s, row, logits, 0);
     if (!model_logits) return 0;
     Ranking ranking = {s->candidates + (size_t)n * width, width, s->num_candidates[n]};
@@ -66,7 +66,7 @@ static int cannot_improve(const Search *s, const Active *a, float best) {
 }
 
 int advance_beam(Search *s, Active *a, int first, int to) {
-    const int n = s->sentences[first];
+    const int n = s->active_of[first];
     Candidate *best = s->candidates + (size_t)n * s->task->width;
     for (int r = first; r < first + a->width; r++)
         if (!isfinite(s->normaliser[r])) {

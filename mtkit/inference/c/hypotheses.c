@@ -1,6 +1,5 @@
 #include "search.h"
 
-#include "attention.h"
 #include "scratch.h"
 
 /* ---- cache and notes ---- */
@@ -99,10 +98,6 @@ void note_attention(Search *s, const Active *a, int row, const float *head_atten
     const int heads = task->decoder->layers[task->decoder->alignment_layer].source_heads;
     const int length = task->source_lengths[a->sentence], stride = task->max_source_length;
     float *noted = s->notes.attention + cached_token(s, a, row, a->length) * (size_t)stride;
-    if (task->attention_head >= 0) {
-        memcpy(noted, head_attention + (size_t)task->attention_head * stride, sizeof(float) * (size_t)length);
-        return;
-    }
     for (int i = 0; i < length; i++) {
         float sum = 0;
         for (int h = 0; h < heads; h++) sum += head_attention[(size_t)h * stride + i];

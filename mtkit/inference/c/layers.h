@@ -7,6 +7,8 @@
 
 #include "products.h"
 
+INLINE int padded_length(int length) { return (length + LANES - 1) / LANES * LANES; }
+
 enum { CHUNK = 96 }; /* rows that go through all layers together, so that their activations stay in the cache */
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 

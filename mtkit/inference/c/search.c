@@ -1,6 +1,5 @@
 #include "search.h"
 
-#include "attention.h"
 #include "scratch.h"
 
 /* Take sentences from the task while there is a place for them. */
@@ -29,10 +28,6 @@ static int decode_step(Search *s) {
     const int width = task->decoder->d_model;
     for (int n = 0, row = 0; n < s->num_active; n++) {
         const Active *a = s->active + n;
-        s->storage[n] = a->place;
-        s->lengths[n] = a->length + 1;
-        s->source_lengths[n] = task->source_lengths[a->sentence];
-        s->offsets[n] = (int64_t)a->place * s->source_capacity;
         if (!assign_slots(s, a, row)) return 0;
         for (int i = 0; i < a->width; i++, row++) {
             const int last = a->length ? s->now.tokens[(size_t)row * s->stride + a->length - 1] : task->bos;
@@ -40,23 +35,24 @@ static int decode_step(Search *s) {
             float *x = s->x + (size_t)row * width;
             for (int d = 0; d < width; d++) x[d] = embedding[d] * task->embedding_scale;
             if (task->positions) add_scaled(x, 1, task->positions + (size_t)a->length * width, width);
-            s->sentences[row] = n;
+            s->active_of[row] = n;
+            s->rows[row] = (Row){.slots = s->now.slots ? s->now.slots + (size_t)row * s->stride : NULL,
+                                 .first_source = (int64_t)a->place * s->source_capacity, .place = a->place,
+                                 .length = a->length + 1, .source_length = task->source_lengths[a->sentence]};
         }
     }
-    const Step step = {.sentences = s->sentences, .slots = s->now.slots, .lengths = s->lengths, .storage = s->storage,
-                       .source_lengths = s->source_lengths, .offsets = s->offsets, .rotations = task->rotations,
-                       .attention = s->head_attention, .stride = s->stride, .capacity = s->capacity,
-                       .source_length = task->max_source_length};
-    if (!mtkit_decode(task->decoder, s->caches, s->memories, &step, s->x, 0, s->num_rows)) return 0;
+    const Step step = {.rows = s->rows, .rotations = task->rotations, .attention = s->head_attention,
+                       .capacity = s->capacity, .source_length = task->max_source_length};
+    if (!decode(task->decoder, s->caches, s->memories, &step, s->x, s->num_rows)) return 0;
     const size_t heads = (size_t)task->decoder->layers[task->decoder->alignment_layer].source_heads;
     for (int r = 0; r < s->num_rows && s->head_attention; r++)
-        note_attention(s, s->active + s->sentences[r], r, s->head_attention + r * heads * task->max_source_length);
+        note_attention(s, s->active + s->active_of[r], r, s->head_attention + r * heads * task->max_source_length);
     return 1;
 }
 
 float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
     const Task *task = s->task;
-    const Active *a = s->active + s->sentences[row];
+    const Active *a = s->active + s->active_of[row];
     const Prefix prefix = {s->now.tokens + (size_t)row * s->stride, a->sentence, a->length};
     float *model_logits = scratch_floats(MODEL_LOGITS, (size_t)a->length + 1);
     if (!model_logits) return NULL;
@@ -71,7 +67,7 @@ float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
 
 float model_log_prob(const Search *s, int row, const float *model_logits, int token, float logit) {
     const Constraints *constraints = s->task->constraints;
-    const Active *a = s->active + s->sentences[row];
+    const Active *a = s->active + s->active_of[row];
     const Prefix prefix = {s->now.tokens + (size_t)row * s->stride, a->sentence, a->length};
     if (constraints) logit = unconstrained_logit(constraints, &prefix, model_logits, token, logit);
     return logit - s->normaliser[row];
@@ -82,7 +78,7 @@ static int visit_row(void *context, int row, Logits *logits) {
     Search *s = context;
     s->normaliser[row] = log_sum_exp(logits);
     s->end_logit[row] = logits->values[end_of(s->task)];
-    if (s->task->num_alternatives && !note_alternatives(s, s->active + s->sentences[row], row, logits)) return 0;
+    if (s->task->num_alternatives && !note_alternatives(s, s->active + s->active_of[row], row, logits)) return 0;
     return s->task->sampling ? sample_tokens(s, row, logits) : rank_extensions(s, row, logits);
 }
 
@@ -134,8 +130,8 @@ void mtkit_search_end(Search *s) {
         free(h->tokens), free(h->slots), free(h->token_log_probs), free(h->log_prob), free(h->paths);
     }
     free(s->active), free(s->free_places), free(s->x), free(s->head_attention);
-    free(s->sentences), free(s->lengths), free(s->storage), free(s->source_lengths), free(s->offsets);
-    free(s->normaliser), free(s->end_logit), free(s->candidates), free(s->num_candidates), free(s->best_tokens);
+    free(s->active_of), free(s->rows), free(s->normaliser), free(s->end_logit);
+    free(s->candidates), free(s->num_candidates), free(s->best_tokens);
     free(s);
 }
 
@@ -152,12 +148,9 @@ Search *mtkit_search_begin(Task *task, int places) {
 #define NEW(array, count) is_complete &= ((array) = calloc((count), sizeof *(array))) != NULL
     NEW(s->active, places);
     NEW(s->free_places, places);
-    NEW(s->lengths, places);
-    NEW(s->storage, places);
-    NEW(s->source_lengths, places);
-    NEW(s->offsets, places);
     NEW(s->num_candidates, places);
-    NEW(s->sentences, rows);
+    NEW(s->active_of, rows);
+    NEW(s->rows, rows);
     NEW(s->candidates, rows);
     NEW(s->normaliser, rows);
     NEW(s->end_logit, rows);

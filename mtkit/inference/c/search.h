@@ -10,9 +10,8 @@
    search.c       sentences come and go; one position of all sentences in work
    hypotheses.c   tokens of hypotheses, their slots in the cache, finished hypotheses
    beam.c         the best extensions of a beam, and its end
-   single_path.c  the next token of greedy search and of sampling
+   single_path.c  the next token of greedy search and of sampling: a random one
    constraints.c  changes of logits
-   sampling.c     random choice of a token
 
    Functions that return an int return 0 if memory is exhausted, unless they say otherwise. */
 
@@ -20,11 +19,20 @@
 #define SEARCH_H
 
 #include "constraints.h"
-#include "pruned.h"
-#include "sampling.h"
 #include "transformer.h"
 
 enum { FAILED = -1 };
+
+/* Tokens are drawn from softmax(logits / temperature), truncated by all of the settings and renormalised: sampling has
+   the distribution and the random numbers of mtkit/search/single_path.py. */
+typedef struct {
+    const int64_t *sentence_ids; /* [B] a number for each sentence that does not depend on its batch */
+    double temperature;
+    double top_p;   /* only the smallest set with this mass; 1: all */
+    double epsilon; /* only tokens this probable; 0: all */
+    int64_t seed;
+    int32_t top_k;  /* only the k most probable tokens; 0: all */
+} Sampling;
 
 /* What is to be translated, how, and where the results go; Python owns the memory. B sentences, L is `max_length`. */
 typedef struct {
@@ -58,7 +66,6 @@ typedef struct {
     float embedding_scale, enough_ends; /* enough_ends: patience times width */
     int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
-    int32_t attention_head;         /* -1: the mean of all heads */
     int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
     int32_t next_sentence;          /* the first one that no search has taken yet */
 } Task;
@@ -66,7 +73,7 @@ typedef struct {
 /* A sentence in work. */
 typedef struct {
     int32_t sentence;      /* index in the task */
-    int32_t place;         /* index in caches and memories: `storage` of a Step */
+    int32_t place;         /* index in caches and memories */
     int32_t width, length; /* hypotheses, and tokens of each */
     int32_t ended;         /* hypotheses that have ended, also those that are not among the n best */
 } Active;
@@ -92,8 +99,8 @@ typedef struct {
     Active *active;                /* [places] */
     int32_t *free_places;          /* [places], the first num_free of them */
     Hypotheses now, next;          /* `next` is written while `now` is read */
-    int32_t *sentences, *lengths, *storage, *source_lengths; /* see Step */
-    int64_t *offsets;
+    int32_t *active_of;            /* [rows] index in `active` */
+    Row *rows;                     /* what the decoder needs of each hypothesis */
     Cache *caches;                 /* [layers] */
     Memory *memories;              /* [layers] */
     Notes notes;

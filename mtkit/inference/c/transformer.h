@@ -17,18 +17,21 @@ typedef struct {
     float *keys, *values;
 } Memory;
 
+/* A hypothesis, and its new token. */
+typedef struct {
+    const int32_t *slots;  /* of its tokens in the cache, the new one included; NULL: 0, 1, 2 ... */
+    int64_t first_source;  /* tokens before its source in the memory */
+    int32_t place, length; /* index of its sentence in the cache; its tokens, the new one included */
+    int32_t source_length;
+} Row;
+
 /* Arguments of a step that are the same for all layers. Sentences may be at different positions. */
 typedef struct {
-    const int32_t *sentences;      /* [rows] sentence of each hypothesis */
-    const int32_t *slots;          /* [rows, stride] slots of its tokens in the cache; NULL: 0, 1, 2 ... */
-    const int32_t *lengths;        /* [N] tokens of the hypotheses of each sentence, the new one included */
-    const int32_t *storage;        /* [N] index of each sentence in the cache */
-    const int32_t *source_lengths; /* [N] */
-    const int64_t *offsets;        /* [N] tokens before each source in the memory */
-    const float *rotations;        /* [positions, K] cos and sin, beginning at `first_position`; or NULL */
-    float *attention;              /* [rows, H, S] of the alignment layer, zeroed; or NULL */
-    int32_t stride, capacity;      /* of `slots`; slots of a sentence */
-    int32_t first_position, source_length; /* source_length is S, of the attention */
+    const Row *rows;
+    const float *rotations; /* [positions, K] cos and sin; or NULL */
+    float *attention;       /* [rows, H, S] of the alignment layer, zeroed; or NULL */
+    int32_t capacity;       /* slots of a sentence */
+    int32_t source_length;  /* S, of the attention */
 } Step;
 
 /* The encoder: the real tokens x [rows, D] of sentences, one after another, in place; rotation [rows, K] or NULL. */
@@ -38,8 +41,8 @@ int mtkit_encode(const Stack *stack, float *x, const int32_t *lengths, int sente
    of tokens before it in the memory. */
 INTERNAL int project_memory(const Stack *stack, const float *x, int length, int64_t offset, const Memory *memories);
 
-/* One step of the decoder: the new tokens x [rows, D] of the hypotheses first ... first + rows - 1, in place. */
-int mtkit_decode(const Stack *stack, const Cache *caches, const Memory *memories, const Step *step, float *x, int first,
-                 int rows);
+/* One step of the decoder: the new tokens x [rows, D], in place. */
+INTERNAL int decode(const Stack *stack, const Cache *caches, const Memory *memories, const Step *step, float *x,
+                    int rows);
 
 #endif

@@ -18,10 +18,8 @@ from mtkit.layers.key_types import PositiveWidth
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.attention.average import AverageAttention
-    from mtkit.layers.attention.gmlp import GatedMLP
     from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-    from mtkit.layers.attention.ssru import SSRU
+    from mtkit.layers.attention.replacements import SSRU, AverageAttention, GatedMLP
 
 
 @config
@@ -34,8 +32,7 @@ class FullAttentionConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.masks import causal, full
-        from mtkit.layers.attention.softmax import SoftmaxAttention
+        from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 
         pattern = causal if parts.causal else full
         return parts.with_kernel(SoftmaxAttention(position=parts.position, pattern=pattern, dropout=parts.dropout))
@@ -63,7 +60,7 @@ class LinformerConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.linformer import LinformerAttention
+        from mtkit.layers.attention.linear import LinformerAttention
 
         kernel = LinformerAttention(
             position=parts.position,
@@ -87,7 +84,7 @@ class PerformerConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.performer import PerformerAttention
+        from mtkit.layers.attention.linear import PerformerAttention
 
         kernel = PerformerAttention(
             position=parts.position,
@@ -110,7 +107,7 @@ class SSRUConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SSRU:
         """Build the sublayer."""
-        from mtkit.layers.attention.ssru import SSRU
+        from mtkit.layers.attention.replacements import SSRU
 
         return SSRU(parts.d_model)
 
@@ -130,7 +127,7 @@ class AverageAttentionConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> AverageAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.average import AverageAttention
+        from mtkit.layers.attention.replacements import AverageAttention
 
         return AverageAttention(parts.d_model, self.d_ff)
 
@@ -164,7 +161,7 @@ class GatedMLPConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> GatedMLP:
         """Build the sublayer."""
-        from mtkit.layers.attention.gmlp import GatedMLP
+        from mtkit.layers.attention.replacements import GatedMLP
 
         d_inner = self.d_inner or 2 * parts.d_model
         return GatedMLP(parts.d_model, d_inner, max_length=self.max_length, toeplitz=self.toeplitz)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mtkit.layers.attention.masks import full
 from mtkit.layers.attention.multi_head import QK_NORMS
-from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.attention.softmax import DotProductAttention, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.key_types import QKNorm

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.layers.attention.kernel import AttentionKernel, TokenMixer
-from mtkit.layers.attention.masks import Window
+from mtkit.layers.attention.softmax import Window
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads

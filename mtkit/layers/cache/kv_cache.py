@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mtkit.layers.cache.state import AttentionState, row_indices
 
-AttentionPattern = Callable[[Tensor, Tensor], Tensor | None]  # see layers/attention/masks.py
+AttentionPattern = Callable[[Tensor, Tensor], Tensor | None]  # see layers/attention/softmax.py
 MIN_KEYS = 16  # floats in the widest vector registers; torch computes products and softmax of fewer keys one by one
 SMALL_MATMUL = 400  # multiplications in one matrix of a batched product below which MIN_KEYS pays
 MIN_SPARE = 16  # free slots of a buffer after it was copied to a larger one

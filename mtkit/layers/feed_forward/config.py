@@ -11,8 +11,7 @@ from mtkit.layers.key_types import Activation, RoutingKind
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.feed_forward.dense import FeedForward
-    from mtkit.layers.feed_forward.gated import GatedFeedForward
+    from mtkit.layers.feed_forward.dense import FeedForward, GatedFeedForward
 
 
 @config
@@ -48,7 +47,7 @@ class GatedConfig:
 
     def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> GatedFeedForward:
         """Build the layer; `dropout` is of inner activations."""
-        from mtkit.layers.feed_forward.gated import GatedFeedForward
+        from mtkit.layers.feed_forward.dense import GatedFeedForward
 
         return GatedFeedForward(d_model, d_ff, activation=self.activation, bias=self.bias, dropout=dropout)
 

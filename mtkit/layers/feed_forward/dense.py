@@ -1,4 +1,4 @@
-"""Position-wise feed-forward layer."""
+"""Position-wise feed-forward layers: dense, and gated (GLU variants)."""
 
 from __future__ import annotations
 
@@ -32,3 +32,26 @@ class FeedForward(Sublayer):
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
         return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
+
+
+class GatedFeedForward(Sublayer):
+    """W2 (act(W x) * V x) at each position; W and V are one projection.
+
+    Shazeer 2020, eq. 5 and 6. https://arxiv.org/abs/2002.05202 ReGLU, GEGLU or SwiGLU, by activation.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, *, activation: Activation, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.gate_value = linear(d_model, 2 * d_ff, bias=bias)
+        self.outer = linear(d_ff, d_model, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = Dropout(dropout)
+
+    def value_path_weights(self) -> list[Tensor]:
+        """See Sublayer; the gate is included, since it scales the output."""
+        return [*self.gate_value.weight.chunk(2), self.outer.weight]
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
+        gate, value = self.gate_value(x).chunk(2, dim=-1)  # [..., F] each
+        return self.outer(self.dropout(self.activation(gate) * value))  # type: ignore[no-any-return]

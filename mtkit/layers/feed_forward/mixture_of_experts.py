@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
 from mtkit.layers.key_types import RoutingKind
-from mtkit.layers.precision import no_autocast
+from mtkit.layers.matmul import no_autocast
 from mtkit.layers.projections import linear
 
 

@@ -10,8 +10,7 @@ from mtkit.config import Limits, config
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.norms.batch_norm import BatchNorm
-    from mtkit.layers.norms.norm import RMSNorm
+    from mtkit.layers.norms.norm import BatchNorm, RMSNorm
     from mtkit.layers.norms.residual import Depth, Residual
 
 
@@ -73,7 +72,7 @@ class BatchNormConfig:
 
     def build(self, d_model: int) -> BatchNorm:
         """Build the norm of inputs [..., d_model]."""
-        from mtkit.layers.norms.batch_norm import BatchNorm
+        from mtkit.layers.norms.norm import BatchNorm
 
         return BatchNorm(d_model, self.epsilon, self.momentum)
 
@@ -152,7 +151,7 @@ class SandwichNormConfig(ResidualConfigBase):
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.sandwich import SandwichNorm
+        from mtkit.layers.norms.residual import SandwichNorm
 
         return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
 
@@ -170,7 +169,7 @@ class DeepNormConfig(ResidualConfigBase):
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.deepnorm import DeepNorm, deepnorm_scales
+        from mtkit.layers.norms.residual import DeepNorm, deepnorm_scales
 
         return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
 
@@ -187,8 +186,7 @@ class DeepNormConfig(ResidualConfigBase):
         """
         from torch import nn
 
-        from mtkit.layers.norms.deepnorm import deepnorm_scales
-        from mtkit.layers.norms.residual import Sublayer
+        from mtkit.layers.norms.residual import Sublayer, deepnorm_scales
 
         beta = deepnorm_scales(depth).beta
         for sublayer in layer.modules():
@@ -206,7 +204,7 @@ class ResPostNormConfig(ResidualConfigBase):
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.comparisons import ResPostNorm
+        from mtkit.layers.norms.residual import ResPostNorm
 
         return ResPostNorm(self.norm.build(d_model), dropout)
 
@@ -222,7 +220,7 @@ class NoResidualConfig(ResidualConfigBase):
 
     def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
         """Build the connection of one sublayer."""
-        from mtkit.layers.norms.comparisons import NoResidual
+        from mtkit.layers.norms.residual import NoResidual
 
         return NoResidual(self.norm.build(d_model), dropout)
 

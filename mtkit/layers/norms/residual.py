@@ -1,10 +1,10 @@
-"""Residual connections of sublayers: pre-norm and post-norm."""
+"""Residual connections of sublayers and their norms."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -86,3 +86,85 @@ class PreNorm(Residual):
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(y)."""
         return x + self.dropout(y)
+
+
+class SandwichNorm(Residual):
+    """x = x + dropout(after(sublayer(before(x)))). The second norm bounds the sublayer's contribution.
+
+    Ding et al. 2021 ("Sandwich LayerNorm"), sec. 2.4. https://arxiv.org/abs/2105.13290
+    """
+
+    def __init__(self, before: nn.Module, after: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.before = before
+        self.after = after
+        self.dropout = Dropout(dropout)
+
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """The norm of x."""
+        return apply_norm(self.before, x, real)
+
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
+        """x + dropout(norm of y)."""
+        return x + self.dropout(apply_norm(self.after, y, real))
+
+
+class DeepNormScales(NamedTuple):
+    """Constants of a stack."""
+
+    alpha: float  # factor of the residual stream before the sublayer's output is added
+    beta: float  # gain of the initial weights on the value path
+
+
+def deepnorm_scales(depth: Depth) -> DeepNormScales:
+    """Compute alpha and beta from the depth. Wang et al. 2022, fig. 2: N encoder layers, M decoder layers."""
+    n, m = depth.encoder, depth.decoder
+    match depth.side:
+        case "encoder":
+            return DeepNormScales(0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16))
+        case "decoder":
+            return DeepNormScales((3 * m) ** (1 / 4), (12 * m) ** (-1 / 4))
+        case "decoder_only":
+            return DeepNormScales((2 * m) ** (1 / 4), (8 * m) ** (-1 / 4))
+
+
+class DeepNorm(Residual):
+    """x = norm(alpha · x + dropout(sublayer(x))). Wang et al. 2022, sec. 3. https://arxiv.org/abs/2203.00555"""
+
+    def __init__(self, norm: nn.Module, dropout: float, alpha: float) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+        self.alpha = alpha
+
+    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """x itself."""
+        return x
+
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
+        """The norm of alpha · x + dropout(y)."""
+        return apply_norm(self.norm, self.alpha * x + self.dropout(y), real)
+
+
+class ResPostNorm(PostNorm):
+    """x = x + dropout(norm(sublayer(x))). Liu et al. 2022 (Swin Transformer V2), sec. 3.2, "res-post-norm".
+
+    https://arxiv.org/abs/2111.09883 Each sublayer contributes with the same size. The paper has a further norm after
+    every six layers of its largest models; here one ends the stack.
+    """
+
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
+        """x + dropout(norm of y)."""
+        return x + self.dropout(apply_norm(self.norm, y, real))
+
+
+class NoResidual(PreNorm):
+    """x = dropout(sublayer(norm(x))): no residual connection, with which deep stacks hardly train.
+
+    He et al. 2016, sec. 4.1, compare both. https://arxiv.org/abs/1512.03385 The decoder sees the source only through
+    cross-attention, and its own token only through self-attention.
+    """
+
+    def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
+        """dropout(y)."""
+        return self.dropout(y)

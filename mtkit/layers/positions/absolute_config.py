@@ -20,8 +20,8 @@ class SinusoidalConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build the encoding for embeddings of width d_model."""
+        from mtkit.layers.positions.absolute import Sinusoidal
         from mtkit.layers.positions.base import embedding_only
-        from mtkit.layers.positions.sinusoidal import Sinusoidal
 
         return embedding_only(Sinusoidal(d_model), layers)
 
@@ -45,8 +45,8 @@ class LearnedConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build the table for embeddings of width d_model."""
+        from mtkit.layers.positions.absolute import Learned
         from mtkit.layers.positions.base import embedding_only
-        from mtkit.layers.positions.learned import Learned
 
         return embedding_only(
             Learned(
@@ -84,8 +84,8 @@ class IndexConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.absolute import Index
         from mtkit.layers.positions.base import embedding_only
-        from mtkit.layers.positions.naive import Index
 
         return embedding_only(Index(), layers)
 
@@ -101,8 +101,8 @@ class RelativeIndexConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.absolute import RelativeIndex
         from mtkit.layers.positions.base import embedding_only
-        from mtkit.layers.positions.naive import RelativeIndex
 
         return embedding_only(RelativeIndex(), layers)
 
@@ -117,7 +117,7 @@ class BinaryConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build the encoding; it has no parameters."""
+        from mtkit.layers.positions.absolute import Binary
         from mtkit.layers.positions.base import embedding_only
-        from mtkit.layers.positions.naive import Binary
 
         return embedding_only(Binary(), layers)

@@ -96,8 +96,8 @@ class ALiBiConfig(PositionConfigBase):
 
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build one module for all layers; it has no parameters."""
-        from mtkit.layers.positions.alibi import ALiBi
         from mtkit.layers.positions.base import shared_across_layers
+        from mtkit.layers.positions.relative import ALiBi
 
         return shared_across_layers(ALiBi(heads.num_heads), layers)
 
@@ -116,7 +116,7 @@ class ShawConfig(PositionConfigBase):
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build separate vectors for each layer."""
         from mtkit.layers.positions.base import per_layer
-        from mtkit.layers.positions.shaw import Shaw
+        from mtkit.layers.positions.relative import Shaw
 
         return per_layer(lambda: Shaw(heads.head_dim, heads.value_dim, self.max_distance), layers)
 
@@ -147,7 +147,7 @@ class T5BiasConfig(PositionConfigBase):
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build one table for all layers, as in the paper."""
         from mtkit.layers.positions.base import shared_across_layers
-        from mtkit.layers.positions.t5 import T5Bias
+        from mtkit.layers.positions.relative import T5Bias
 
         bias = T5Bias(
             heads.num_heads,
@@ -171,7 +171,7 @@ class TransformerXLConfig(PositionConfigBase):
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build separate W_R, u and v for each layer."""
         from mtkit.layers.positions.base import per_layer
-        from mtkit.layers.positions.transformer_xl import TransformerXLPosition
+        from mtkit.layers.positions.relative import TransformerXLPosition
 
         return per_layer(lambda: TransformerXLPosition(d_model, heads.num_heads, heads.head_dim), layers)
 
@@ -191,7 +191,7 @@ class DeBERTaConfig(PositionConfigBase):
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build one table for all layers, and its projections for each."""
         from mtkit.layers.positions.base import per_layer
-        from mtkit.layers.positions.deberta import DeBERTaPosition
+        from mtkit.layers.positions.relative import DeBERTaPosition
         from mtkit.layers.projections import embedding
 
         table = embedding(2 * self.max_distance, d_model)
@@ -231,8 +231,7 @@ class TUPEConfig(PositionConfigBase):
     def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
         """Build one module for all layers, as in the paper."""
         from mtkit.layers.positions.base import shared_across_layers
-        from mtkit.layers.positions.t5 import T5Bias
-        from mtkit.layers.positions.tupe import TUPE
+        from mtkit.layers.positions.relative import TUPE, T5Bias
 
         relative = None
         if self.relative:

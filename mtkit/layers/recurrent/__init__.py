@@ -7,16 +7,12 @@ Most classes have two forms: `forward` over a whole sequence, and `make_step_fn`
 steps of one loop. It prepares once what all steps share: weights in the right type, a dropout mask, deferred gradients.
 
 config                configurations, and the unions of kinds that a recipe can name
-cells                 LSTM, GRU and tanh cells
-layer_norm_cells      LSTM and GRU cells with layer norm
+cells                 LSTM, GRU and tanh cells, also with layer norm
 stack                 a cell over a sequence, bidirectional layers, stacks, residual connections between layers
-attention             RecurrentAttention, the interface of attention over the source; dot and general (Luong)
+attention             RecurrentAttention, the interface of attention over the source; dot, general and local-p (Luong)
 additive_attention    additive (Bahdanau) and concat (Luong)
-local_attention       local-p (Luong)
-bahdanau              recurrent layer with attention before each step
-input_feeding         recurrent stack with attention after each step, and input feeding
+attentional           layers with attention before each step (Bahdanau), or after it with input feeding (Luong)
 readout               tanh and maxout, before the output projection
-dropout               a mask per step, or variational dropout
 fused_gates           gates of LSTM and GRU with hand-written gradients
 deferred_weight_grad  one weight gradient per loop instead of one per step; explains how
 """

@@ -9,9 +9,9 @@ from mtkit.config import Limits, config
 from mtkit.layers.norms.config import NoNormConfig, TokenNormConfig
 
 if TYPE_CHECKING:
+    from mtkit.layers.dropout import PerStepDropout
     from mtkit.layers.recurrent.attention import RecurrentAttention
     from mtkit.layers.recurrent.cells import Cell
-    from mtkit.layers.recurrent.dropout import PerStepDropout
     from mtkit.layers.recurrent.readout import Readout
     from mtkit.layers.recurrent.stack import Connection
 
@@ -53,7 +53,7 @@ class LayerNormLSTMCellConfig:
 
     def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
         """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.layer_norm_cells import LayerNormLSTMCell
+        from mtkit.layers.recurrent.cells import LayerNormLSTMCell
 
         return LayerNormLSTMCell(d_in, d_state, state_dropout)
 
@@ -66,7 +66,7 @@ class LayerNormGRUCellConfig:
 
     def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
         """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell
+        from mtkit.layers.recurrent.cells import LayerNormGRUCell
 
         return LayerNormGRUCell(d_in, d_state, state_dropout)
 
@@ -172,7 +172,7 @@ class LocalConfig(RecurrentAttentionConfigBase):
         Raises:
             ValueError: see the `build` of `score`.
         """
-        from mtkit.layers.recurrent.local_attention import LocalAttention
+        from mtkit.layers.recurrent.attention import LocalAttention
 
         return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)
 
@@ -189,7 +189,7 @@ class PerStepDropoutConfig:
 
     def build(self, p: float) -> PerStepDropout:
         """Build dropout with probability p."""
-        from mtkit.layers.recurrent.dropout import PerStepDropout
+        from mtkit.layers.dropout import PerStepDropout
 
         return PerStepDropout(p)
 
@@ -205,7 +205,7 @@ class VariationalDropoutConfig:
 
     def build(self, p: float) -> PerStepDropout:
         """Build dropout with probability p."""
-        from mtkit.layers.recurrent.dropout import VariationalDropout
+        from mtkit.layers.dropout import VariationalDropout
 
         return VariationalDropout(p)
 

@@ -32,8 +32,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.matmul import affine, mm_transposed, weight_grad
-from mtkit.layers.precision import compute_dtype
+from mtkit.layers.matmul import affine, compute_dtype, mm_transposed, weight_grad
 from mtkit.layers.projections import Projection
 
 

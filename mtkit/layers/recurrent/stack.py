@@ -11,10 +11,10 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.dropout import PerStepDropout
 from mtkit.layers.layer_call import LayerStack
 from mtkit.layers.recurrent.cells import Cell, CellState
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
-from mtkit.layers.recurrent.dropout import PerStepDropout
 
 
 def step_masks(real: Tensor | None, length: int) -> list[Tensor | None]:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from mtkit.layers.positions.base import Position
     from mtkit.models.decoder_only.model import DecoderOnly
-    from mtkit.models.transformer.layers import EncoderLayer
-    from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+    from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
 
 @config
@@ -85,8 +84,8 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         """
         from mtkit.models.decoder_only.model import DecoderOnly
         from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.transformer.layers import Stack
         from mtkit.models.transformer.model import Embedding
-        from mtkit.models.transformer.stack import Stack
 
         order = self._order()
         is_causal = self.source_visibility == "causal"
@@ -101,11 +100,10 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         )
 
     def _layer(self, index: int, position: Position) -> nn.Module:
-        from mtkit.layers.attention.masks import causal, full
+        from mtkit.layers.attention.softmax import causal, full
         from mtkit.layers.norms.residual import Depth
-        from mtkit.models.decoder_only.prefix_attention import PrefixAttention
-        from mtkit.models.transformer.layers import EncoderLayer
-        from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+        from mtkit.models.decoder_only.model import PrefixAttention
+        from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
         depth = Depth("decoder_only", 0, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]

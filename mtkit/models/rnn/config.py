@@ -26,9 +26,9 @@ from mtkit.layers.recurrent.config import (
 from mtkit.models.capabilities import ModelConfigBase, TieMode
 
 if TYPE_CHECKING:
+    from mtkit.layers.dropout import PerStepDropout
     from mtkit.layers.recurrent.attention import RecurrentAttention
     from mtkit.layers.recurrent.cells import Cell
-    from mtkit.layers.recurrent.dropout import PerStepDropout
     from mtkit.layers.recurrent.readout import Readout
     from mtkit.layers.recurrent.stack import (
         BidirectionalLayer,
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
         RecurrentStack,
     )
     from mtkit.models.embeddings import TiedEmbeddings
-    from mtkit.models.rnn.bahdanau import BahdanauRNN
-    from mtkit.models.rnn.base import AttentionalRNN, Bridge
-    from mtkit.models.rnn.luong import InputFeedingRNN, LuongRNN
+    from mtkit.models.rnn.attentional import AttentionalRNN, BahdanauRNN, Bridge, InputFeedingRNN, LuongRNN
     from mtkit.models.rnn.seq2seq import Seq2SeqRNN
 
 
@@ -252,8 +250,8 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> BahdanauRNN:
-        from mtkit.layers.recurrent.bahdanau import BahdanauLayer
-        from mtkit.models.rnn.bahdanau import BahdanauRNN
+        from mtkit.layers.recurrent.attentional import BahdanauLayer
+        from mtkit.models.rnn.attentional import BahdanauRNN
 
         (connection,) = self.build_connections([self.d_embed], [self.d_model])
         return BahdanauRNN(
@@ -273,7 +271,7 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> LuongRNN:
-        from mtkit.models.rnn.luong import LuongRNN
+        from mtkit.models.rnn.attentional import LuongRNN
 
         return LuongRNN(
             embeddings,
@@ -292,8 +290,8 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> InputFeedingRNN:
-        from mtkit.layers.recurrent.input_feeding import InputFeedingStack
-        from mtkit.models.rnn.luong import InputFeedingRNN
+        from mtkit.layers.recurrent.attentional import InputFeedingStack
+        from mtkit.models.rnn.attentional import InputFeedingRNN
 
         d_gates = cells[0].input_proj.out_features
         stack, readout = self.build_stack(cells), self._attentional_readout()
@@ -310,7 +308,7 @@ class AttentionRNNConfig(RNNConfig):
         return self.readout.build(self.d_model + self._d_memory, self.d_embed)
 
     def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
-        from mtkit.models.rnn.base import Bridge
+        from mtkit.models.rnn.attentional import Bridge
 
         d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
         return [Bridge(d_end, cell) for cell in cells]

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.cache.state import EmptyState
+from mtkit.layers.dropout import PerStepDropout
 from mtkit.layers.recurrent.cells import CellState
-from mtkit.layers.recurrent.dropout import PerStepDropout
 from mtkit.layers.recurrent.stack import RecurrentStack
 from mtkit.models.embeddings import ScaledEmbedding, TiedEmbeddings
 from mtkit.models.interface import State, Step, TranslationModel
-from mtkit.models.rnn.base import RNNCache
+from mtkit.models.rnn.attentional import RNNCache
 
 
 class Seq2SeqRNN(TranslationModel):

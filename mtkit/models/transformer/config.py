@@ -11,8 +11,7 @@ from mtkit.layers.key_types import NumLayers, PositiveWidth
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.layers.positions.config import PositionConfig
 from mtkit.models.capabilities import PositionStack, TieMode
-from mtkit.models.transformer.attention_compatibility import StackChoice
-from mtkit.models.transformer.head_counts import HeadCounts
+from mtkit.models.transformer.attention_compatibility import HeadCounts, StackChoice
 from mtkit.models.transformer.layer_config import TransformerLayerConfig
 from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
 
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 
     from mtkit.layers.norms.residual import Depth
     from mtkit.layers.positions.base import Position
-    from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
+    from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer, ParallelDecoderLayer, ParallelEncoderLayer
     from mtkit.models.transformer.model import Transformer
-    from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer, ParallelEncoderLayer
 
 
 @config
@@ -134,8 +132,8 @@ class TransformerConfig(TransformerLayerConfig):
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
         from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.transformer.layers import Stack
         from mtkit.models.transformer.model import Embedding, Transformer
-        from mtkit.models.transformer.stack import Stack
 
         src_order, tgt_order = self._orders()
         src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
@@ -159,8 +157,7 @@ class TransformerConfig(TransformerLayerConfig):
 
     def _encoder_layer(self, index: int, position: Position) -> nn.Module:
         from mtkit.layers.norms.residual import Depth
-        from mtkit.models.transformer.layers import EncoderLayer
-        from mtkit.models.transformer.parallel_layers import ParallelEncoderLayer
+        from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
         depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]
@@ -174,8 +171,7 @@ class TransformerConfig(TransformerLayerConfig):
 
     def _decoder_layer(self, index: int, position: Position) -> nn.Module:
         from mtkit.layers.norms.residual import Depth
-        from mtkit.models.transformer.layers import DecoderLayer
-        from mtkit.models.transformer.parallel_layers import ParallelDecoderLayer
+        from mtkit.models.transformer.layers import DecoderLayer, ParallelDecoderLayer
 
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
         kind: type[DecoderLayer | ParallelDecoderLayer]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.kernel import TokenMixer
-from mtkit.layers.attention.masks import additive_mask
+from mtkit.layers.attention.softmax import additive_mask
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import to_hypotheses
 from mtkit.layers.cache.state import BatchedState
@@ -19,7 +19,7 @@ from mtkit.layers.dropout import Dropout
 from mtkit.layers.norms.norm import apply_norm
 from mtkit.layers.positions.base import Position
 from mtkit.models.interface import State, Step, TranslationModel
-from mtkit.models.transformer.stack import Stack
+from mtkit.models.transformer.layers import Stack
 
 # Tokens that the encoder processes at once on a CPU, so that activations stay in the processor's cache (measured: see
 # tests/benchmarks/NOTES.md).

@@ -1,9 +1,7 @@
 """Beam search.
 
 beam       the loop
-state      live hypotheses and their extensions
-finished   the pool of finished hypotheses
-selection  interface of the choice of extensions; the plain choice of the best
-diverse    groups that penalise each other's tokens
+state      live hypotheses and their extensions; the pool of finished hypotheses
+selection  choice of extensions: the best, or those of diverse groups
 coverage   coverage penalty
 """

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.finished import FinishedPool
 from mtkit.search.beam.selection import ExtensionSelector, TopExtensions
-from mtkit.search.beam.state import Extensions, LiveHypotheses
-from mtkit.search.constraints.constraint import Prefixes
+from mtkit.search.beam.state import Extensions, FinishedPool, LiveHypotheses
+from mtkit.search.constraints import Prefixes
 from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chunks, top_k
 from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
 from mtkit.search.run import Search, SearchParts, SearchRun, compaction_order

@@ -1,12 +1,16 @@
-"""Live hypotheses of a beam search, and the tokens by which they can be extended, as values."""
+"""Hypotheses of a beam search: live ones, the tokens by which they can be extended, and the pool of finished ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from bisect import insort
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from mtkit.search.hypothesis import Hypothesis
 
 
 class Extensions(NamedTuple):
@@ -93,3 +97,97 @@ class LiveHypotheses:
         rows = (beams.unsqueeze(1) * self.width + torch.arange(self.width, device=beams.device)).flatten()  # [N'·W]
         history = (each[rows] for each in (self.tokens, self.token_log_probs, self.source_rows))
         return LiveHypotheses(self.beam[beams], self.log_prob[beams], *history)
+
+
+@dataclass(order=True)
+class FinishedHypothesis:
+    """An entry of the pool; entries sort best first."""
+
+    order: tuple[float, int]  # negative score, then the order in which the hypotheses of the beam ended
+    hypothesis: Hypothesis = field(compare=False)
+    source_rows: list[int] = field(compare=False)  # the row in which each token was chosen, to look up its attention
+
+
+class FinishedPool:
+    """Keeps the `n_best` finished hypotheses of each beam with the highest score; among equals those that ended first.
+
+    Attributes:
+        count: [beams] number of hypotheses that have ended.
+        worst: [beams] score that a further hypothesis must exceed; -inf while there are fewer than `n_best`.
+        has_finished: whether a hypothesis of any beam has ended.
+    """
+
+    def __init__(self, num_beams: int, n_best: int) -> None:
+        self.n_best = n_best
+        self.count = torch.zeros(num_beams, dtype=torch.int64)
+        self.worst = torch.full((num_beams,), float("-inf"))
+        # views of the same memory: numpy reads and writes single numbers ten times as fast as torch
+        self._count, self._worst = self.count.numpy(), self.worst.numpy()
+        self._best: list[list[FinishedHypothesis]] = [[] for _ in range(num_beams)]
+        self.has_finished = False
+        self._failed: set[int] = set()  # beams
+        self._attention: list[Tensor] = []  # of each step [rows, S]
+
+    def record_attention(self, attention: Tensor | None) -> None:
+        """Store the attention [rows, H, S] of a step, averaged over heads."""
+        if attention is not None:
+            self._attention.append(attention.float().mean(1))
+
+    def add(
+        self, live: LiveHypotheses, rows: Tensor, *, end_token_log_prob: Tensor, score: Tensor, finished: Tensor
+    ) -> None:
+        """Count the hypotheses that end at this step, and keep those that are among the n best.
+
+        Args:
+            live: the hypotheses before the end of sentence.
+            rows: [F] the rows of `live` that end.
+            end_token_log_prob: [F] the model's log-probability of the end of sentence.
+            score: [F].
+            finished: [F] bool, False where the end was forced.
+        """
+        # a few transfers from the device for all rows, instead of a few for each
+        log_probs = torch.cat([live.token_log_probs[rows], end_token_log_prob.unsqueeze(1)], dim=1)  # [F, t + 1]
+        columns = (
+            live.beam[rows // live.width],
+            live.tokens[rows],
+            live.source_rows[rows],
+            log_probs.double().sum(1),
+            log_probs,
+            score,
+            finished,
+        )
+        for beam, tokens, source_rows, log_prob, token_log_probs, value, ended in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            if not value < math.inf:  # NaN or +inf
+                self._failed.add(beam)
+                continue
+            self.has_finished = True
+            self._count[beam] += 1
+            best = self._best[beam]
+            if len(best) == self.n_best and value <= best[-1].hypothesis.score:
+                continue
+            hypothesis = Hypothesis(tokens, log_prob, value, token_log_probs, ended)
+            insort(best, FinishedHypothesis((-value, int(self._count[beam])), hypothesis, source_rows))
+            del best[self.n_best :]
+            if len(best) == self.n_best:
+                self._worst[beam] = best[-1].hypothesis.score
+
+    def fail(self, beams: Tensor) -> None:
+        """Mark beams [F], for a hypothesis of which the model computed NaN or infinity."""
+        self._failed.update(beams.tolist())
+
+    def best(self, beam: int) -> list[Hypothesis]:
+        """The n best hypotheses of a beam, best first, with attention if it was recorded; a failure if it failed."""
+        if beam in self._failed:
+            return [Hypothesis.failure()]
+        return [self._with_attention(entry) for entry in self._best[beam]]
+
+    def _with_attention(self, entry: FinishedHypothesis) -> Hypothesis:
+        if not self._attention:
+            return entry.hypothesis
+        steps = [self._attention[t][row] for t, row in enumerate(entry.source_rows)]
+        empty = self._attention[0].new_zeros(0, self._attention[0].size(1))
+        attention = torch.stack(steps) if steps else empty  # [T, S]
+        h = entry.hypothesis
+        return Hypothesis(h.tokens, h.log_prob, h.score, h.token_log_probs, h.finished, attention)

@@ -9,7 +9,7 @@ from mtkit.config import Limits, config
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.training.checkpoints.ema import ExponentialMovingAverage
+    from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
 
 
 @config
@@ -23,7 +23,7 @@ class EMAConfig:
 
     def build(self, model: nn.Module) -> ExponentialMovingAverage:
         """Build the average, starting from the model's current weights."""
-        from mtkit.training.checkpoints.ema import ExponentialMovingAverage
+        from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
 
         return ExponentialMovingAverage(model, decay=self.decay, update_every=self.update_every)
 

@@ -2,22 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
-from mtkit.training.decoder_inputs.capabilities import DecoderInputConfigBase
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import InverseSigmoidDecayConfig, TeacherForcingRatioConfig
 from mtkit.training.key_types import SamplerName, Temperature
 
 if TYPE_CHECKING:
-    from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware
-    from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
-    from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropout
     from mtkit.training.decoder_inputs.interface import TargetVocabIds
-    from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
-    from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling
-    from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+    from mtkit.training.decoder_inputs.noise import ConfidenceAware, SwitchOut, WordDropout
+    from mtkit.training.decoder_inputs.scheduled_sampling import ParallelSampling, ScheduledSampling, TeacherForcing
+
+
+class DecoderInputConfigBase:
+    """Capabilities of a decoder input's configuration; a kind overrides those that differ."""
+
+    reads_truth: ClassVar[bool] = False  # the decoder reads the true tokens, and only these
+    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
+
+    def ratio_at(self, update: int) -> float | None:
+        """Teacher forcing ratio at an update (1 is the first), for the log; None for a kind without a schedule."""
+        return None
+
+
+Probability = Annotated[float, Limits(ge=0, le=1)]
+
+
+@config
+class LinearDecayConfig:
+    """max(end, 1 - (1 - end) i / updates)."""
+
+    kind: Literal["linear"] = "linear"
+    # Updates until `end` is reached. Default: most of a Multi30k training.
+    updates: Annotated[int, Limits(gt=0)] = 3000
+    # Smallest ratio. Default: 0.75, since a decoder that reads mostly errors learns little.
+    end: Probability = 0.75
+
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
+        return max(self.end, 1.0 - (1.0 - self.end) * i / self.updates)
+
+
+@config
+class ExponentialDecayConfig:
+    """k^i."""
+
+    kind: Literal["exponential"] = "exponential"
+    # Base of the decay. Default: ratio 0.5 after 6,900 updates.
+    k: Annotated[float, Limits(gt=0, lt=1)] = 0.9999
+
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
+        return math.exp(i * math.log(self.k))
+
+
+@config
+class InverseSigmoidDecayConfig:
+    """k / (k + exp(i / k)): near 1 at first, 0.5 at i = k log k."""
+
+    kind: Literal["inverse_sigmoid"] = "inverse_sigmoid"
+    # Time constant in updates. Default: ratio 0.5 after 3,800 updates.
+    k: Annotated[float, Limits(ge=1)] = 600.0
+
+    def ratio(self, i: int) -> float:
+        """The teacher forcing ratio at update i."""
+        return 1.0 / (1.0 + math.exp(min(i / self.k - math.log(self.k), 700.0)))  # exp(710) overflows
+
+
+TeacherForcingRatioConfig = LinearDecayConfig | ExponentialDecayConfig | InverseSigmoidDecayConfig
 
 
 @config
@@ -30,7 +83,7 @@ class TeacherForcingConfig(DecoderInputConfigBase):
 
     def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:
         """The decoder input."""
-        from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+        from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 
         return TeacherForcing()
 
@@ -59,7 +112,7 @@ class ScheduledSamplingConfig(DecoderInputConfigBase):
     def build(self, vocab_ids: TargetVocabIds) -> ScheduledSampling:
         """The decoder input."""
         from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling
-        from mtkit.training.decoder_inputs.token_sampler import make_sampler
+        from mtkit.training.decoder_inputs.target_tokens import make_sampler
 
         sampler = make_sampler(self.sampler, self.temperature)
         return ScheduledSampling(self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler)
@@ -91,17 +144,13 @@ class ParallelSamplingConfig(DecoderInputConfigBase):
 
     def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
         """The decoder input."""
-        from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
-        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS
-        from mtkit.training.decoder_inputs.token_sampler import make_sampler
+        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling
+        from mtkit.training.decoder_inputs.target_tokens import make_sampler
 
         sampler = make_sampler(self.sampler, self.temperature)
         return ParallelSampling(
             self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler, num_passes=self.num_passes
         )
-
-
-Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
 @config
@@ -123,7 +172,7 @@ class ConfidenceAwareConfig(DecoderInputConfigBase):
 
     def build(self, vocab_ids: TargetVocabIds) -> ConfidenceAware:
         """The decoder input."""
-        from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware
+        from mtkit.training.decoder_inputs.noise import ConfidenceAware
 
         return ConfidenceAware(self.golden, self.random, vocab_ids)
 
@@ -138,7 +187,7 @@ class WordDropoutConfig(DecoderInputConfigBase):
 
     def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
         """The decoder input."""
-        from mtkit.training.decoder_inputs.experimental.word_dropout import WordDropout
+        from mtkit.training.decoder_inputs.noise import WordDropout
 
         return WordDropout(self.rate, vocab_ids.unk)
 
@@ -153,7 +202,7 @@ class SwitchOutConfig(DecoderInputConfigBase):
 
     def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
         """The decoder input."""
-        from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
+        from mtkit.training.decoder_inputs.noise import SwitchOut
 
         return SwitchOut(self.temperature, vocab_ids)
 

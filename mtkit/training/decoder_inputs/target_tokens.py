@@ -1,4 +1,4 @@
-"""Tokens of the decoder input that can be replaced, and predictions at their positions."""
+"""Tokens of the decoder input that can be replaced: their predictions, and the choice of a token from these."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
 from mtkit.training.chunked_loss import CHUNK_SIZE
+from mtkit.training.key_types import SamplerName
 
 
 @dataclass(frozen=True)
@@ -73,3 +74,38 @@ class TargetTokens:
 def scored_states(model: TranslationModel, batch: Batch, target: Target) -> Tensor:
     """Decoder states [N, D] at the positions of `loss_mask`, for a micro-batch whose decoder reads `target`."""
     return model.decode_states(batch.source, target)[batch.loss_mask]
+
+
+TokenSampler = Callable[[Tensor], Tensor]  # logits [N, V] -> ids [N]
+
+
+def sample_argmax(logits: Tensor) -> Tensor:
+    """The most probable token."""
+    return logits.float().argmax(-1)  # argmax is slow in bf16
+
+
+def sample_multinomial(logits: Tensor) -> Tensor:
+    """A token sampled from the model's distribution."""
+    return torch.multinomial(logits.float().softmax(-1), 1).squeeze(1)
+
+
+def sample_gumbel(logits: Tensor) -> Tensor:
+    """Gumbel-max sampling: argmax of logits + Gumbel noise, a sample from the softmax without computing it.
+
+    Maddison et al. 2014, sec. 2, https://arxiv.org/abs/1411.0030.
+    """
+    exponential = torch.empty_like(logits, dtype=torch.float32).exponential_()
+    return (logits.float() - exponential.log()).argmax(-1)  # -log of an exponential variate is a Gumbel variate
+
+
+SAMPLERS: dict[SamplerName, TokenSampler] = {
+    "argmax": sample_argmax,
+    "multinomial": sample_multinomial,
+    "gumbel": sample_gumbel,
+}
+
+
+def make_sampler(name: SamplerName, temperature: float) -> TokenSampler:
+    """The sampler of that name for softmax(logits / temperature); argmax does not depend on the temperature."""
+    sample = SAMPLERS[name]
+    return sample if temperature == 1.0 else lambda logits: sample(logits / temperature)

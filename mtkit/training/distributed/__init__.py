@@ -1,6 +1,5 @@
 """Training on several processes.
 
-process_group   collective operations on numbers, texts and gradients; the identity in a single process
-fsdp            sharded models, and tensors that may be sharded
-heartbeat       detection of dead processes
+process_group  collective operations on numbers, texts and gradients; detection of dead processes
+fsdp           sharded models, and tensors that may be sharded
 """

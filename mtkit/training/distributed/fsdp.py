@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.models.interface import TranslationModel
-from mtkit.models.transformer.stack import Stack
+from mtkit.models.transformer.layers import Stack
 
 if TYPE_CHECKING:  # its import takes most of a second, which every command would spend
     from torch.distributed.tensor import DTensor

@@ -1,14 +1,9 @@
 """Observation of a training.
 
-log                 events of log.jsonl, and displays of them
-meter               losses and throughput between two log lines
-gradient_stats      gradient norm and relative update size of each module
-tensorboard         event files for TensorBoard
-trackers            Weights & Biases and MLflow
-follow              display of a training that another process runs
-validation          validation sharded over the processes
-validation_command  metric that a command of the user computes
-busy_machine        other processes that use the cores of a training
-early_stopping      the best validations, and patience
-saved_tensors       bytes that autograd saves for the backward pass
+log            events of log.jsonl, displays of them, and the display of a training that another process runs
+meter          losses, throughput, and gradient statistics between two log lines
+trackers       TensorBoard, Weights & Biases and MLflow
+validation     validation sharded over the processes, and by a command of the user
+busy_machine   other processes that use the cores of a training
+saved_tensors  bytes that autograd saves for the backward pass
 """

@@ -1,15 +1,21 @@
-"""Validation on all processes: each computes a shard of the validation set, and the results are merged."""
+"""Validation on all processes, each of which computes a shard of the validation set, and by a command of the user."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 
+from mtkit.errors import RecipeError
 from mtkit.models.interface import TranslationModel
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.key_types import Goal, Metric
 
 
@@ -93,3 +99,103 @@ def unshard(shards: Sequence[Sequence[T]]) -> list[T]:
     missing = object()
     rounds = zip_longest(*shards, fillvalue=missing)
     return [each for row in rounds for each in row if each is not missing]  # type: ignore[misc]
+
+
+TIMEOUT = 3600  # seconds; a command that waits forever must not stop a training forever
+KEY = "training.validation.command"
+
+
+class ValidationCommand:
+    """A shell command that scores translations.
+
+    It reads the files that the environment variables SRC, HYP and REF name, one sentence a line, and prints a number as
+    the last line of its output. It runs in its own session, so that Ctrl-C does not end it: the training ends after it.
+
+    Args:
+        command: for the shell.
+        ranks: the processes that train; the first runs the command, and all receive its number.
+        notify: receives a sentence about a failure.
+    """
+
+    def __init__(
+        self, command: str, *, ranks: ProcessGroup = SINGLE_PROCESS, notify: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.command = command
+        self._ranks, self._notify = ranks, notify
+
+    def check(self, src: Sequence[str], refs: Sequence[str]) -> None:
+        """Run the command with the references as translations, so that a mistake shows before hours of training.
+
+        Raises:
+            RecipeError: the command fails or prints no number.
+        """
+        if not self._ranks.is_first:
+            return
+        try:
+            run_command(self.command, {"SRC": src, "HYP": refs, "REF": refs})
+        except ValueError as error:
+            raise RecipeError(f"{KEY}: {error}; tried with the references as translations") from error
+
+    def __call__(self, src: Sequence[str], hyps: Sequence[str], refs: Sequence[str]) -> float | None:
+        """Return the number; None after a failure, which is reported and does not end the training."""
+        number = math.nan
+        if self._ranks.is_first:
+            try:
+                number = run_command(self.command, {"SRC": src, "HYP": hyps, "REF": refs})
+            except ValueError as error:
+                self._notify(f"{error}; this validation does not count for the best checkpoint and patience")
+        number = self._ranks.broadcast([number])[0]
+        return None if math.isnan(number) else number
+
+
+def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
+    """Run a shell command with a file for each text, whose path is in the environment variable of that name.
+
+    Raises:
+        ValueError: the command fails, takes longer than TIMEOUT, or its last line is not a finite number.
+    """
+    try:
+        with TemporaryDirectory(prefix="mtkit-validation-") as folder:
+            paths = {name: Path(folder) / name.lower() for name in texts}
+            for name, lines in texts.items():
+                paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+            exit_code, output, errors = _run_shell(command, {name: str(path) for name, path in paths.items()})
+    except OSError as error:
+        raise ValueError(f"{command!r}: {error}") from error
+    if exit_code:
+        raise ValueError(f"{command!r} ended with exit code {exit_code}" + (f": {errors}" if errors else ""))
+    try:
+        number = float(output)
+    except ValueError as error:
+        raise ValueError(f"{command!r} printed {output!r} and not a number as its last line") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{command!r} printed {output}, which is not finite")
+    return number
+
+
+def _run_shell(command: str, variables: Mapping[str, str]) -> tuple[int, str, str]:
+    """Run a shell command; return its exit code and the last lines of its output and its errors.
+
+    Raises:
+        ValueError: it takes longer than TIMEOUT.
+        OSError: it cannot be started.
+    """
+    with subprocess.Popen(
+        command,
+        shell=True,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(process.pid, signal.SIGKILL)  # with what the shell has started
+            raise ValueError(f"{command!r} took longer than {TIMEOUT:,} seconds") from error
+    return process.returncode, _last_line(output), _last_line(errors)
+
+
+def _last_line(stream: bytes) -> str:
+    lines = [line.strip() for line in stream.decode(errors="replace").split("\n") if line.strip()]
+    return lines[-1][:200] if lines else ""

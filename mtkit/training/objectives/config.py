@@ -7,18 +7,31 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
 from mtkit.training.key_types import RewardName
-from mtkit.training.objectives.capabilities import ObjectiveConfigBase
 
 if TYPE_CHECKING:
-    from mtkit.training.objectives.cross_entropy import CrossEntropy
+    from mtkit.training.objectives.cross_entropy import CrossEntropy, JointLM, MaskedLM, RDrop, Unlikelihood
     from mtkit.training.objectives.distillation import Distillation
     from mtkit.training.objectives.guided_alignment import GuidedAlignment
     from mtkit.training.objectives.interface import ObjectiveInputs
-    from mtkit.training.objectives.joint_lm import JointLM
-    from mtkit.training.objectives.masked_lm import MaskedLM
     from mtkit.training.objectives.minimum_risk import MinimumRisk
-    from mtkit.training.objectives.r_drop import RDrop
-    from mtkit.training.objectives.unlikelihood import Unlikelihood
+
+
+class ObjectiveConfigBase:
+    """Capabilities of an objective's configuration; a kind overrides those that differ."""
+
+    trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
+    predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
+    passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
+    needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
+
+    samples_translations: ClassVar[bool] = False  # of the model, with the length limit of `search`
+    needs_attention: ClassVar[bool] = False  # of all target tokens over the source
+    needs_lexicon: ClassVar[bool] = False  # of the training corpora
+
+    @property
+    def teacher_model(self) -> Path | None:
+        """Model folder or run of a teacher; None without one."""
+        return None
 
 
 @config
@@ -44,7 +57,7 @@ class RDropConfig(ObjectiveConfigBase):
 
     def build(self, inputs: ObjectiveInputs) -> RDrop:
         """The objective."""
-        from mtkit.training.objectives.r_drop import RDrop
+        from mtkit.training.objectives.cross_entropy import RDrop
 
         return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)
 
@@ -59,7 +72,7 @@ class UnlikelihoodConfig(ObjectiveConfigBase):
 
     def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
         """The objective."""
-        from mtkit.training.objectives.unlikelihood import Unlikelihood
+        from mtkit.training.objectives.cross_entropy import Unlikelihood
 
         return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)
 
@@ -136,7 +149,7 @@ class JointLMConfig(ObjectiveConfigBase):
 
     def build(self, inputs: ObjectiveInputs) -> JointLM:
         """The objective."""
-        from mtkit.training.objectives.joint_lm import JointLM
+        from mtkit.training.objectives.cross_entropy import JointLM
 
         return JointLM(inputs.smoothing, self.source_weight)
 
@@ -151,7 +164,7 @@ class MaskedLMConfig(ObjectiveConfigBase):
 
     def build(self, inputs: ObjectiveInputs) -> MaskedLM:
         """The objective."""
-        from mtkit.training.objectives.masked_lm import MaskedLM
+        from mtkit.training.objectives.cross_entropy import MaskedLM
 
         return MaskedLM(inputs.smoothing)
 

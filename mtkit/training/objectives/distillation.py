@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
+from mtkit.layers.matmul import compute_dtype, mm_transposed, weight_grad
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.chunked_loss import label_smoothed_loss
+from mtkit.training.chunked_loss import CHUNK_SIZE, label_smoothed_loss, row_blocks
 from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.chunked_divergence import chunked_divergence
+from mtkit.training.objectives.interface import TokenObjective
 
 
-class Distillation:
+class Distillation(TokenObjective):
     """hard · CE + soft · T² KL(P_teacher || P_student) + cosine · Σ (1 - cos(h_student, h_teacher)).
 
     The distributions of the divergence are softmax(z / T) of the logits z; T² keeps its gradient comparable for every
@@ -22,8 +25,7 @@ class Distillation:
     https://arxiv.org/abs/1910.01108 , whose soft term is the cross-entropy: the same gradient as the divergence.
 
     Args:
-        decoder_input: returns the student's decoder states [N, D].
-        smoothing: label smoothing of the cross-entropy.
+        decoder_input, smoothing: see TokenObjective.
         teacher: in eval mode, with the student's vocabulary; it gets no gradient.
         temperature: T.
         hard: weight of the cross-entropy.
@@ -42,8 +44,7 @@ class Distillation:
         soft: float,
         cosine: float,
     ) -> None:
-        self.decoder_input = decoder_input
-        self.smoothing = smoothing
+        super().__init__(decoder_input, smoothing)
         self.teacher = teacher.eval().requires_grad_(False)
         self.temperature = temperature
         self.hard, self.soft, self.cosine = hard, soft, cosine
@@ -56,10 +57,6 @@ class Distillation:
         target = batch.labels[batch.loss_mask]  # [N]
         hard, soft, cosine = self._terms(model, hidden, taught, target)
         return Losses(hard + soft + cosine, target.numel(), {"soft": soft.detach(), "cosine": cosine.detach()})
-
-    def set_update(self, update: int) -> None:
-        """Pass the update on to the decoder input."""
-        self.decoder_input.set_update(update)
 
     def _terms(
         self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
@@ -78,3 +75,102 @@ class Distillation:
 def _wide(x: Tensor) -> Tensor:
     """The tensor in float32 or better."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def divergence_(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Sum KL(p || q) of p = softmax(teacher / T) and q = softmax(student / T), and overwrite the student with q - p.
+
+    Args:
+        student: [n, V] logits; overwritten.
+        teacher: [n, V] logits.
+        temperature: T.
+
+    Returns:
+        Scalar, nats summed over the n positions, float32 at least.
+    """
+    wide = torch.promote_types(student.dtype, torch.float32)
+    total = student.new_zeros((), dtype=wide)
+    for block in row_blocks(student):
+        log_q, log_p = (each[block].to(wide).div(temperature).log_softmax(1) for each in (student, teacher))
+        p = log_p.exp()
+        total += (log_p.sub_(log_q).mul_(p)).sum()
+        student[block] = log_q.exp_().sub_(p)
+    return total
+
+
+class _ChunkedDivergence(torch.autograd.Function):
+    """T² KL(p || q) of projected states; d / d (student's logits) = T (q - p)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        taught: Tensor,
+        taught_weight: Tensor,
+        taught_bias: Tensor | None,
+        temperature: float,
+    ) -> Tensor:
+        dtype = compute_dtype(hidden)
+        wide = torch.promote_types(dtype, torch.float32)
+        low, low_weight, taught, taught_weight = (x.to(dtype) for x in (hidden, weight, taught, taught_weight))
+        total = hidden.new_zeros((), dtype=wide)
+        grad_hidden = torch.empty_like(hidden, dtype=wide)  # [N, D]
+        grad_weight = torch.zeros_like(weight, dtype=wide)  # [V, D]
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)  # [V]
+        for start in range(0, hidden.size(0), CHUNK_SIZE):
+            chunk = slice(start, start + CHUNK_SIZE)
+            student, teacher = mm_transposed(low[chunk], low_weight), mm_transposed(taught[chunk], taught_weight)
+            for logits, added in ((student, bias), (teacher, taught_bias)):
+                if added is not None:
+                    logits += added
+            total += divergence_(student, teacher, temperature)
+            if any(ctx.needs_input_grad):
+                grad_hidden[chunk] = mm_transposed(student, low_weight.mT)
+                grad_weight += weight_grad(student, low[chunk])
+                if grad_bias is not None:
+                    grad_bias += student.sum(0, dtype=wide)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
+        ctx.temperature = temperature
+        return total * temperature**2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        factor = grads[0] * ctx.temperature
+        scaled = (
+            None if saved is None else saved.mul(factor.to(saved.dtype)).to(dtype)
+            for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        )
+        return *scaled, None, None, None, None
+
+
+def chunked_divergence(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    taught: Tensor,
+    taught_weight: Tensor,
+    taught_bias: Tensor | None,
+    *,
+    temperature: float,
+) -> Tensor:
+    """T² KL(softmax(teacher / T) || softmax(student / T)) of projected states. Hinton et al. 2015, sec. 2.
+
+    Args:
+        hidden: [N, D] decoder states of the student.
+        weight: [V, D] its output embedding.
+        bias: [V], or None.
+        taught: [N, D'] decoder states of the teacher; no gradient.
+        taught_weight: [V, D'] its output embedding; no gradient.
+        taught_bias: [V], or None; no gradient.
+        temperature: T.
+
+    Returns:
+        Scalar, nats summed over the N positions.
+    """
+    inputs = (hidden, weight, bias, taught, taught_weight, taught_bias, temperature)
+    loss: Tensor = _ChunkedDivergence.apply(*inputs)  # type: ignore[no-untyped-call]
+    return loss

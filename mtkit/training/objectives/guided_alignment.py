@@ -11,12 +11,13 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
+from mtkit.training.objectives.interface import TrainingObjective
 
 HEAD = 0  # the one that is guided; the others of its layer stay free (Garg et al. 2019, sec. 4.2)
 MIN_WEIGHT = 1e-6  # of attention, so that its logarithm is finite
 
 
-class GuidedAlignment:
+class GuidedAlignment(TrainingObjective):
     """Cross-entropy plus that of one attention head, given word alignments by the lexicon of the training corpora.
 
     Target word t of a sentence is aligned with its source tokens s in proportion to t(t | s) of IBM Model 1, the
@@ -58,9 +59,6 @@ class GuidedAlignment:
         log_weights = attention[:, HEAD].float().clamp(min=MIN_WEIGHT).log()  # [B, T, S]
         alignment = -self.weight * (self._alignments(batch) * log_weights).sum()
         return Losses(words + alignment, target.numel(), {"alignment": alignment.detach()})
-
-    def set_update(self, update: int) -> None:
-        """Do nothing: the decoder reads the true tokens at every update."""
 
     def _alignments(self, batch: Batch) -> Tensor:
         """p(s | t) of the source tokens of each label, [B, T, S]; zeros for labels that are not scored or aligned."""

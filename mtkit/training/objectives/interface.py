@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.corpus.order.batch import Source
-from mtkit.models.interface import Objective, TranslationModel
+from mtkit.corpus.order.batch import Batch, Source
+from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
 from mtkit.training.key_types import RewardName
 
 
-class TrainingObjective(Objective, Protocol):
+class TrainingObjective(ABC):
     """An objective that may depend on the update."""
 
-    def set_update(self, update: int) -> None:
+    @abstractmethod
+    def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
+        """Compute the losses of one micro-batch; `sum` is minimised, `extra` is logged."""
+
+    def set_update(self, update: int) -> None:  # noqa: B027 (most objectives are the same at every update)
         """Set the number of the update that is computed next (1 is the first)."""
-        ...
+
+
+class TokenObjective(TrainingObjective):
+    """Base of objectives whose terms are sums over the positions in the loss, given the tokens that the decoder reads.
+
+    Args:
+        decoder_input: returns the decoder states [N, D] of the N positions in the loss.
+        smoothing: label smoothing of the cross-entropy, 0 <= smoothing < 1.
+    """
+
+    def __init__(self, decoder_input: DecoderInput, smoothing: float) -> None:
+        self.decoder_input = decoder_input
+        self.smoothing = smoothing
+
+    def set_update(self, update: int) -> None:
+        """Pass the update on to the decoder input, whose sampling rate may depend on it."""
+        self.decoder_input.set_update(update)
 
 
 class TranslationSampler(Protocol):

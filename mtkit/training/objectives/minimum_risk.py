@@ -12,11 +12,10 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
-from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.decoder_inputs.no_grad import no_grad_uncached
+from mtkit.training.decoder_inputs.interface import TargetVocabIds, no_grad_uncached
 from mtkit.training.key_types import RewardName
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSampler
+from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective, TranslationSampler
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class SampledCandidates:
     reward: Tensor
 
 
-class MinimumRisk:
+class MinimumRisk(TrainingObjective):
     """The expected risk (1 - reward) over sampled translations. Shen et al. 2016, eq. 11-13.
 
     sum over y of Q(y) (1 - reward(y)), Q(y) = P(y|x)^sharpness / sum over y' of P(y'|x)^sharpness, y among distinct

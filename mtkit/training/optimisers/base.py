@@ -1,16 +1,19 @@
-"""Parts of all kinds of optimisers: parameter groups and learning rates.
+"""Optimisers: parameter groups, learning rates, the state as named tensors, and the kinds that torch lacks.
 
 Every parameter group stores its peak learning rate, which the schedule scales. With FSDP a parameter and its state are
-sharded: an optimiser whose `step` is written here computes with `local_shard` of them (see lion.py), or sets
+sharded: an optimiser whose `step` is written here computes with `local_shard` of them (see Lion), or sets
 `needs_whole_matrices`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from mtkit.training.distributed.fsdp import local_shard, shard_like
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -36,3 +39,92 @@ def set_lr(optimiser: torch.optim.Optimizer, factor: float) -> float:
     for group in optimiser.param_groups:
         group["lr"] = group["peak_lr"] * factor
     return float(optimiser.param_groups[0]["lr"])
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """Return the optimiser's state by name, `PARAMETER/KEY`, which is independent of the parameter groups.
+
+    Raises:
+        ValueError: a state entry is neither a tensor nor a number.
+    """
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        for key, value in optimiser.state.get(parameter, {}).items():
+            if not isinstance(value, Tensor | int | float):
+                raise ValueError(f"optimiser state {key} of {name} is a {type(value).__name__}")
+            tensors[f"{name}/{key}"] = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+    return tensors
+
+
+def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Restore the state that `optimiser_tensors` returned; learning rates and other options stay the recipe's."""
+    index = {p: i for i, p in enumerate(_grouped_parameters(optimiser))}
+    number = {name: index[p] for name, p in model.named_parameters() if p in index}
+    state: dict[int, dict[str, Tensor]] = {}
+    own = dict(model.named_parameters())
+    for full_name, tensor in tensors.items():
+        name, _, key = full_name.rpartition("/")
+        is_moment = tensor.shape == own[name].shape  # other entries, such as the number of steps, are never sharded
+        state.setdefault(number[name], {})[key] = shard_like(tensor, own[name]) if is_moment else tensor
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+
+
+def _grouped_parameters(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
+    for group in optimiser.param_groups:
+        yield from group["params"]
+
+
+class Lion(torch.optim.Optimizer):
+    """Lion optimiser. Chen et al. 2023, algorithm 2. https://arxiv.org/abs/2302.06675.
+
+    c = beta1 m + (1 - beta1) g;  w <- w - lr (sign(c) + decay w);  m <- beta2 m + (1 - beta2) g. The state is one
+    number per weight, m; Adam's is two.
+
+    Args:
+        params: parameter groups, which may set `lr` and `weight_decay`.
+        lr, beta1, beta2, weight_decay: of groups that do not set them.
+    """
+
+    def __init__(
+        self, params: Iterable[dict[str, Any]], *, lr: float, beta1: float, beta2: float, weight_decay: float
+    ) -> None:
+        super().__init__(params, {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update all weights that have a gradient; `closure` is ignored."""
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if not params:
+                continue
+            weights, gradients = [local_shard(p) for p in params], [local_shard(p.grad) for p in params]
+            momenta = [local_shard(self.state[p].setdefault("momentum", torch.zeros_like(p))) for p in params]
+            directions = torch._foreach_lerp(gradients, momenta, group["beta1"])
+            torch._foreach_sign_(directions)
+            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(weights, directions, alpha=-group["lr"])
+            torch._foreach_lerp_(momenta, gradients, 1 - group["beta2"])
+
+
+class CombinedOptimizer(torch.optim.Optimizer):
+    """Several optimisers as one; each parameter group stores its optimiser's number as `member`."""
+
+    def __init__(self, members: Sequence[torch.optim.Optimizer]) -> None:
+        groups = [{**group, "member": number} for number, one in enumerate(members) for group in one.param_groups]
+        super().__init__(groups, {})
+        self._members = members
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Run one step of each member; `closure` is ignored."""
+        for number, member in enumerate(self._members):
+            member.state = self.state  # shared, and set here because loading a checkpoint replaces it
+            member.param_groups = [group for group in self.param_groups if group["member"] == number]
+            member.step()
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of linear layers, except the output projection and those tied to an embedding."""
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name != "output"]
+    weights = [weight for module in linear for weight in module.parameters(recurse=False) if weight.dim() == 2]
+    return [weight for weight in weights if id(weight) not in embeddings]

@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
 from mtkit.training.key_types import Beta, NonNegative, PositiveFloat
-from mtkit.training.optimisers.capabilities import OptimiserConfigBase
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+class OptimiserConfigBase:
+    """Capabilities of an optimiser's configuration; a kind sets `bytes_per_weight` and overrides what differs."""
+
+    bytes_per_weight: ClassVar[int]  # bytes of optimiser state per weight, at most; vectors per matrix are not counted
+    has_chosen_rate: ClassVar[bool] = False  # its learning rates are Adam's, which are chosen from the corpus
+    needs_whole_matrices: ClassVar[bool] = False  # an update of a row depends on other rows, so FSDP cannot shard it
 
 
 @config
@@ -200,8 +207,7 @@ class LionConfig(OptimiserConfigBase):
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`, in two groups."""
-        from mtkit.training.optimisers.base import weight_decay_groups
-        from mtkit.training.optimisers.lion import Lion
+        from mtkit.training.optimisers.base import Lion, weight_decay_groups
 
         groups = weight_decay_groups(model, self.weight_decay, self.learning_rate)
         return Lion(groups, lr=self.learning_rate, beta1=self.beta1, beta2=self.beta2, weight_decay=self.weight_decay)
@@ -239,8 +245,7 @@ class MuonConfig(OptimiserConfigBase):
         """Build the optimiser over all trainable parameters of `model`."""
         import torch
 
-        from mtkit.training.optimisers.base import trainable, with_peak_lr
-        from mtkit.training.optimisers.muon import CombinedOptimizer, hidden_matrices
+        from mtkit.training.optimisers.base import CombinedOptimizer, hidden_matrices, trainable, with_peak_lr
 
         hidden = {id(p) for p in hidden_matrices(model)}
         matrices = [p for p in trainable(model) if id(p) in hidden]

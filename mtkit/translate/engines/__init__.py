@@ -1,8 +1,7 @@
 """Engines that translate batches.
 
-interface        the protocol
+interface        the protocol, and ids with a meaning for search
 fast_engine      whole searches in the native library, without torch
-model_engine     models and searches as they are written
-forced_decoding  scores of given translations by models as written
+model_engine     models and searches as they are written, and scores of given translations by them
 batch_budget     batches within a budget of tokens, in halves where memory runs out
 """

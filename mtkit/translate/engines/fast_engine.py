@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from mtkit.inference.compute_type import ComputeType
-from mtkit.inference.fast_model import FastModel
-from mtkit.inference.fast_search import SearchSettings
+from mtkit.inference.fast_search import FastModel, SearchSettings
 from mtkit.inference.served import unserved_search
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds

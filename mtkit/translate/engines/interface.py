@@ -8,6 +8,7 @@ from typing import Protocol
 from mtkit.inference.compute_type import ComputeType
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
+from mtkit.text.tokenizer import Tokenizer
 
 SearchFn = Callable[[Sequence[SentenceRequest]], list[list[Hypothesis]]]  # the n best of each sentence, at least one
 TokenPair = tuple[Sequence[int], Sequence[int]]  # ids of a source with its end of sentence, and of a target without
@@ -46,3 +47,12 @@ class Engine(Protocol):
         Raises:
             DataError: a sentence is too long for the model.
         """
+
+
+def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> SpecialIds:
+    """Ids with a meaning for search; control tokens are never generated, the unknown token only if allowed."""
+    vocab = tokenizer.vocab
+    banned = {*tokenizer.special_ids(), vocab.pad, vocab.bos} - {vocab.eos}
+    if not allow_unknown:
+        banned.add(vocab.unk)
+    return SpecialIds(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))

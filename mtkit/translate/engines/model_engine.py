@@ -1,7 +1,9 @@
-"""The engine of models as they are written in layers/ and models/, and of searches as they are written in search/."""
+"""Engine of models and searches as they are written in layers/, models/ and search/, and its forced decoding."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +20,13 @@ from mtkit.inference.compute_type import ComputeType
 from mtkit.inference.prepare import NAMES, prepare_for_inference, resolve_compute_type
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints.constraint import Constraint
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
-from mtkit.search.constraints.required import RequiredPhrases
-from mtkit.search.ensemble import Ensemble
+from mtkit.search.constraints import Constraint, ForbiddenTexts, ForcedPrefix, TokenBytes
+from mtkit.search.ensemble import Ensemble, LanguageModelTerm, ShallowFusion
+from mtkit.search.fast_topk import log_normaliser
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
 from mtkit.search.interface import SearchRequest, Stepper
-from mtkit.search.shallow_fusion import LanguageModelTerm, ShallowFusion
+from mtkit.search.required_phrases import RequiredPhrases
 from mtkit.text.vocab import Vocab
-from mtkit.translate.engines.forced_decoding import score_tokens
 from mtkit.translate.engines.interface import SearchFn, TokenPair
 
 PAD = 0  # any id: padding is marked in `real`
@@ -194,3 +193,39 @@ def _plain(hypothesis: Hypothesis) -> Hypothesis:
     if hypothesis.attention is None:
         return hypothesis
     return replace(hypothesis, attention=hypothesis.attention.float().cpu().numpy())
+
+
+CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
+
+
+@torch.inference_mode()
+def score_tokens(models: Sequence[TranslationModel], batch: Batch) -> list[list[ScoredToken]]:
+    """Scores of the labels of each sentence of a batch, the end of sentence included."""
+    batch = batch.to(next(models[0].parameters()).device)
+    hidden = [model.decode_states(batch.source, batch.target)[batch.loss_mask] for model in models]  # each [N, D]
+    labels = batch.labels[batch.loss_mask]  # [N]
+    chunks = []
+    for start in range(0, labels.numel(), CHUNK_POSITIONS):
+        chunk = slice(start, start + CHUNK_POSITIONS)
+        logits = [model.output(states[chunk]) for model, states in zip(models, hidden, strict=True)]
+        chunks.append(_score_labels(logits, labels[chunk]))
+    fields = (torch.cat(each).tolist() for each in zip(*chunks, strict=True))
+    scores = (ScoredToken(*each) for each in zip(*fields, strict=True))
+    return [list(itertools.islice(scores, count)) for count in batch.loss_mask.sum(1).tolist()]
+
+
+def _score_labels(logits: Sequence[Tensor], labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of labels [n] and of the best tokens, each [n], by the mean of the models' distributions.
+
+    Args:
+        logits: of each model, [n, V].
+        labels: [n].
+    """
+    values, normaliser = logits[0], None
+    if len(logits) > 1:
+        values = torch.stack([each.float().log_softmax(-1) for each in logits]).logsumexp(0) - math.log(len(logits))
+    else:
+        normaliser = log_normaliser(values)  # [n]
+    label = values.gather(1, labels.unsqueeze(1)).squeeze(1).float()
+    best = values.amax(1).float()
+    return (label, best) if normaliser is None else (label - normaliser, best - normaliser)

@@ -2,6 +2,5 @@
 
 translate_to_file   reads source lines in windows, and writes a line for each to every destination
 formats             forms of a translation: text, n-best list, JSON, word alignment, record of a flagged line
-flag_summary        number of flagged lines by flag, and where they are
-progress            lines done, rate and time left of a translation to a file
+progress            lines done, rate and time left of a translation to a file; summary of flagged lines
 """

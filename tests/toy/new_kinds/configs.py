@@ -9,7 +9,7 @@ from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
 from mtkit.training.key_types import PositiveFloat
-from mtkit.training.optimisers.capabilities import OptimiserConfigBase
+from mtkit.training.optimisers.config import OptimiserConfigBase
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.positions.alibi import ALiBi
+from mtkit.layers.positions.relative import ALiBi
 
 
 class ScaledALiBi(ALiBi):

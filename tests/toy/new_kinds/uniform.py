@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
-from mtkit.layers.attention.masks import causal
+from mtkit.layers.attention.softmax import causal
 from mtkit.layers.cache.kv_cache import KVCache
 
 

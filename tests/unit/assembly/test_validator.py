@@ -23,7 +23,7 @@ from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.objectives.cross_entropy import CrossEntropy

@@ -9,7 +9,7 @@ import pytest
 from mtkit.bench import machine
 from mtkit.bench.machine import Machine, inspect_machine, machine_table
 from mtkit.hardware import cpu_flags, cpu_name
-from mtkit.inference.native.library import VARIABLE, Native
+from mtkit.inference.library import VARIABLE, Native
 
 HEALTHY = Machine(
     versions={"mtkit": "1", "python": "3.11", "torch": "2.13.0+cpu", **dict.fromkeys(machine.EXTRAS, "1")},

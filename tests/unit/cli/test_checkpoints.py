@@ -1,5 +1,5 @@
 from mtkit.cli.entry import execute
-from mtkit.training.checkpoints import listing as survey
+from mtkit.training.checkpoints import checkpoint as survey
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, remove_checkpoint, verify_checkpoint
 from tests.toy.training import toy_config, toy_train
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.utils import prune
 
-from mtkit.compression.magnitude import prune_weights
+from mtkit.compression.structure import prune_weights
 from mtkit.errors import UsageError
 from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.quantise import quantise_tensors

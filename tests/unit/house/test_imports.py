@@ -33,7 +33,7 @@ TABLE: dict[str, set[str]] = {
     "models": {"layers", "corpus.order.batch"},
     "search": set(),
     "inference": {"layers", "models", "search", "corpus.order.batch"},
-    "training": {"models", "corpus", "layers.matmul", "layers.precision"},
+    "training": {"models", "corpus", "layers.matmul"},
     "translate": {"search", "inference", "models", "corpus", "text"},
     "evaluation": {"text"},
     "plot": {"text"},

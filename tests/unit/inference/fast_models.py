@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.inference.fast_model import FastModel
-from mtkit.inference.fast_search import SearchSettings
+from mtkit.inference.fast_search import FastModel, SearchSettings
 from mtkit.layers.attention.config import HeadGatesConfig, SSRUConfig
 from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
@@ -24,9 +23,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints.constraint import Constraint
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
+from mtkit.search.constraints import Constraint, ForbiddenTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest, SpecialIds
 from mtkit.search.interface import SearchRequest
 
@@ -99,7 +96,7 @@ def weights_of(model: nn.Module) -> dict[str, Any]:
 
 
 def fast(config: TransformerConfig, model: nn.Module, dtype: Any = "float32", threads: int = 1) -> FastModel:
-    return FastModel.load(config, weights_of(model), dtype, threads=threads)
+    return FastModel(config, weights_of(model), dtype, threads=threads)
 
 
 def sources(lengths: Sequence[int] = LENGTHS) -> list[list[int]]:

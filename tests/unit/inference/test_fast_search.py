@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from mtkit.corpus.order.batch import Target
 from mtkit.errors import DataError
 from mtkit.inference import fast_search, threads
-from mtkit.inference.fast_model import FastModel
-from mtkit.inference.native.library import native
+from mtkit.inference.fast_search import FastModel
+from mtkit.inference.library import native
 from mtkit.inference.served import unserved_model, unserved_search
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import SentenceRequest
 from mtkit.search.length_penalty import GNMT, WordReward
-from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from tests.unit.inference.fast_models import (
     LENGTHS,
     REFUSED,
@@ -154,7 +153,7 @@ def test_bfloat16_files_are_read_as_bits() -> None:
     bits = {name: p.detach().view(torch.int16).numpy().view(np.uint16) for name, p in model.named_parameters()}
     options = settings(BEAM)
     expected = fast(SMALL, model.float()).search(requests(), options)
-    assert_alike(FastModel.load(SMALL, bits, "float32", threads=1).search(requests(), options), expected, 0)
+    assert_alike(FastModel(SMALL, bits, "float32", threads=1).search(requests(), options), expected, 0)
 
 
 def test_given_targets_have_the_scores_of_the_model_as_written() -> None:
@@ -190,7 +189,7 @@ def test_a_sentence_with_nan_fails_alone(config, with_log_probs) -> None:
     weights, asked = {name: array.copy() for name, array in weights_of(build(untied)).items()}, requests()
     bad = asked[3].source[0]
     weights["src_embedding.table.weight"][bad] = math.nan
-    model = FastModel.load(untied, weights, "float32", threads=1)
+    model = FastModel(untied, weights, "float32", threads=1)
     options = settings(config, with_log_probs=with_log_probs)
     failed = [each.failed for each, *_ in model.search(asked, options)]
     assert failed == [bad in each.source for each in asked]

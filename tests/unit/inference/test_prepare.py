@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import UsageError
-from mtkit.inference.native.library import native
-from mtkit.inference.native.projections import NativeLinear
-from mtkit.inference.prepare import prepare_for_inference, resolve_compute_type
+from mtkit.inference.library import native
+from mtkit.inference.prepare import NativeLinear, prepare_for_inference, resolve_compute_type
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel

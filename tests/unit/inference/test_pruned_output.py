@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mtkit.inference.native.library import native
+from mtkit.inference.library import native
 from mtkit.inference.packing import PrunedOutput, check
 
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")

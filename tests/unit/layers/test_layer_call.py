@@ -7,8 +7,7 @@ from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, per_token_mask
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, TeacherForcing, per_token_mask
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.seeding import seed_everything
 from tests.toy.training import VOCAB, toy_batch

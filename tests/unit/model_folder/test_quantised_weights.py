@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.inference.native.library import native
-from mtkit.inference.native.projections import NativeLinear
+from mtkit.inference.library import native
+from mtkit.inference.prepare import NativeLinear
 from mtkit.layers.projections import linear
 from mtkit.model_folder.build_model import build_with_weights
 from mtkit.model_folder.quantise import quantise_tensors

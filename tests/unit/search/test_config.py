@@ -9,11 +9,19 @@ import pytest
 from mtkit.errors import RecipeError
 from mtkit.recipe.tree import load_search
 from mtkit.search.beam.beam import BeamSearch
-from mtkit.search.beam.diverse import DiverseBeam
-from mtkit.search.config import LengthLimit, MaxLength, MinimumBayesRiskConfig, SearchConfig
+from mtkit.search.beam.selection import DiverseBeam
+from mtkit.search.config import (
+    BeamConfig,
+    DiverseBeamConfig,
+    LengthLimit,
+    MaxLength,
+    MinimumBayesRiskConfig,
+    SamplingConfig,
+    SearchConfig,
+    SearchMethodConfig,
+)
 from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import GNMT, Average
-from mtkit.search.method_config import BeamConfig, DiverseBeamConfig, SamplingConfig, SearchMethodConfig
 from mtkit.search.run import SearchMethod
 from mtkit.search.single_path import SinglePathSearch
 

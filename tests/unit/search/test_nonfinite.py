@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from mtkit.search.beam.coverage import Coverage
-from mtkit.search.constraints.repeats import NoRepeatNgram
+from mtkit.search.config import DiverseBeamConfig, SamplingConfig
+from mtkit.search.constraints import NoRepeatNgram
 from mtkit.search.ensemble import Ensemble
-from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
 
 VOCAB = 130  # as many as `top_k` divides into blocks

@@ -7,11 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.search.beam.diverse import DiverseBeam
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
-from mtkit.search.constraints.repeats import NoRepeatNgram
+from mtkit.search.beam.selection import DiverseBeam
+from mtkit.search.config import SamplingConfig
+from mtkit.search.constraints import ForcedPrefix, NoRepeatNgram
 from mtkit.search.interface import SearchRequest
-from mtkit.search.method_config import SamplingConfig
 from mtkit.search.run import COMPACT_FRACTION, SearchRun, compaction_order
 from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
 

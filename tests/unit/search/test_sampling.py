@@ -8,11 +8,10 @@ import math
 import pytest
 import torch
 
+from mtkit.search.config import SamplingConfig
 from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import Average
-from mtkit.search.method_config import SamplingConfig
-from mtkit.search.sampling import Sampling
-from mtkit.search.single_path import SampleKey
+from mtkit.search.single_path import SampleKey, Sampling
 from tests.unit.search.scripted import ScriptedModel, request, single_path
 
 

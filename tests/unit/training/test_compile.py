@@ -12,10 +12,10 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
-from mtkit.training.compile import compile_model
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.learner import build_learner
 from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.training.precision import compile_model
 from tests.toy.training import VOCAB, toy_batch, toy_config, toy_train
 
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 12, "dropout": 0.0}

@@ -15,8 +15,7 @@ from mtkit.training.checkpoints.averaging import average_checkpoints, translatio
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.checkpoints.config import CheckpointAverageConfig, RetentionConfig
 from mtkit.training.config import ValidationConfig
-from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
+from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.optimisers.config import AdamConfig
 from mtkit.training.optimisers.schedule import ConstantConfig, LinearConfig, PlateauConfig

@@ -10,7 +10,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimisers.config import AdamWConfig
-from mtkit.training.parameter_selection import freeze, select_parameters
+from mtkit.training.weights import freeze, select_parameters
 from tests.toy.training import VOCAB, objective_inputs_of, toy_batch, toy_config, toy_train
 
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 1}

@@ -11,8 +11,7 @@ import torch
 from mtkit.errors import DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
-from mtkit.search.method_config import SamplingConfig
+from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

@@ -75,7 +75,7 @@ def test_later_batches_are_small_at_once(tokenizers):
 
 
 def test_sampling_is_the_same(tokenizers):
-    from mtkit.search.method_config import SamplingConfig
+    from mtkit.search.config import SamplingConfig
 
     lines = sentences(50)
     expected, *_ = translate(tokenizers, lines, 10**9, method=SamplingConfig())

@@ -13,8 +13,7 @@ from mtkit.errors import ComputeError, DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.engines import model_engine
-from mtkit.translate.engines.forced_decoding import score_tokens
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.engines.model_engine import ModelEngine, score_tokens
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
 

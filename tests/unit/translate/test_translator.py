@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from mtkit.errors import DataError, NonFiniteError, UsageError
-from mtkit.search.config import MaxLength, MinimumBayesRiskConfig, SearchConfig
+from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
-from mtkit.search.method_config import DiverseBeamConfig, SamplingConfig
 from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.segment import Segment, space_between

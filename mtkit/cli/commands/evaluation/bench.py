@@ -82,12 +82,11 @@ def bench(
     from dataclasses import replace
 
     from mtkit.assembly.measure_training import training_rates
-    from mtkit.bench.grid import BenchGrid
+    from mtkit.bench.grid import BenchGrid, bench_table, unsupported_settings
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
     from mtkit.bench.suite import suite_grids, suite_notes, suite_tables
-    from mtkit.bench.table import bench_table, unsupported_settings
     from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
     from mtkit.recipe.recipe import load_recipe

@@ -21,7 +21,7 @@ def checkpoints(
     """
     from mtkit.cli.printing import print_results
     from mtkit.errors import DamagedError
-    from mtkit.training.checkpoints.listing import checkpoint_table, inspect_checkpoints
+    from mtkit.training.checkpoints.checkpoint import checkpoint_table, inspect_checkpoints
 
     listed = inspect_checkpoints(run)
     print_results([checkpoint_table(listed)], form, json_file=json_file)

@@ -14,7 +14,7 @@ def watch(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")
     Works for running and finished trainings; Ctrl-C ends only this command.
     """
     from mtkit.cli.display import open_display
-    from mtkit.training.monitoring.follow import watch as follow
+    from mtkit.training.monitoring.log import watch as follow
 
     with open_display() as display:
         follow(run, display)

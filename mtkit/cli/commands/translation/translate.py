@@ -102,8 +102,8 @@ def translate(
     from mtkit.assembly.translator_spec import TranslatorSpec
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
-    from mtkit.inference.native.library import native
-    from mtkit.translate.output.flag_summary import FlagSummary
+    from mtkit.inference.library import native
+    from mtkit.translate.output.progress import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import auto_num_workers

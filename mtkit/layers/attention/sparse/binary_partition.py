@@ -10,8 +10,7 @@ from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.softmax import DotProductAttention
-from mtkit.layers.attention.sparse.global_tokens import GatheredTokens
-from mtkit.layers.attention.sparse.sliding_window import by_position, gather_tokens
+from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, by_position, gather_tokens
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.base import Position
 

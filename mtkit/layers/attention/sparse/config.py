@@ -24,8 +24,7 @@ class WindowAttentionConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
-        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
+        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowAttention, SlidingWindowMask
 
         mask = SlidingWindowMask(parts.window(self.width), GlobalTokens())
         return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
@@ -48,8 +47,7 @@ class StridedAttentionConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
-        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
+        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowAttention, SlidingWindowMask
 
         mask = SlidingWindowMask(parts.window(self.stride), GlobalTokens(stride=self.stride))
         return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
@@ -84,9 +82,8 @@ class LongformerConfig(AttentionConfigBase):
 
     def build(self, parts: SelfAttentionParts) -> SelfAttention:
         """Build the sublayer."""
-        from mtkit.layers.attention.sparse.global_tokens import GlobalTokens
         from mtkit.layers.attention.sparse.longformer import LongformerAttention
-        from mtkit.layers.attention.sparse.sliding_window import SlidingWindowMask
+        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowMask
 
         tokens = GlobalTokens(bos=self.global_bos, eos=self.global_eos, stride=self.global_stride)
         return LongformerAttention(

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.sparse.global_tokens import GatheredTokens
-from mtkit.layers.attention.sparse.sliding_window import SlidingWindowAttention, SlidingWindowMask
+from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, SlidingWindowAttention, SlidingWindowMask
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads

@@ -13,10 +13,9 @@ import torch
 
 import hatch_build
 from mtkit.hardware import cpu_flags
-from mtkit.inference.native import library, sources
-from mtkit.inference.native.library import VARIABLE, Native, native
-from mtkit.inference.native.projections import NativeLinear
-from mtkit.inference.prepare import prepare_for_inference
+from mtkit.inference import library, sources
+from mtkit.inference.library import VARIABLE, native
+from mtkit.inference.prepare import NativeLinear, prepare_for_inference
 from mtkit.search.config import SearchConfig
 from tests.unit.inference.fast_models import SMALL, assert_alike, build, fast, requests, settings, written_search
 
@@ -59,7 +58,6 @@ def assert_no_library(reason: str) -> None:
     assert found.functions is None
     assert reason in found.reason
     assert "\n" not in found.reason
-    assert not found.supports(torch.float32)
     assert not found.matches_layers
 
 
@@ -162,7 +160,7 @@ def test_a_library_of_other_sources_is_not_used(folder, monkeypatch, tmp_path) -
     changed = tmp_path / "c"
     shutil.copytree(sources.C_SOURCES, changed)
     monkeypatch.setattr(sources, "C_SOURCES", changed)
-    (changed / "processor.c").write_text("/* changed */\n")
+    (changed / "library.c").write_text("/* changed */\n")
     assert_no_library("was compiled from other C sources; run `python hatch_build.py`")
     assert str(folder) in native().reason
 
@@ -223,11 +221,3 @@ def test_layers_that_were_changed_are_noticed(monkeypatch, tmp_path) -> None:
     native.cache_clear()
     assert native().functions is not None
     assert not native().matches_layers
-
-
-@pytest.mark.usefixtures("folder")
-def test_types_that_the_library_lacks_are_not_supported() -> None:
-    assert native().supports(torch.float32)
-    assert native().supports("float32")
-    assert not native().supports(torch.float16)
-    assert not Native(None, "none").supports(torch.float32)

@@ -2,7 +2,7 @@
 
 import torch
 
-from mtkit.layers.attention.sparse.global_tokens import GatheredTokens, GlobalTokens
+from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, GlobalTokens
 
 
 def test_global_tokens_by_rule():

@@ -2,7 +2,7 @@
 
 import torch
 
-from mtkit.layers.attention.masks import Window, additive_mask, causal
+from mtkit.layers.attention.softmax import Window, additive_mask, causal
 
 
 def test_additive_mask_hides_padding():

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.masks import causal
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention, causal
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.rope import RoPE

@@ -16,7 +16,7 @@ def test_gradients_of_causal_attention_equal_finite_differences():
 def test_chunks_change_nothing(monkeypatch):
     layer, (x, pos) = build(PerformerConfig(), causal=True), x_and_pos()
     truth, _ = layer(x, pos)
-    monkeypatch.setattr("mtkit.layers.attention.performer.CHUNK_SIZE", 4)
+    monkeypatch.setattr("mtkit.layers.attention.linear.CHUNK_SIZE", 4)
     assert torch.allclose(layer(x, pos)[0], truth)
 
 

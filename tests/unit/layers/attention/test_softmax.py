@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from mtkit.layers.attention.masks import additive_mask, causal, full
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
+from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, additive_mask, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position

@@ -4,8 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.layers.attention.average import AverageAttention
-from mtkit.layers.attention.ssru import SSRU, linear_recurrence
+from mtkit.layers.attention.replacements import SSRU, AverageAttention, linear_recurrence
 from mtkit.layers.cache.kv_cache import KVCache
 
 D, B, T = 6, 3, 7

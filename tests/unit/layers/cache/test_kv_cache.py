@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.layers.attention.masks import full
+from mtkit.layers.attention.softmax import full
 from mtkit.layers.cache.kv_cache import MIN_KEYS, KVCache
 
 ROWS, G, S, K = 6, 2, 3, 4

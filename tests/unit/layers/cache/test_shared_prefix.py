@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.layers.attention.masks import causal
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention, causal
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import SharedPrefixCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.alibi import ALiBi
 from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.relative import ALiBi
 
 D, H, N, W = 12, 3, 4, 5
 STEPS = 40  # enough to fill the buffers and drop dead tokens several times

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from mtkit.layers.norms.config import DeepNormConfig
-from mtkit.layers.norms.deepnorm import DeepNorm, deepnorm_scales
-from mtkit.layers.norms.residual import Depth
+from mtkit.layers.norms.residual import DeepNorm, Depth, deepnorm_scales
 from mtkit.models.transformer.config import TransformerConfig
 
 

@@ -6,14 +6,13 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.masks import causal, full
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention
+from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
+from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.config import PositionConfig
-from mtkit.layers.positions.learned import Learned
 from mtkit.layers.positions.relative_config import (
     DeBERTaConfig,
     LinearScaling,

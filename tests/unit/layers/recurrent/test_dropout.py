@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent.cells import GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.dropout import PerStepDropout, VariationalDropout
+from mtkit.layers.recurrent.cells import GRUCell, LayerNormGRUCell, LayerNormLSTMCell, LSTMCell, ResetBeforeGRUCell
 from mtkit.layers.recurrent.config import PerStepDropoutConfig, VariationalDropoutConfig
-from mtkit.layers.recurrent.dropout import PerStepDropout, VariationalDropout
-from mtkit.layers.recurrent.layer_norm_cells import LayerNormGRUCell, LayerNormLSTMCell
 from mtkit.layers.recurrent.stack import RecurrentLayer
 
 ONES = torch.ones(40, 5, 30)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
-from mtkit.search.constraints.repeats import NoRepeatNgram, RepetitionPenalty
+from mtkit.search.constraints import (
+    ForbiddenTexts,
+    ForcedPrefix,
+    NoRepeatNgram,
+    RepetitionPenalty,
+    TokenBytes,
+)
 from tests.unit.search.scripted import ScriptedModel, beam, request, single_path
 
 MAX, SENTENCES = 4, 6

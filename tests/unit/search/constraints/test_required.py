@@ -7,12 +7,9 @@ import random
 import pytest
 import torch
 
-from mtkit.search.constraints.constraint import Prefixes
-from mtkit.search.constraints.forbidden import ForbiddenTexts, TokenBytes
-from mtkit.search.constraints.forced_prefix import ForcedPrefix
-from mtkit.search.constraints.repeats import NoRepeatNgram
-from mtkit.search.constraints.required import RequiredPhrases
-from mtkit.search.method_config import SamplingConfig
+from mtkit.search.config import SamplingConfig
+from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, NoRepeatNgram, Prefixes, TokenBytes
+from mtkit.search.required_phrases import RequiredPhrases
 from tests.unit.search import scripted
 from tests.unit.search.scripted import ScriptedModel, beam, single_path
 

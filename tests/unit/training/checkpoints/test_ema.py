@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.training.checkpoints.ema import ExponentialMovingAverage
+from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
 
 
 @pytest.mark.parametrize("update_every", [1, 3])

@@ -1,8 +1,7 @@
 import pytest
 
 from mtkit.errors import MissingInputError
-from mtkit.training.checkpoints.checkpoint import checkpoint_path
-from mtkit.training.checkpoints.listing import checkpoint_table, inspect_checkpoints
+from mtkit.training.checkpoints.checkpoint import checkpoint_path, checkpoint_table, inspect_checkpoints
 from tests.toy.training import toy_config, toy_train
 
 

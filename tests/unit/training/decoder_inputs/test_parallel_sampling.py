@@ -4,14 +4,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, ParallelSamplingConfig
-from mtkit.training.decoder_inputs.parallel_sampling import ParallelSampling
-from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, step_by_step
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
-from mtkit.training.decoder_inputs.token_sampler import sample_argmax
-from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.r_drop import RDrop
+from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, LinearDecayConfig, ParallelSamplingConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling, TeacherForcing, step_by_step
+from mtkit.training.decoder_inputs.target_tokens import sample_argmax
+from mtkit.training.objectives.cross_entropy import CrossEntropy, RDrop
 from tests.toy.decoders import MODELS, VOCAB, VOCAB_IDS, gradients, make_batch, make_model
 
 

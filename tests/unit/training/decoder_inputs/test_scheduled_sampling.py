@@ -7,11 +7,14 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Target
-from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig, TeacherForcingConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling, step_by_step
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import LinearDecayConfig
-from mtkit.training.decoder_inputs.token_sampler import SAMPLERS
+from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import (
+    TRUTH_MASKS,
+    ScheduledSampling,
+    TeacherForcing,
+    step_by_step,
+)
+from mtkit.training.decoder_inputs.target_tokens import SAMPLERS
 from tests.toy.decoders import MODELS, VOCAB_IDS, gradients, make_batch, make_model
 
 every_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)

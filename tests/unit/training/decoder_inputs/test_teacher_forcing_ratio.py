@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from mtkit.training.decoder_inputs.teacher_forcing_ratio import (
+from mtkit.training.decoder_inputs.config import (
     ExponentialDecayConfig,
     InverseSigmoidDecayConfig,
     LinearDecayConfig,

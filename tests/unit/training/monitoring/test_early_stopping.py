@@ -1,7 +1,7 @@
 import pytest
 
-from mtkit.training.monitoring.early_stopping import BestUpdates, ScoredUpdate
 from mtkit.training.monitoring.validation import Validation
+from mtkit.training.progress import BestUpdates, ScoredUpdate
 
 
 def ranking_of(values, keep=2):

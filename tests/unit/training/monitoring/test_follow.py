@@ -5,8 +5,7 @@ import pytest
 from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock, is_locked
 from mtkit.io.records import record_line
-from mtkit.training.monitoring.follow import watch
-from mtkit.training.monitoring.log import Log, NullDisplay
+from mtkit.training.monitoring.log import Log, NullDisplay, watch
 from tests.toy.training import toy_config, toy_train
 
 

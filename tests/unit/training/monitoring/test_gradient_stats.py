@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.training.monitoring.gradient_stats import GradientStats
+from mtkit.training.monitoring.meter import GradientStats
 from tests.toy.training import equal, events, toy_config, toy_learner, toy_train
 
 

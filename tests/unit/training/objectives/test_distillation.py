@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from mtkit.training import chunked_loss
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.objectives import chunked_divergence as chunked_divergence_module
-from mtkit.training.objectives.chunked_divergence import chunked_divergence
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.objectives import distillation as distillation_module
 from mtkit.training.objectives.config import DistillationConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.distillation import Distillation
+from mtkit.training.objectives.distillation import Distillation, chunked_divergence
 from mtkit.training.objectives.interface import ObjectiveInputs
 from tests.toy.decoders import MODELS, assert_same_gradients, make_batch, make_model
 
@@ -75,7 +74,7 @@ def test_weights_of_0_are_refused(tmp_path):
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize(("chunk", "block"), [(512, 1 << 17), (5, 1), (4, 40)])
 def test_divergence_in_chunks_equals_torch(monkeypatch, chunk, block, with_bias):
-    monkeypatch.setattr(chunked_divergence_module, "CHUNK_SIZE", chunk)
+    monkeypatch.setattr(distillation_module, "CHUNK_SIZE", chunk)
     monkeypatch.setattr(chunked_loss, "BLOCK_SIZE", block)
     generator = torch.Generator().manual_seed(1)
     hidden, weight, bias, taught, taught_weight, taught_bias = (

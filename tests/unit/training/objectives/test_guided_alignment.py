@@ -17,7 +17,7 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, NoSharingConfig, SequenceConfig
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.guided_alignment import GuidedAlignment, LexiconTable
 from tests.toy.decoders import MODELS, VOCAB, assert_same_gradients, make_batch, make_model

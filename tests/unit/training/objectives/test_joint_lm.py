@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
-from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.joint_lm import JointLM
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.objectives.cross_entropy import CrossEntropy, JointLM
 
 V, B, S, T = 11, 2, 5, 4
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "dropout": 0.0, "decoder_layers": 1}

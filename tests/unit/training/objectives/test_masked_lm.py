@@ -9,7 +9,7 @@ from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.objectives.config import MaskedLMConfig
-from mtkit.training.objectives.masked_lm import MaskedLM
+from mtkit.training.objectives.cross_entropy import MaskedLM
 from tests.toy.training import VOCAB, objective_inputs_of, toy_batch, toy_config, toy_train
 
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "dropout": 0.2, "encoder_layers": 1, "decoder_layers": 1}

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.config import MinimumRiskConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.interface import ObjectiveInputs

@@ -5,10 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.base import set_lr
+from mtkit.training.optimisers.base import hidden_matrices, load_optimiser, optimiser_tensors, set_lr
 from mtkit.training.optimisers.config import AdamConfig, AdamWConfig, MuonConfig, OptimiserConfig, SGDConfig
-from mtkit.training.optimisers.muon import hidden_matrices
-from mtkit.training.optimisers.state import load_optimiser, optimiser_tensors
 from tests.toy.training import ToyModel
 
 UNION = get_args(OptimiserConfig)

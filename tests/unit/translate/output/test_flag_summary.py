@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.translate.output.flag_summary import FlagSummary
+from mtkit.translate.output.progress import FlagSummary
 from mtkit.translate.translation import Translation
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig
-from mtkit.training.decoder_inputs.experimental.confidence_aware import ConfidenceAware
+from mtkit.training.decoder_inputs.noise import ConfidenceAware
 from mtkit.training.decoder_inputs.target_tokens import TargetTokens
 from tests.toy.decoders import MODELS, VOCAB, VOCAB_IDS, make_batch, make_model
 

@@ -5,7 +5,7 @@ from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Target
 from mtkit.training.decoder_inputs.config import SwitchOutConfig
-from mtkit.training.decoder_inputs.experimental.switch_out import SwitchOut
+from mtkit.training.decoder_inputs.noise import SwitchOut
 from tests.toy.decoders import VOCAB, VOCAB_IDS, ReadRecorder, make_batch
 
 
