@@ -1,4 +1,4 @@
-"""What a translation to a file reports: progress on stderr, and how many lines have each flag."""
+"""Reports of a translation to a file: progress on stderr, and the number of lines that have each flag."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ class OtherFunctions:
 def with_functions(**replaced: Any) -> FastModel:
     """A model on two threads whose library has other functions."""
     model = fast(SMALL, build(), threads=2)
-    model._packed.functions = OtherFunctions(model._packed.functions, **replaced)
+    model.functions = OtherFunctions(model.functions, **replaced)
     return model
 
 
