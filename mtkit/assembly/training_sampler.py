@@ -30,7 +30,7 @@ def target_vocab_ids(tokenizer: Tokenizer) -> TargetVocabIds:
     programs and in padded vocabularies also after them.
     """
     vocab = tokenizer.vocab
-    not_text = sorted({vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids(), vocab.size})
+    not_text = sorted({vocab.pad, vocab.unk, vocab.bos, vocab.eos, *tokenizer.special_ids, vocab.size})
     before, end = max(itertools.pairwise((-1, *not_text)), key=lambda ends: ends[1] - ends[0])
     return TargetVocabIds(
         size=vocab.size,

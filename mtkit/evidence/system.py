@@ -21,9 +21,9 @@ from mtkit.model_folder.folder import read_model
 from mtkit.models.config import ModelConfig
 from mtkit.pipeline.average import average_models
 from mtkit.recipe import schema
+from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.tree import apply_overrides
-from mtkit.recipe.yaml_reader import with_location
 from mtkit.study.runs import StudyRun
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix

@@ -64,7 +64,7 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
             lines = [store.text("src", i) for i in range(min(NUM_LINES, len(store)))]
             return SampleLines(lines, f"the run's {name} text")
     tokenizer = loaded.tokenizers.src
-    excluded = {*tokenizer.special_ids(), tokenizer.vocab.unk}
+    excluded = {*tokenizer.special_ids, tokenizer.vocab.unk}
     tokens = [token for token in range(tokenizer.vocab.size) if token not in excluded]
     rng = random.Random(1)
     random_lines = [rng.choices(tokens, k=rng.randint(1, MAX_RANDOM_TOKENS)) for _ in range(NUM_LINES)]

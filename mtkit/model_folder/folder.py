@@ -45,8 +45,8 @@ from mtkit.model_folder.safetensors_file import Arrays
 from mtkit.model_folder.weights_file import check_finite, read_weights
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
+from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
-from mtkit.recipe.yaml_reader import with_location
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names

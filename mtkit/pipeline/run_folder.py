@@ -26,15 +26,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import yaml
+
 from mtkit import __version__
 from mtkit.config import Limits
 from mtkit.corpus.store import Store
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.io.files import translate_write_errors
-from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record
+from mtkit.io.records import Json, is_text_record, older_format, read_record, write_record, write_text_record
+from mtkit.recipe.paths import to_plain
 from mtkit.recipe.recipe import RECIPE, VERSION, load_saved
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import misfit
+from mtkit.recipe.yaml_reader import StrictLoader
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 
 FiniteFloat = Annotated[float, Limits(gt=-math.inf, lt=math.inf)]
@@ -246,3 +250,21 @@ class RunFolder:
                     shutil.rmtree(folder)
             for file in (self.log, self.report, self.fingerprints, self.version, *self.path.glob("damaged-*.json")):
                 file.unlink(missing_ok=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML writer that quotes every string that YAML 1.1 or 1.2 would read as another type."""
+
+
+for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
+    for _tag, _pattern in _pairs:
+        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe with a checksum, every key and absolute paths, so that it is independent of its location.
+
+    Raises:
+        ReadWriteError: the file cannot be written.
+    """
+    write_text_record(path, yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))

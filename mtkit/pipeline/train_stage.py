@@ -33,8 +33,7 @@ from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprint
-from mtkit.pipeline.run_folder import RunFolder
-from mtkit.recipe.recipe import save_recipe
+from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints

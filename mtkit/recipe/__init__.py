@@ -2,6 +2,7 @@
 
 sections      Recipe with its sections
 recipe        reading of recipes: file -> tree -> dataclasses -> choices; the recipe that a run folder keeps
+located       values with the place where each was written
 yaml_reader   strict YAML 1.2 with a line number for every value
 tree          a file with `base:` and key=value, merged into one tree of values
 schema        tree -> dataclasses, with every error located

@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-import yaml
-
 from mtkit.errors import DamagedError, RecipeError
-from mtkit.io.records import DAMAGED, is_record, is_text_record, read_text_record, write_text_record
+from mtkit.io.records import DAMAGED, is_record, is_text_record, read_text_record
 from mtkit.recipe import schema
 from mtkit.recipe.defaults.choose import Draft, choose
+from mtkit.recipe.located import COMMAND_LINE, LocatedValue, with_location
 from mtkit.recipe.paths import expand_path, resolve_recipe_path, to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, StrictLoader, with_location
 from mtkit.text.lines import list_of_texts, require_path
 from mtkit.training.key_types import TrackerName
 
+RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one
+RECIPE, VERSION = "recipe.yaml", "version.json"  # names in a run folder
 COMMAND_KEY = "training.validation.command"
 
 
@@ -174,28 +174,6 @@ def _rebase(value: LocatedValue, folder: Path) -> None:
     items = value.value.values() if isinstance(value.value, dict) else value.value
     for item in items if isinstance(value.value, dict | list) else ():
         _rebase(item, folder)
-
-
-RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one
-RECIPE, VERSION = "recipe.yaml", "version.json"  # names in a run folder
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML writer that quotes every string that YAML 1.1 or 1.2 would read as another type."""
-
-
-for _first, _pairs in StrictLoader.yaml_implicit_resolvers.items():
-    for _tag, _pattern in _pairs:
-        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
-
-
-def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write a recipe with a checksum, every key and absolute paths, so that it is independent of its location.
-
-    Raises:
-        ReadWriteError: the file cannot be written.
-    """
-    write_text_record(path, yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def is_saved(path: Path) -> bool:

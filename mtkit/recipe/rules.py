@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mtkit.corpus.config import MonolingualFile
+from mtkit.recipe.located import COMMAND_LINE, LocatedValue
 from mtkit.recipe.sections import Recipe
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue
 
 # keys of `tokenizer` that only the training of a tokenizer reads
 TOKENIZER_TRAINING = (

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from mtkit.errors import RecipeError
+from mtkit.recipe.located import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
 from mtkit.recipe.type_hints import (
@@ -27,7 +28,6 @@ from mtkit.recipe.type_hints import (
     strip_annotated,
     unwrap_hint,
 )
-from mtkit.recipe.yaml_reader import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 
 MAX_ERRORS = 10  # an error is at most 12 lines
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe import schema
+from mtkit.recipe.located import COMMAND_LINE, LocatedValue, Origin, with_location
 from mtkit.recipe.paths import expand_path, to_plain
-from mtkit.recipe.yaml_reader import COMMAND_LINE, LocatedValue, Origin, read_value, read_yaml_file, with_location
 from mtkit.search.config import SearchConfig
 
 CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in messages
@@ -40,6 +40,8 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         RecipeError: a file is not YAML or not a mapping, or a recipe is its own base.
         MissingInputError: a base does not exist.
     """
+    from mtkit.recipe.yaml_reader import read_yaml_file  # a search without overrides needs no YAML
+
     tree = nest_dotted_keys(read_yaml_file(path, errors), errors)
     seen = [path.resolve()]
     while True:
@@ -146,6 +148,8 @@ def _parse(text: str, folder: Path, errors: list[str]) -> tuple[list[str], Locat
     path, equals, value = text.partition("=")
     if not equals or not all(path.split(".")) or path != path.strip():
         raise RecipeError(f"{COMMAND_LINE}: {text}: an override has the form key=value, such as training.seed=2")
+    from mtkit.recipe.yaml_reader import read_value
+
     return path.split("."), read_value(value, path, folder, errors)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,61 +16,13 @@ import yaml
 
 from mtkit.errors import RecipeError
 from mtkit.io.files import translate_read_errors
+from mtkit.recipe.located import COMMAND_LINE, InvalidValue, LocatedValue, Origin
 
-COMMAND_LINE = "command line"  # location of an override in messages
 MAX_BYTES = 1 << 18  # of a file: PyYAML reads a megabyte of comments in a second, and one of values in twenty
 MAX_VALUES = 10_000  # of a file, and of what its aliases, which can expand exponentially, stand for
 MAX_DEPTH = 40
 MAX_DIGITS = 40  # of a number, and of what is quoted in messages
 MAX_KEY = 300  # characters
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Source of a value: file and line, or the command line."""
-
-    location: str  # "recipes/quickstart.yaml:14", or "command line"
-    folder: Path  # base of relative paths
-    from_file: bool
-
-
-@dataclass(frozen=True)
-class InvalidValue:
-    """Placeholder for a value that could not be read; its error has been recorded."""
-
-
-@dataclass
-class LocatedValue:
-    """Value with its origin: a scalar, a dict of `LocatedValue`, or a list of `LocatedValue`."""
-
-    value: Any
-    origin: Origin
-
-    def to_plain(self) -> Any:
-        """The value without origins: scalars, dicts and lists."""
-        if isinstance(self.value, dict):
-            return {key: item.to_plain() for key, item in self.value.items()}
-        if isinstance(self.value, list):
-            return [item.to_plain() for item in self.value]
-        return self.value
-
-    def at(self, path: str) -> LocatedValue | None:
-        """The value at a dotted path through mappings; None if there is none."""
-        located: LocatedValue | None = self
-        for key in path.split("."):
-            located = located.value.get(key) if located is not None and isinstance(located.value, dict) else None
-        return located
-
-    def states(self, path: str) -> bool:
-        """Return whether there is a value at a path, or another than a mapping on the way, such as `ema: null`."""
-        located = self
-        for key in path.split("."):
-            if not isinstance(located.value, dict):
-                return True
-            if key not in located.value:
-                return False
-            located = located.value[key]
-        return True
 
 
 _INT = "tag:yaml.org,2002:int"
@@ -257,13 +208,3 @@ class _Reader:
 
     def location(self, node: yaml.Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}" if self.from_file else self.name
-
-
-def with_location(value: Any, location: str, folder: Path) -> LocatedValue:
-    """Attach one origin to plain values, so that they can be checked like those of a file."""
-    origin = Origin(location, folder, from_file=True)
-    if isinstance(value, dict):
-        return LocatedValue({key: with_location(item, location, folder) for key, item in value.items()}, origin)
-    if isinstance(value, list):
-        return LocatedValue([with_location(item, location, folder) for item in value], origin)
-    return LocatedValue(value, origin)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mtkit.config import Limits, config
-from mtkit.recipe.yaml_reader import LocatedValue, Origin
+from mtkit.recipe.located import LocatedValue, Origin
 
 VariantName = Annotated[str, Limits(pattern=r"^\w[\w.+=-]*\Z")]  # name of a folder
 Seed = Annotated[int, Limits(ge=0, lt=2**63)]

@@ -26,9 +26,8 @@ from mtkit.io.lock import RunLock
 from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
-from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.recipe.paths import to_plain
-from mtkit.recipe.recipe import save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display

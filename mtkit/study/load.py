@@ -10,13 +10,14 @@ from pathlib import Path
 
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.recipe import build_recipe, forbid_commands
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
-from mtkit.recipe.yaml_reader import LocatedValue, read_yaml_file
+from mtkit.recipe.yaml_reader import read_yaml_file
 from mtkit.study.config import StudyConfig, empty
 from mtkit.training.objectives.config import DistillationConfig
 

@@ -89,7 +89,7 @@ class Tokenizer:
             pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         except UnicodeDecodeError:
             return "a token of the model is not UTF-8, so that the file is damaged"
-        control = {pieces[token_id] for token_id in self.special_ids()}
+        control = {pieces[token_id] for token_id in self.special_ids}
         if missing := [token for token in SPECIAL_TOKENS if token not in control]:
             return f"the model has no special token {missing[0]}"
         return None if min(self.vocab.pad, self.vocab.bos, self.vocab.eos) >= 0 else "the model has no pad, bos or eos"
@@ -196,7 +196,7 @@ class Tokenizer:
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         texts = [self._processor.surface(piece) for piece in pieces] if self._is_listed else pieces
         surfaces = [self._alphabet.piece_bytes(text) for text in texts]
-        for token_id in self.special_ids():
+        for token_id in self.special_ids:
             surfaces[token_id] = b""
         for token_id in (token_id for token_id, is_byte in enumerate(self._is_byte) if is_byte):
             surfaces[token_id] = bytes([int(pieces[token_id][1:-1], 16)])  # such as <0x0A>
@@ -223,6 +223,7 @@ class Tokenizer:
             raise KeyError(token)
         return token_id
 
+    @cached_property
     def special_ids(self) -> list[int]:
         """The ids that no text produces (pad, bos, eos and the reserved tokens), ascending; unk is not among them."""
         return [token_id for token_id in range(self.vocab.size) if self._processor.is_control(token_id)]

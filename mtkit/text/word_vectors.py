@@ -103,7 +103,7 @@ def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVecto
 def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatcher, int]:
     """A matcher for files of subwords, one for files of words, and the number of text tokens."""
     subwords, whole_words = _VectorMatcher(), _VectorMatcher()
-    not_text = {*tokenizer.special_ids(), tokenizer.vocab.unk}
+    not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
     names, surfaces = tokenizer.ids_to_tokens(range(tokenizer.vocab.size)), tokenizer.token_bytes()
     for token, name in enumerate(names):
         if token in not_text:

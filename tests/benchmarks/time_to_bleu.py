@@ -99,7 +99,7 @@ def peer_files(work: Path) -> tuple[dict[str, Path], Path, Path]:
     tokenizer = TokenizerPair.load(work / "run/tokenizer").src
     model, vocab = work / "pieces.model", work / "pieces.txt"
     tokenizer.save(model)
-    control = set(tokenizer.special_ids())
+    control = set(tokenizer.special_ids)
     pieces = tokenizer.ids_to_tokens([piece for piece in range(tokenizer.vocab.size) if piece not in control])
     vocab.write_text("".join(f"{piece}\n" for piece in pieces if piece.strip()), encoding="utf-8")
     shutil.rmtree(work / "joeynmt/model", ignore_errors=True)

@@ -16,8 +16,8 @@ import yaml
 
 from mtkit.cli.entry import execute
 from mtkit.recipe.defaults.choose import Draft
+from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.sections import Recipe
-from mtkit.recipe.yaml_reader import LocatedValue
 from tests.toy.runs import MODELS, write_all
 
 ROOT = Path(__file__).parents[2]

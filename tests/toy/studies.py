@@ -7,8 +7,8 @@ from pathlib import Path
 from mtkit.io.records import record_line, write_record
 from mtkit.model_folder.config_file import CONFIG, MODEL_CARD, WEIGHTS, write_config
 from mtkit.pipeline.reconcile import training_fingerprint
+from mtkit.pipeline.run_folder import save_recipe
 from mtkit.pipeline.score_test_sets import score_fingerprint
-from mtkit.recipe.recipe import save_recipe
 from mtkit.study.load import Study, read_study
 from mtkit.study.runs import StudyRun
 from mtkit.text.lines import read_lines

@@ -74,7 +74,7 @@ class NoiseVocab:
         """The properties of a tokenizer's vocabulary."""
         size = tokenizer.vocab.size
         tokens = tokenizer.ids_to_tokens(range(size))
-        not_text = [*tokenizer.special_ids(), tokenizer.vocab.unk]
+        not_text = [*tokenizer.special_ids, tokenizer.vocab.unk]
         return cls(
             mask=tokenizer.token_to_id(MASK),
             sentinels=np.array([tokenizer.token_to_id(sentinel_token(number)) for number in range(NUM_SENTINELS)]),

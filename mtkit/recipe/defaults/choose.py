@@ -20,13 +20,13 @@ from mtkit.recipe.defaults.facts import (
     Values,
     corpus_statistics,
 )
+from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.schema import Checker
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import with_values
 from mtkit.recipe.type_hints import dataclass_members, field_types, kind_of
-from mtkit.recipe.yaml_reader import LocatedValue
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class SubwordUsage:
 
     def vocabulary_coverage(self, tokenizer: Tokenizer) -> float:
         """Share of the vocabulary that occurs in the text, in percent; without special tokens."""
-        not_text = {*tokenizer.special_ids(), tokenizer.vocab.unk}
+        not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
         used = len(self.tokens.keys() - not_text)
         return 100 * used / max(1, tokenizer.vocab.size - len(not_text))
 

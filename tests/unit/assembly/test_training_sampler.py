@@ -26,7 +26,7 @@ def tokenizer(tmp_path_factory):
 def test_text_ids_start_after_special_tokens(tokenizer):
     vocab_ids = target_vocab_ids(tokenizer)
     encoded = {token for ids in tokenizer.encode(["the cat sat on the mat"]) for token in ids}
-    assert min(encoded) >= vocab_ids.first_text_id > max(tokenizer.special_ids())
+    assert min(encoded) >= vocab_ids.first_text_id > max(tokenizer.special_ids)
     assert vocab_ids.size == vocab_ids.end_text_id == tokenizer.vocab.size
 
 

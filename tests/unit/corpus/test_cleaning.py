@@ -7,7 +7,7 @@ from mtkit.corpus.cleaning import REASONS, CleaningReport, rejection_reasons
 from mtkit.corpus.config import CleaningConfig
 from mtkit.errors import RecipeError
 from mtkit.recipe import schema
-from mtkit.recipe.yaml_reader import with_location
+from mtkit.recipe.located import with_location
 
 
 def reasons(src, tgt, **bounds):

@@ -5,7 +5,7 @@ import pytest
 from mtkit.corpus.config import CorpusConfig
 from mtkit.errors import RecipeError
 from mtkit.recipe import schema
-from mtkit.recipe.yaml_reader import with_location
+from mtkit.recipe.located import with_location
 
 BASE = {"src_lang": "en", "tgt_lang": "no", "train": [{"src": "a", "tgt": "b"}]}
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
+from mtkit.pipeline.run_folder import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved
 
 BASIC = """\
 name: basic

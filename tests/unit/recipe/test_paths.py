@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import RecipeError
+from mtkit.pipeline.run_folder import save_recipe
 from mtkit.recipe.paths import escape_path, expand_path
-from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe, validate_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved, validate_recipe
 
 RECIPE = """\
 name: paths

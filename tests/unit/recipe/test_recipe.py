@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from mtkit.errors import MissingInputError, RecipeError
+from mtkit.pipeline.run_folder import save_recipe
 from mtkit.recipe.paths import builtin_files
-from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig

@@ -7,7 +7,8 @@ import pytest
 
 from mtkit.corpus.config import MonolingualFile, TrainMonolingualFile, TrainParallelFiles
 from mtkit.errors import RecipeError
-from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
+from mtkit.pipeline.run_folder import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved
 
 RECIPE = """\
 name: denoising

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.tree import apply_overrides, merge, nest_dotted_keys
-from mtkit.recipe.yaml_reader import LocatedValue, read_yaml
+from mtkit.recipe.yaml_reader import read_yaml
 
 HERE = Path("/here")
 

@@ -26,7 +26,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
 
 def test_a_tag_is_one_reserved_token(tokenizers: TokenizerPair) -> None:
     assert tokenizers.src.ids_to_tokens(SourcePrefix(tag="fr").ids(tokenizers)) == ["<tag1>"]
-    assert set(SourcePrefix(tag="de").ids(tokenizers)) <= set(tokenizers.src.special_ids())
+    assert set(SourcePrefix(tag="de").ids(tokenizers)) <= set(tokenizers.src.special_ids)
 
 
 @pytest.mark.parametrize("text", ["translate English to German:", "  translate English to German: "])

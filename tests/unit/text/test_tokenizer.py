@@ -85,7 +85,7 @@ def test_concatenated_token_bytes_are_the_text_bytes(with_bytes, line):
         surfaces = tokenizer.token_bytes()
         joined = b"".join(surfaces[token] for token in tokenizer.encode([line])[0])
         assert joined.removeprefix("\u2581".encode()) == tokenizer.text_bytes(line)
-    assert {surfaces[token] for token in tokenizer.special_ids()} == {b""}
+    assert {surfaces[token] for token in tokenizer.special_ids} == {b""}
 
 
 @settings(max_examples=100, deadline=None)
@@ -117,7 +117,7 @@ def test_space_mark_and_lone_surrogates_are_replaced(without_bytes):
 @settings(max_examples=50, deadline=None)
 @given(ids=st.lists(st.integers(0, 219), max_size=20))
 def test_decoding_never_fails_and_drops_special_tokens(without_bytes, ids):
-    special = set(without_bytes.special_ids())
+    special = set(without_bytes.special_ids)
     text_ids = [token for token in ids if token not in special]
     assert without_bytes.decode([ids]) == without_bytes.decode([text_ids])
 
@@ -137,10 +137,10 @@ def test_special_tokens_are_reserved_and_unreachable(without_bytes):
     assert (vocab.pad, vocab.unk, vocab.bos, vocab.eos, vocab.size) == (0, 1, 2, 3, 220)
     named = [without_bytes.token_to_id(token) for token in SPECIAL_TOKENS]
     assert len(set(named)) == len(SPECIAL_TOKENS) == 98
-    assert without_bytes.special_ids() == sorted([vocab.pad, vocab.bos, vocab.eos, *named])
+    assert without_bytes.special_ids == sorted([vocab.pad, vocab.bos, vocab.eos, *named])
     text = " ".join(["<s>", "</s>", "<pad>", *SPECIAL_TOKENS])
     for ids in (without_bytes.encode([text])[0], without_bytes.sample(text, seed=1, alpha=0.1)):
-        assert not set(ids) & set(without_bytes.special_ids())
+        assert not set(ids) & set(without_bytes.special_ids)
     assert {SEPARATOR, MASK, tag_token(31), sentinel_token(0), reserved_token(31)} <= set(SPECIAL_TOKENS)
     with pytest.raises(KeyError):
         without_bytes.token_to_id("<nothing>")

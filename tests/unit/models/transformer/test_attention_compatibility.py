@@ -13,7 +13,8 @@ from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.capabilities import PositionConfigBase
 from mtkit.models.transformer.attention_compatibility import StackChoice
-from mtkit.recipe.recipe import load_recipe, load_saved, save_recipe
+from mtkit.pipeline.run_folder import save_recipe
+from mtkit.recipe.recipe import load_recipe, load_saved
 
 BASIC = """\
 name: basic

@@ -64,7 +64,7 @@ def test_foreign_sentencepiece_model_keeps_its_ids(tmp_path, kind, settings) -> 
     assert len({tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}) == len(SPECIAL_TOKENS)
     vocab = tokenizer.vocab
     assert len({vocab.pad, vocab.unk, vocab.bos, vocab.eos}) == 4
-    assert {vocab.pad, vocab.bos, vocab.eos} <= set(tokenizer.special_ids())
+    assert {vocab.pad, vocab.bos, vocab.eos} <= set(tokenizer.special_ids)
     if "pad_id" in settings:
         assert vocab.pad == 3
     assert "special tokens added" in found.notes[0]

@@ -51,7 +51,7 @@ def wordpiece(tmp_path_factory) -> Tokenizer:
 def test_byte_level_gives_every_line_back(byte_bpe, line) -> None:
     (ids,) = byte_bpe.encode([line])
     assert byte_bpe.vocab.unk not in ids
-    assert not set(ids) & set(byte_bpe.special_ids())
+    assert not set(ids) & set(byte_bpe.special_ids)
     assert byte_bpe.decode([ids]) == [line]
     assert byte_bpe.decode_tokens(byte_bpe.encode_as_tokens([line])) == [line]
     assert byte_bpe.decode([byte_bpe.sample(line, seed=1, alpha=0.3)]) == [line]
@@ -173,7 +173,7 @@ def test_padding_adds_tokens_that_no_text_produces(tmp_path, kind, multiple) -> 
     assert pad_vocabulary(padded.model, multiple) == padded.model
     assert padded.ids_to_tokens(range(plain.vocab.size)) == plain.ids_to_tokens(range(plain.vocab.size))
     unused = set(range(plain.vocab.size, padded.vocab.size))
-    assert unused <= set(padded.special_ids())
+    assert unused <= set(padded.special_ids)
     lines = [*TEXT, "<unused0> <unused1>"]
     assert padded.encode(lines) == plain.encode(lines)
     assert padded.decode([[*sorted(unused), *plain.encode(TEXT[:1])[0]]]) == plain.decode(plain.encode(TEXT[:1]))

@@ -43,7 +43,7 @@ def test_names_that_are_taken_are_replaced(tmp_path: Path, seed: int) -> None:
         assert len({vocab.pad, vocab.unk, vocab.bos, vocab.eos}) == 4
         lines = [*LINES[:2], *(f"a{name} dog" for name in symbols)]
         assert tokenizer.encode(lines) == own.encode(lines)  # all ids stay
-        special = set(tokenizer.special_ids())
+        special = set(tokenizer.special_ids)
         assert not special & {token_id for ids in tokenizer.encode(lines) for token_id in ids}
 
 
