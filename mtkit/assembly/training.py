@@ -219,7 +219,9 @@ def build_validator(
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
     is_masked = recipe.training.objective.trains_encoder_only
-    search = recipe.search.limited_to(recipe.model.max_target_length()).with_plain_beam(config.beam_size)
+    longest = max((store.stats("tgt").max_length for store in valid), default=0)  # tokens of a reference
+    limits = [2 * longest + 11, *filter(None, [recipe.model.max_target_length()])]  # the end of sentence counted
+    search = recipe.search.limited_to(min(limits)).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set
     subsets = [

@@ -25,7 +25,7 @@ from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.engines.interface import special_ids
 
 LENGTH_GROUPS = 5
-PLOTTED_LENGTHS = range(6, 16)  # words of a sentence whose attention map is readable
+PLOTTED_LENGTHS = range(6, 11)  # words of a sentence whose attention map is readable
 
 
 def draw_plots(run: Run) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtkit.plot.figure import TEXT_COLOUR, figure_file, legend_font_size, line_style
+from mtkit.plot.figure import TEXT_COLOUR, add_legend, figure_file, line_style, shorten
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,20 @@ def draw_bleu_by_length(
     width = 0.8 / len(systems)
     highest = max(value + margin for each in systems for value, margin in zip(each.bleu, each.margin, strict=True))
     with figure_file(path, width=max(7.0, 1.2 * len(groups)), height=4.2) as figure:
-        axes = figure.add_subplot()
+        axes, bars = figure.add_subplot(), []
         for number, system in enumerate(systems):
             places = np.arange(len(groups)) + (number - (len(systems) - 1) / 2) * width
             colour, margin = line_style(number)["color"], np.array(system.margin)
-            axes.bar(places, system.bleu, 0.9 * width, color=colour, alpha=0.75, label=system.label)
+            bars.append(axes.bar(places, system.bleu, 0.9 * width, color=colour, alpha=0.75))
             if margin.any():
                 axes.errorbar(places, system.bleu, margin, fmt="none", ecolor=TEXT_COLOUR, elinewidth=1.2, capsize=3)
         axes.set_xticks(range(len(groups)), [f"{group.name}\n{group.lines:,} lines" for group in groups], fontsize=9)
-        axes.set_xlabel("length of the source in words")
-        axes.set_ylabel(f"BLEU (whiskers: {whiskers})" if whiskers else "BLEU")
+        axes.set_xlabel("length of the source in words" + (f"; whiskers: {whiskers}" if whiskers else ""))
+        axes.set_ylabel("BLEU")
         axes.set_ylim(0, 1.08 * highest or 1)
         axes.grid(axis="y", alpha=0.25)
         axes.set_axisbelow(True)
         if len(systems) == 1:
-            axes.set_title(systems[0].label, fontsize=11)
+            axes.set_title(shorten(systems[0].label), fontsize=11)
         else:
-            figure.legend(frameon=False, fontsize=legend_font_size(len(systems)), loc="outside upper center", ncols=3)
+            add_legend(figure, bars, [shorten(system.label) for system in systems])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
 from mtkit.io.records import parse_record_line
-from mtkit.plot.figure import distinct_names, figure_file, legend_font_size, line_style
+from mtkit.plot.figure import TEXT_COLOUR, add_legend, distinct_names, figure_file, line_style, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,47 +85,51 @@ def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
     has_bleu = any(run.bleu for run in runs)
     with figure_file(path, width=10.0 if has_bleu else 6.0, height=4.2) as figure:
         panels = figure.subplots(1, 2 if has_bleu else 1, squeeze=False, sharex=True)[0]
-        _draw_losses(panels[0], runs)
+        lines = [_draw_losses(panels[0], number, run) for number, run in enumerate(runs)]
+        _explain_losses(panels[0], runs)
         if has_bleu:
-            _draw_bleu(panels[1], runs)
-        notes = [runs[0].label] if len(runs) == 1 else []
+            _format_axes(panels[1], "Translation of the validation set", "BLEU")
+            best = [_draw_bleu(panels[1], number, run) for number, run in enumerate(runs)]
+            panels[1].set_ylim(bottom=0, top=panels[1].get_ylim()[1] * 1.05)
+        if len(runs) > 1:
+            named = [f"{shorten(run.label)}{best[number] if has_bleu else ''}" for number, run in enumerate(runs)]
+            add_legend(figure, lines, named)
+        notes = [f"{shorten(runs[0].label)}{best[0] if has_bleu else ''}"] if len(runs) == 1 else []
         notes += ["mean of seeds; band: lowest to highest seed"] if any(run.nll_range for run in runs) else []
-        figure.suptitle(", ".join(notes), fontsize=12)
+        figure.suptitle("\n".join(notes), fontsize=11)
 
 
-def _draw_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
-    for number, run in enumerate(runs):
-        style = line_style(number)
-        name = f"{run.label}, " if len(runs) > 1 else ""
-        if run.loss:
-            label = f"{name}{_TRAINING}"
-            axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2, label=label)
-        if run.nll:
-            label = f"{name}validation, without them" if run.loss else run.label
-            axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll), label=label)
-        _draw_range(axes, run.nll_range, number)
+def _draw_losses(axes: Axes, number: int, run: LearningCurves) -> Any:
+    """Draw the losses of a run; the return value is the line that a legend shows."""
+    style, lines = line_style(number), []
+    if run.loss:
+        lines = axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2)
+    if run.nll:
+        lines = axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll))
+    _draw_range(axes, run.nll_range, number)
+    return lines[0] if lines else axes.plot([], [], **style)[0]
+
+
+def _explain_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
+    """Say which line is of the training: the loss that is minimised lies above the same loss of validation."""
     has_loss = any(run.loss for run in runs)
-    axes.set_title("Cross-entropy" if has_loss else "Cross-entropy of the validation set", fontsize=11)
-    _format_axes(axes, "nats per target token")
-    axes.legend(frameon=False, fontsize=legend_font_size(len(runs)))
+    _format_axes(axes, "Cross-entropy" if has_loss else "Cross-entropy of the validation set", "nats per target token")
+    if has_loss:
+        colour = line_style(0)["color"] if len(runs) == 1 else TEXT_COLOUR
+        axes.plot([], [], color=colour, alpha=0.45, linewidth=1.2, label=_TRAINING)
+        axes.plot([], [], color=colour, **_marker_style([]), label="validation, without them")
+        axes.legend(frameon=False, fontsize=9)
 
 
-def _draw_bleu(axes: Axes, runs: Sequence[LearningCurves]) -> None:
-    for number, run in enumerate(runs):
-        if not run.bleu:
-            continue
-        name = f"{run.label}, " if len(runs) > 1 else ""
-        update, best = max(run.bleu, key=lambda point: point[1])
-        axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
-        _draw_range(axes, run.bleu_range, number)
-        label = f"{name}best: {best:.1f} at update {update:,}"
-        axes.plot(
-            [update], [best], marker="*", markersize=14, linestyle="", color=line_style(number)["color"], label=label
-        )
-    axes.set_title("Translation of the validation set", fontsize=11)
-    _format_axes(axes, "BLEU")
-    axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.05)
-    axes.legend(frameon=False, fontsize=legend_font_size(len(runs)), loc="lower right")
+def _draw_bleu(axes: Axes, number: int, run: LearningCurves) -> str:
+    """Draw the BLEU of a run, its best with a star; the return value states it for the legend."""
+    if not run.bleu:
+        return ""
+    colour, (update, best) = line_style(number)["color"], max(run.bleu, key=lambda point: point[1])
+    axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
+    _draw_range(axes, run.bleu_range, number)
+    axes.plot([update], [best], marker="*", markersize=14, linestyle="", color=colour)
+    return f", ★ best BLEU: {best:.1f} at update {update:,}"
 
 
 def _draw_range(axes: Axes, values: Ranges, number: int) -> None:
@@ -140,7 +144,8 @@ def _marker_style(points: Points) -> dict[str, Any]:
     return {"linewidth": 1.8, "marker": "o" if len(points) <= 40 else "", "markersize": 4}
 
 
-def _format_axes(axes: Axes, label: str) -> None:
+def _format_axes(axes: Axes, title: str, label: str) -> None:
+    axes.set_title(title, fontsize=11)
     axes.set_xlabel("updates")
     axes.set_ylabel(label)
     axes.grid(axis="y", alpha=0.25)

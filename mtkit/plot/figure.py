@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 TEXT_COLOUR = "#333333"
 _LINE_STYLES = ("-", "--", ":", "-.")  # the next style is used once all colours are
-_MAX_LARGE_LEGEND = 6  # lines for which a legend has its usual font size
+_MAX_NAME = 36  # characters of a name in a picture
 _DOTS_PER_INCH = 120
 _MAX_MISSING = 20  # characters that a note lists
 # fallbacks, if installed, after matplotlib's own font, which lacks Chinese, Japanese, Korean and Indic scripts
@@ -44,9 +44,17 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
-def legend_font_size(num_lines: int) -> float:
-    """Font size in points of a legend with this number of lines."""
-    return 9.0 if num_lines <= _MAX_LARGE_LEGEND else 6.5
+def shorten(name: str) -> str:
+    """A name that fits into a picture: a long one keeps both ends."""
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME // 3]}…{name[-2 * _MAX_NAME // 3 :]}"
+
+
+def add_legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Add a legend below the axes, with as many columns as fit."""
+    columns = int(figure.get_figwidth() / (0.6 + 0.085 * max(map(len, labels))))
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(max(columns, 1), len(labels)), frameon=False, fontsize=9
+    )
 
 
 @contextmanager

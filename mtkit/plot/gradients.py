@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.plot.figure import figure_file, legend_font_size, line_style
+from mtkit.plot.figure import add_legend, figure_file, line_style, shorten
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWEST = 1e-12  # end of the axis; smaller gradients are rounding errors
@@ -32,17 +32,17 @@ def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
     """
     with figure_file(path, width=6.0, height=4.2) as figure:
         axes = figure.subplots()
-        for number, (label, norms) in enumerate(curves):
-            axes.plot(
-                np.arange(len(norms)), np.maximum(norms, LOWEST), **line_style(number), linewidth=1.6, label=label
-            )
+        for number, (_, norms) in enumerate(curves):
+            axes.plot(np.arange(len(norms)), np.maximum(norms, LOWEST), **line_style(number), linewidth=1.6)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda value, _: f"10{str(round(math.log10(value))).translate(_SUPERSCRIPTS)}")
+        axes.yaxis.set_minor_formatter("")  # matplotlib's would write TeX
+        axes.set_ylim(bottom=min(axes.get_ylim()[0], 0.05))
         title = "How far back the loss of one token reaches"
-        axes.set_title(f"{title}: {curves[0].label}" if len(curves) == 1 else title, fontsize=11)
-        axes.set_xlabel("distance of the earlier token from the loss, in tokens")
-        axes.set_ylabel("gradient of the earlier token's embedding\n(norm, largest = 1)")
+        axes.set_title(f"{title}\n{shorten(curves[0].label)}" if len(curves) == 1 else title, fontsize=11)
+        axes.set_xlabel("distance from the loss in tokens")
+        axes.set_ylabel("gradient of a token's embedding\n(norm, largest = 1)")
         axes.grid(axis="y", alpha=0.25)
         axes.margins(x=0)
         if len(curves) > 1:
-            axes.legend(frameon=False, fontsize=legend_font_size(len(curves)))
+            add_legend(figure, axes.lines, [shorten(each.label) for each in curves])

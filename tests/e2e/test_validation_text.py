@@ -12,6 +12,7 @@ from mtkit.assembly.validator import TranslationValidator
 from mtkit.corpus.store import Store
 from mtkit.errors import ComputeError, DataError
 from mtkit.pipeline import stages
+from mtkit.translate.translator import Translator
 from tests.toy.runs import WORDS, RecordingDisplay, run, toy, write_all
 
 LIMIT = "corpus.cleaning={max_length: 12, max_ratio: 3, min_length_for_ratio: 4}"
@@ -77,3 +78,20 @@ def test_memory_that_runs_out_in_validation(folder: Path, monkeypatch: pytest.Mo
     assert str(error.value).startswith("validation ran out of memory; the longest line has 4 tokens (")
     assert "valid.en:3): shorten it, lower corpus.cleaning.max_length" in str(error.value)
     assert torch.is_grad_enabled()
+
+
+def test_translations_of_a_validation_have_a_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def translate_lines(self: Translator, lines: list[str]) -> list[str]:
+        hyps = translate(self, lines)
+        lengths.extend(len(hyp.split()) for hyp in hyps)
+        return hyps
+
+    translate = Translator.translate_lines
+    monkeypatch.setattr(Translator, "translate_lines", translate_lines)
+    never_ends = "search={beam_size: 1, max_length: {factor: 50, offset: 500}, min_length: {offset: 400}}"
+    stages.train(toy(folder, never_ends, "training.validation.beam_size=1"), run_dir=folder / "run")
+    longest = max(len(line.split()) for line in (folder / "valid.de").read_text().splitlines())
+    assert lengths
+    assert max(lengths) <= 2 * longest + 10

@@ -3,8 +3,10 @@
 import importlib.util
 import os
 import signal
+import socket
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -127,3 +129,53 @@ def test_wandb_offline(tmp_path, monkeypatch):
     tracker.log({"train/loss": 2.5}, 5)
     tracker.close()
     assert list(tmp_path.rglob("*.wandb"))
+
+
+class RecordingClient:
+    """MLflow's client as far as it is used, which keeps what it is given."""
+
+    clients: ClassVar[list["RecordingClient"]] = []
+
+    def __init__(self, tracking_uri):
+        self.uri, self.metrics, self.is_terminated = tracking_uri, [], False
+        RecordingClient.clients.append(self)
+
+    def get_experiment_by_name(self, name):
+        return None
+
+    def create_experiment(self, name):
+        return "1"
+
+    def create_run(self, experiment, run_name):
+        return SimpleNamespace(info=SimpleNamespace(run_id="a1"))
+
+    def log_metric(self, run, key, value, step):
+        self.metrics.append((run, key, step))
+
+    def set_terminated(self, run):
+        self.is_terminated = True
+
+
+def test_trackers_open_no_socket_and_write_only_into_the_run(tmp_path, monkeypatch, wandb):
+    used = []
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, lambda *args: used.append(args))
+    for name in ("create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, lambda *args, **_: used.append(args))
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.delenv(name, raising=False)
+    if importlib.util.find_spec("mlflow") is None:
+        module = ModuleType("mlflow")
+        module.MlflowClient = RecordingClient
+        monkeypatch.setitem(sys.modules, "mlflow", module)
+    RecordingClient.clients.clear()
+    kinds = ["wandb", "mlflow", *(["tensorboard"] if importlib.util.find_spec("tensorboard") else [])]
+    toy_train(tmp_path, toy_config(trackers=kinds, max_updates=6))
+    assert used == []
+    assert not events(tmp_path, "tracker")  # none failed
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert wandb.runs[0].keys["mode"] == "offline"
+    for client in RecordingClient.clients:
+        assert client.uri == f"sqlite:///{tmp_path}/mlflow/mlflow.db"
+        assert ("a1", "train/loss", 6) in client.metrics
+        assert client.is_terminated
