@@ -218,10 +218,9 @@ def build_validator(
     require_positions(valid, recipe.model.max_lengths())
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
-    is_masked = recipe.training.objective.trains_encoder_only
-    longest = max((store.stats("tgt").max_length for store in valid), default=0)  # tokens of a reference
-    limits = [2 * longest + 11, *filter(None, [recipe.model.max_target_length()])]  # the end of sentence counted
-    search = recipe.search.limited_to(min(limits)).with_plain_beam(config.beam_size)
+    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
+    limit = min(limit, recipe.model.max_target_length() or limit)
+    search = recipe.search.limited_to(limit).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set
     subsets = [
@@ -252,7 +251,9 @@ def build_validator(
         bleu=bleu_of(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
-        objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
+        objective=MaskedLM(0.0)
+        if recipe.training.objective.trains_encoder_only
+        else CrossEntropy(TeacherForcing(), 0.0),
         command=command,
     )
     if command is not None:
