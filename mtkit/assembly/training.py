@@ -22,6 +22,7 @@ from mtkit.inference.compute_type import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.sections import Recipe
+from mtkit.search.config import SearchConfig
 from mtkit.text.lines import COMPRESSION_SUFFIXES
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
@@ -218,9 +219,8 @@ def build_validator(
     require_positions(valid, recipe.model.max_lengths())
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = _corpora_with_noise(recipe, files, valid, tokenizers)
-    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
-    limit = min(limit, recipe.model.max_target_length() or limit)
-    search = recipe.search.limited_to(limit).with_plain_beam(config.beam_size)
+    is_masked = recipe.training.objective.trains_encoder_only
+    search = _validation_search(recipe, valid)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set
     subsets = [
@@ -251,14 +251,19 @@ def build_validator(
         bleu=bleu_of(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
-        objective=MaskedLM(0.0)
-        if recipe.training.objective.trains_encoder_only
-        else CrossEntropy(TeacherForcing(), 0.0),
+        objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
         command=command,
     )
     if command is not None:
         command.check(validator.sources(), validator.references())
     return validator
+
+
+def _validation_search(recipe: Recipe, valid: Sequence[Store]) -> SearchConfig:
+    """Plain beam search up to twice the tokens of the longest reference and 10: a young model may never end."""
+    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
+    limit = min(limit, recipe.model.max_target_length() or limit)
+    return recipe.search.limited_to(limit).with_plain_beam(recipe.training.validation.beam_size)
 
 
 def _bleu(hyps: Sequence[str], refs: Sequence[str], *, tokenize: SacrebleuTokenizer) -> float:
