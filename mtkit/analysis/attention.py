@@ -119,7 +119,7 @@ def _reference(
     @cache
     def align(index: int) -> ReferenceAlignment:
         tokenizers = loaded.tokenizers
-        src, tgt = tokenizers.src.encode([text.src[index]])[0], tokenizers.tgt.encode([text.ref[index]])[0]
+        src, tgt = tokenizers.encode("src", [text.src[index]])[0], tokenizers.encode("tgt", [text.ref[index]])[0]
         tokens = tokenizers.src.ids_to_tokens(src), tokenizers.tgt.ids_to_tokens(tgt)
         links = set(word_pairs(lexicon.links(src, tgt), *tokens))
         return ReferenceAlignment(links, links)

@@ -13,10 +13,11 @@ import torch
 
 from mtkit.corpus.noise.noise import Corpus, get_store
 from mtkit.corpus.order.loader import eval_batches
-from mtkit.corpus.store import SIDES, Side, Store
+from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import RecipeError
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import Objective, TranslationModel
+from mtkit.text.tokenizer import Side
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard

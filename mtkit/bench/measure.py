@@ -220,7 +220,7 @@ class _Peer:
 
     def translate(self, lines: Sequence[str]) -> Iterator[Translation]:
         """Translate all lines with one call of CTranslate2, which sorts them into batches."""
-        sources = self.tokenizers.src.encode(lines)
+        sources = self.tokenizers.encode("src", lines)
         sources = [[*self.prefix, *ids][: self.max_length] if ids else [] for ids in sources]
         targets = self.runner.translate(sources, self.search)
         for number, (ids, hyp) in enumerate(zip(targets, self.tokenizers.tgt.decode(targets), strict=True), start=1):

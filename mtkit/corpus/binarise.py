@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from mtkit.corpus.cleaning import CleaningReport, rejection_reasons
 from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order.prefetch import prefetch
-from mtkit.corpus.store import MANIFEST, Manifest, Side, SideStats
+from mtkit.corpus.store import MANIFEST, Manifest, SideStats
 from mtkit.corpus.store_writer import StoreWriter
 from mtkit.errors import DataError
 from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
 from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.tokenizer import Side, Tokenizer, TokenizerPair
 
 _BLOCK_PAIRS = 25_000  # pairs segmented at a time: enough to keep the threads busy
 _BLOCK_CHARACTERS = 1 << 23  # upper limit of a block's text, so that long lines do not fill the memory
@@ -118,8 +118,8 @@ def _blocks(src: Text, tgt: Text, tokenizers: TokenizerPair) -> Generator[_LineB
 
 def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
     replaced_chars = sum(line.count(SPACE_MARK) for lines in (block.src, block.tgt) for line in lines)
-    src = [tokenizers.src.normalise(line) for line in block.src]
-    tgt = [tokenizers.tgt.normalise(line) for line in block.tgt]
+    src = [tokenizers.prepare("src", line) for line in block.src]
+    tgt = [tokenizers.prepare("tgt", line) for line in block.tgt]
     return _LineBlock(src, tgt, block.numbers, replaced_chars)
 
 

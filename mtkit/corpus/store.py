@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DamagedError
 from mtkit.io.files import changed_files, translate_read_errors
 from mtkit.io.records import read_record
+from mtkit.text.tokenizer import Side
 from mtkit.text.vocab import Vocab
 
 FORMAT = 2  # increased when older programs can no longer read a store
 MANIFEST = "manifest.json"
 
-Side = Literal["src", "tgt"]
 SIDES: tuple[Side, Side] = ("src", "tgt")
 
 

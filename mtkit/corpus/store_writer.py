@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
-from mtkit.corpus.store import SIDES, Column, Side
+from mtkit.corpus.store import SIDES, Column
+from mtkit.text.tokenizer import Side
 
 
 class ColumnWriter:

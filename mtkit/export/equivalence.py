@@ -18,6 +18,7 @@ from mtkit.errors import DataError, NonFiniteError
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.search.interface import SearchRequest
+from mtkit.text.form.plain import Normaliser
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.interface import special_ids
 
@@ -75,7 +76,7 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     """Translate the sample with the model as written and with its export, by greedy search in float32.
 
     Returns:
-        A sentence with the number of equal translations.
+        A sentence with the number of equal translations, and one about what the other program does not do.
 
     Raises:
         DataError: less than MIN_EQUAL_SHARE of the translations are equal; the message shows the first difference.
@@ -84,7 +85,7 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     search = replace(loaded.metadata.search.with_plain_beam(1), length_penalty=1.0, coverage_penalty=0.0)
     search = replace(search, repetition_penalty=1.0, no_repeat_ngram=0, min_length=LengthLimit())
     search = search.limited_to(loaded.metadata.model.max_target_length())
-    sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.src.encode(sample.lines)]
+    sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.encode("src", sample.lines)]
     numbers = [number for number, ids in enumerate(sources) if ids]
     expected: list[list[int]] = [[] for _ in sources]
     found: list[list[int]] = [[] for _ in sources]
@@ -100,7 +101,17 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
             f"{loaded.folder}: the exported model translates differently: {summary}; nothing was written\n"
             f"source: {sample.lines[index]}\nmtkit: {ours}\nexported: {theirs}"
         )
-    return summary
+    return "\n".join([summary, *_left_to_the_caller(loaded.metadata.tokenizer.normaliser)])
+
+
+def _left_to_the_caller(normaliser: Normaliser) -> list[str]:
+    """Sentences about what mtkit does with the text before the tokenizer, and the other program does not."""
+    if normaliser == "none":
+        return []
+    return [
+        f"normaliser {normaliser} is not part of the export: give the other program text with single spaces, none at "
+        "the ends, and without invisible characters (mtkit/text/form/plain.py)"
+    ]
 
 
 def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:

@@ -48,7 +48,7 @@ from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
-from mtkit.text.config import TokenizerConfig
+from mtkit.text.config import TokenizerConfig, stored_tokenizer
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ def read_metadata(folder: Path) -> ModelMetadata:
     writer = str(fields["mtkit"])
     for key in ("format", "mtkit", "files", "training"):
         del fields[key]
+    if isinstance(fields.get("tokenizer"), dict):
+        fields["tokenizer"] = stored_tokenizer(fields["tokenizer"])
     try:
         metadata: ModelMetadata = schema.build(ModelMetadata, with_location(fields, str(path), folder))
     except RecipeError as error:

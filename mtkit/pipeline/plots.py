@@ -117,7 +117,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     """
     loaded = read_model(model)
     before = prefix_ids(loaded, prefix)
-    ids = loaded.tokenizers.src.encode([sentence])[0]
+    ids = loaded.tokenizers.encode("src", [sentence])[0]
     if not sentence.strip() or not ids:
         raise UsageError("there is nothing to translate: the sentence is empty")
     ids = [*before, *ids]

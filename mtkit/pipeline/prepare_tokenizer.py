@@ -32,6 +32,7 @@ _FIELD_NAMES = {  # of other fields, for messages
     "model": "the model of tokenizer.model",
     "init_from": "the tokenizer of training.init_from",
     "normalisation": "tokenizer.normalisation",
+    "normaliser": "tokenizer.normaliser",
     "pad_to_multiple_of": "tokenizer.pad_to_multiple_of",
     "tags": "a tag of corpus.train",
     "limits": "a limit of corpus.train",
@@ -101,8 +102,10 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
         is_lost = run.folder.has_training() and not all(path.is_file() for path in paths)
         hashes = known_inputs["model"] if is_lost and "model" in known_inputs else [hash_file(path) for path in paths]
         multiple = recipe.tokenizer.pad_to_multiple_of
-        padding = {"pad_to_multiple_of": multiple} if multiple > 1 else {}
-        return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **padding, **tags}
+        more: Json = {"pad_to_multiple_of": multiple} if multiple > 1 else {}
+        if (normaliser := recipe.tokenizer.normaliser) != TokenizerConfig().normaliser:
+            more["normaliser"] = normaliser
+        return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **more, **tags}
     return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
 
 

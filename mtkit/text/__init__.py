@@ -1,6 +1,7 @@
 """Text files, normalisation and subword tokenizers.
 
 lines                   text files read line by line (UTF-8, plain or compressed)
+form/                   the normaliser before the tokenizer
 normalise               Unicode normalisation of a line before tokenization
 special_tokens          reserved tokens of every vocabulary (mask, tags, sentinels)
 vocab                   size and special ids of a vocabulary

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from mtkit.config import Limits, config
+from mtkit.text.form.plain import Normaliser
 from mtkit.text.normalise import Normalisation
 
 ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
@@ -47,6 +49,10 @@ class TokenizerConfig:
     subword_regularization: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     # Unicode normal form of the text: identity, nfc or nfkc. Default: identity, so that every line survives unchanged.
     normalisation: Normalisation = "identity"
+    # Normaliser, and its version, that training and translation apply before the tokenizer: plain-1 makes white space
+    # single spaces and removes invisible characters, none reads text as it is. Default: plain-1, so that a no-break
+    # space or soft hyphen changes no translation.
+    normaliser: Normaliser = "plain-1"
     # Whether every digit is a token of its own. Default: false, as in most papers; true helps with long numbers.
     split_digits: bool = False
     # Lines that train the tokenizer, taken evenly from longer text, and at most 80 MiB of it. Default: more lines
@@ -75,3 +81,12 @@ class TokenizerConfig:
                 f"subword_regularization: a {self.model_type} model has only one segmentation per line; set it to 0, "
                 "or model_type to bpe"
             )
+
+
+# Keys that earlier versions of mtkit did not write, with the values that describe what they did.
+_EARLIER: Mapping[str, Any] = {"normaliser": "none"}
+
+
+def stored_tokenizer(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration that was stored with a tokenizer, by this version or an earlier one."""
+    return {**_EARLIER, **fields}

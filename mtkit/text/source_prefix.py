@@ -41,7 +41,7 @@ class SourcePrefix:
         Raises:
             UsageError: the tokenizers have no such tag, or the longest training source has no more tokens than that.
         """
-        text = [] if self.prefix is None else tokenizers.src.encode([self.prefix.strip()])[0]
+        text = [] if self.prefix is None else tokenizers.encode("src", [self.prefix.strip()])[0]
         ids = [*([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
         if max_source_length is not None and len(ids) >= max_source_length:
             raise UsageError(

@@ -14,14 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import sentencepiece
 
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_bytes
 from mtkit.io.records import read_record, write_record
-from mtkit.text.config import TokenizerConfig
+from mtkit.text.config import TokenizerConfig, stored_tokenizer
+from mtkit.text.form.plain import plain
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
@@ -31,6 +32,7 @@ from mtkit.text.subword.padding import open_listed_vocabulary
 from mtkit.text.subword_regularization import SubwordSampler
 from mtkit.text.vocab import Vocab
 
+Side = Literal["src", "tgt"]
 FORMAT = 2  # of tokenizer.json
 UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
 FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
@@ -236,6 +238,11 @@ def _alphabet_of(processor: Any) -> Alphabet:
     return ByteLevel() if processor.is_control(processor.piece_to_id(BYTE_LEVEL)) else PrivateUse()
 
 
+def prepared(line: str, side: Side, config: TokenizerConfig) -> str:
+    """A line after the normaliser of a configuration; the target side keeps no-break spaces."""
+    return line if config.normaliser == "none" else plain(line, keep_no_break=side == "tgt")
+
+
 @dataclass(frozen=True)
 class TokenizerPair:
     """The tokenizers of both sides; the same object twice if they are shared.
@@ -258,9 +265,23 @@ class TokenizerPair:
         """Numbers of source and of target tokens."""
         return self.src.vocab.size, self.tgt.vocab.size
 
+    def of(self, side: Side) -> Tokenizer:
+        """The tokenizer of a side."""
+        return self.src if side == "src" else self.tgt
+
+    def prepare(self, side: Side, line: str) -> str:
+        """The text of a line that training and translation read, normalised: `encode` does the same."""
+        return self.of(side).normalise(prepared(line, side, self.config))
+
+    def encode(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+        """The ids that training and translation read for each line; `Tokenizer.encode` is exact."""
+        return self.of(side).encode([prepared(line, side, self.config) for line in lines], threads=threads)
+
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text."""
         parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)
+        if self.config.normaliser != "none":
+            parts = (*parts, self.config.normaliser)
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @classmethod
@@ -276,7 +297,7 @@ class TokenizerPair:
             path, remedy="in a run folder, mtkit run makes it again; train any other tokenizer again"
         )
         try:
-            version, config = description["format"], TokenizerConfig(**description["config"])
+            version, config = description["format"], TokenizerConfig(**stored_tokenizer(description["config"]))
             tags = tuple(map(str, description.get("tags", ())))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: damaged, or written by another version of mtkit; train it again") from error

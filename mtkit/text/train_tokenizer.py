@@ -27,7 +27,7 @@ from mtkit.text.subword.alphabet import BYTE_LEVEL, ByteLevel, PrivateUse
 from mtkit.text.subword.padding import pad_vocabulary
 from mtkit.text.subword.setting_errors import RECIPE_KEYS, SettingNames
 from mtkit.text.subword.word_piece import word_piece_vocabulary
-from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names
+from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names, prepared
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 MAX_SAMPLE_BYTES = 80 << 20  # of training text; the trainer needs about six times the memory of its text
@@ -146,7 +146,7 @@ def _training_lines(files: Sequence[Text], config: TokenizerConfig, report: Toke
                 report.not_sampled += 1
                 continue
             report.replaced_chars += count_unrepresentable(line)
-            line = normalise(line, config.normalisation)
+            line = normalise(prepared(line, "tgt", config), config.normalisation)  # the side that keeps more
             if not line:
                 report.empty += 1
             elif len(line) > MAX_LINE_BYTES // 4 and len(line.encode()) > MAX_LINE_BYTES:

@@ -14,7 +14,7 @@ from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.io.json_text import parse_json
 from mtkit.search.hypothesis import ScoredToken
 from mtkit.text.lines import check_line_counts, read_lines
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.constraints import LineRequest
 from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
 from mtkit.translate.engines.interface import Engine, special_ids
@@ -103,8 +103,8 @@ def score_lines(
     if max_source_length is not None:
         max_source_length -= len(prefix_ids)
     while window := list(itertools.islice(stream, WINDOW)):
-        src = tokenizers.src.encode([src_line for _, (src_line, _) in window])
-        tgt = _target_ids([(line, given) for line, (_, given) in window], tokenizers.tgt)
+        src = tokenizers.encode("src", [src_line for _, (src_line, _) in window])
+        tgt = _target_ids([(line, given) for line, (_, given) in window], tokenizers)
         parts = [
             _Pair(i, *part)
             for i, (line, (src_line, given)) in enumerate(window)
@@ -152,7 +152,7 @@ def score_texts(engine: Engine, tokenizers: TokenizerPair, texts: Sequence[str])
         DataError: a text is too long for the model.
         ComputeError: memory runs out for a single text.
     """
-    pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.tgt.encode(texts))]
+    pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.encode("tgt", texts))]
     log_probs = []
     for scores in _score(engine, tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
         if isinstance(scores, DataError | ComputeError):
@@ -214,13 +214,13 @@ def _tokens_of(path: Path) -> Iterator[tuple[str, ...]]:
         yield tuple(tokens)
 
 
-def _target_ids(translations: Sequence[tuple[int, GivenTranslation]], tokenizer: Tokenizer) -> list[list[int]]:
+def _target_ids(translations: Sequence[tuple[int, GivenTranslation]], tokenizers: TokenizerPair) -> list[list[int]]:
     """The ids of translations, each with the number of its line."""
-    texts = iter(tokenizer.encode([given for _, given in translations if isinstance(given, str)]))
+    texts = iter(tokenizers.encode("tgt", [given for _, given in translations if isinstance(given, str)]))
     ids = []
     for line, given in translations:
         try:
-            ids.append(next(texts) if isinstance(given, str) else tokenizer.tokens_to_ids(given))
+            ids.append(next(texts) if isinstance(given, str) else tokenizers.tgt.tokens_to_ids(given))
         except KeyError as error:
             raise DataError(
                 f"line {line}: {error} is no token of this model's vocabulary; was the translation made by another "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
+from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.structure.sentences import split_sentences
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
@@ -28,6 +29,7 @@ class Segment:
     line: int  # number of the line in the whole text, from 1
     number: int  # among all segments of all lines; the same in every batch and window
     leading_space: str  # white space of the line before the segment
+    trailing_space: str  # white space at the end of the line, after its last segment
     text: str
     ids: list[int]
     flags: tuple[str, ...] = ()
@@ -76,6 +78,10 @@ def split_lines(
         sentences: every sentence becomes a segment.
     """
     tokenizer = tokenizers.src
+    spaces = {}
+    if tokenizers.config.normaliser != "none":
+        spaces = {i: space for i, (text, _) in enumerate(requests) if any(space := outer_space(text))}
+        requests = [request._replace(text=tokenizers.prepare("src", request.text)) for request in requests]
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
     split = split and max_length is not None
     can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
@@ -83,14 +89,17 @@ def split_lines(
     ids_of = dict(zip(whole, tokenizer.encode([requests[i].text for i in whole]), strict=True))
     for i in not_blank:
         text, constraints = requests[i]
+        before, after = spaces.get(i, NO_SPACE)
         ids = ids_of.get(i)
         is_long = ids is None or (max_length is not None and len(ids) > max_length)
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
-            yield Segment(first + i, (first + i) * _MAX_PARTS, "", text, ids, flags, constraints, end=len(text))
+            number = (first + i) * _MAX_PARTS
+            yield Segment(first + i, number, before, after, text, ids, flags, constraints, end=len(text))
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
-            yield from _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
+            parts = _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
+            yield from _with_outer_space(parts, OuterSpace(before, after))
 
 
 def _can_split(request: LineRequest) -> bool:
@@ -111,9 +120,20 @@ def _split_line(
             end += len(part.leading_space) + len(part.text)
             flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizer))
             given = constraints if ids else None
-            yield Segment(line, number, part.leading_space, part.text, ids, flags, given, end=end)
+            yield Segment(line, number, part.leading_space, "", part.text, ids, flags, given, end=end)
             number += 1
             constraints = None if ids else constraints  # the prefix begins the first translation
+
+
+def _with_outer_space(segments: Iterator[Segment], space: OuterSpace) -> Iterator[Segment]:
+    """The segments of a line, of which the first and the last have the white space at its ends."""
+    segment = next(segments)
+    segment.leading_space = space.before + segment.leading_space
+    for following in segments:
+        yield segment
+        segment = following
+    segment.trailing_space = space.after
+    yield segment
 
 
 def _unknown(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -133,6 +153,7 @@ class LineMerger:
         self._first: Segment | None = None
         self._num_segments = self._num_src_tokens = 0
         self._hyp: list[str] = []
+        self._trailing_space = ""
         self._log_probs: list[float] = []  # of the segments
         self._token_log_probs: list[float] = []
         self._tokens: list[str] = []
@@ -146,6 +167,7 @@ class LineMerger:
         self._num_src_tokens += len(segment.ids)
         space = space_between("".join(self._hyp[-1:]), segment)
         self._hyp.append(space)
+        self._trailing_space = collapse_newlines(segment.trailing_space)
         self._flags.update(dict.fromkeys(segment.flags))
         self._violates_exclusion |= segment.violates_exclusion
         if not segment.hypotheses:
@@ -166,9 +188,13 @@ class LineMerger:
         """The translation of the line; empty for a blank line."""
         if self._first is None:
             return Translation(line=self.line, hyp="")
-        hyp, log_prob = "".join(self._hyp), sum(self._log_probs)
+        hyp, log_prob = "".join(self._hyp) + self._trailing_space, sum(self._log_probs)
         first = self._first
-        nbest = [(text, h.score, h.log_prob) for h, text in zip(first.hypotheses, first.texts, strict=True)]
+        before, after = self._hyp[0], self._trailing_space
+        nbest = [
+            (f"{before}{text}{after}", h.score, h.log_prob)
+            for h, text in zip(first.hypotheses, first.texts, strict=True)
+        ]
         if self._num_segments > 1:
             score = float(penalty.score(log_prob, len(self._token_log_probs)))
             nbest = [(hyp, score, log_prob)]

@@ -14,8 +14,8 @@ from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.hash_rng import hash_seed
 from mtkit.corpus.order.order import SampleWindow
 from mtkit.corpus.order.ragged import Ragged
-from mtkit.corpus.store import SIDES, Side, Store
-from mtkit.text.tokenizer import TokenizerPair
+from mtkit.corpus.store import SIDES, Store
+from mtkit.text.tokenizer import Side, TokenizerPair
 
 _NOISE_SEED = 2  # next to 0 and 1, the seeds of the two sides' segmentations
 

@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 def learn(folder: Path, lines, **settings) -> Tokenizer:
     text = folder / "text"
     text.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-    config = TokenizerConfig(**settings)
+    config = TokenizerConfig(normaliser="none", **settings)
     train_tokenizer([text], folder / "spm", config)
     return Tokenizer.load(folder / "spm.model", normalisation=config.normalisation)
 

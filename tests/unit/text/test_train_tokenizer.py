@@ -16,7 +16,7 @@ TEXT = ["the quick brown fox jumps over the lazy dog", "a quicker fox overjumps 
 def learn(folder, lines, **settings):
     path = folder / "text"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    report = train_tokenizer([path], folder / "spm", TokenizerConfig(**settings))
+    report = train_tokenizer([path], folder / "spm", TokenizerConfig(normaliser="none", **settings))
     return report, (folder / "spm.model").read_bytes()
 
 

@@ -33,7 +33,7 @@ SPECIAL = 102  # pad, unk, bos, eos and the reserved tokens
 
 def learn(folder: Path, lines=TEXT, **settings) -> Tokenizer:
     (folder / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
-    train_tokenizer([folder / "text"], folder / "x", TokenizerConfig(**settings))
+    train_tokenizer([folder / "text"], folder / "x", TokenizerConfig(normaliser="none", **settings))
     return Tokenizer.load(folder / "x.model")
 
 
@@ -197,4 +197,4 @@ def test_padding_in_training(tmp_path) -> None:
 )
 def test_contradictory_settings(settings, message) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        TokenizerConfig(**settings)
+        TokenizerConfig(normaliser="none", **settings)

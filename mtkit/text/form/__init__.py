@@ -1,0 +1,4 @@
+"""Form of a text: what makes no difference to its translation.
+
+plain    the normaliser that training and translation apply before the tokenizer
+"""

@@ -1,0 +1,94 @@
+"""White space and invisible characters change no translation; a model without the normaliser reads text as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mtkit.io.records import read_record, write_record
+from mtkit.model_folder.config_file import CONFIG
+from mtkit.model_folder.folder import ModelMetadata, read_metadata, read_model, write_model
+from mtkit.search.config import SearchConfig
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.weights import weights
+from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.score import score_lines
+from tests.unit.text.form.test_plain import VARIANTS
+from tests.unit.translate.toy_translator import MODELS, sentences, transformer, translator
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("max_source_length", [None, 6])  # 6: lines are split
+def test_a_variant_is_translated_as_the_plain_line(tokenizers, variant, max_source_length):
+    model = translator(tokenizers, max_source_length=max_source_length)
+    lines = [line for line in sentences(30) if line]
+    odd = [VARIANTS[variant](line.split()) for line in lines]
+    for expected, found in zip(model.translate(lines), model.translate(odd), strict=True):
+        assert (found.hyp.strip(), found.tokens, found.alignment) == (
+            expected.hyp,
+            expected.tokens,
+            expected.alignment,
+        )
+        assert found.hyp == found.nbest[0].hyp
+
+
+@pytest.mark.parametrize("max_source_length", [None, 4])
+def test_outer_white_space_is_restored(tokenizers, max_source_length):
+    model = translator(tokenizers, max_source_length=max_source_length)
+    line = "the big dog sees a small red cat"
+    (hyp,) = model.translate_lines([line])
+    assert model.translate_lines([f"\t{line}\u3000 ", f"\xa0\ufeff{line}", f"{line}\u2028", "\u200b\xa0"]) == [
+        f"\t{hyp}\u3000 ",
+        f"\xa0{hyp}",
+        f"{hyp} ",
+        "",
+    ]
+
+
+def test_scores_are_those_of_the_plain_pair(tokenizers):
+    engine = ModelEngine([transformer(tokenizers)], compute_type="float32", rewrite=False)
+    (expected,) = score_lines(engine, tokenizers, [("the dog sees", "a cat .")])
+    odd = [("the\xa0dog  sees\xad", "a \u200bcat\t. ")]
+    assert next(score_lines(engine, tokenizers, odd)).log_prob == pytest.approx(expected.log_prob, abs=1e-4)
+
+
+def without_normaliser(tokenizers: TokenizerPair) -> TokenizerPair:
+    return replace(tokenizers, config=replace(tokenizers.config, normaliser="none"))
+
+
+def test_a_model_without_the_normaliser_reads_text_as_it_is(tokenizers):
+    model, read = translator(without_normaliser(tokenizers)), []
+
+    def search(requests):
+        read.extend(request.source for request in requests)
+        return [[Hypothesis(tokens=[], log_prob=0.0, score=0.0, token_log_probs=[0.0])] for _ in requests]
+
+    model.engine.make_search = lambda *_, **__: search
+    lines = [" the  dog ", "a\tb", "the\xadcat"]
+    list(model.translate(lines))
+    expected = [[*ids, tokenizers.src.vocab.eos] for ids in tokenizers.src.encode(lines)]
+    assert sorted(read) == sorted(expected)
+
+
+def test_folders_state_the_normaliser_and_those_of_earlier_versions_have_none(tokenizers, tmp_path):
+    metadata = ModelMetadata(
+        src_lang="en",
+        tgt_lang="de",
+        max_source_length=20,
+        tokenizer=tokenizers.config,
+        model=MODELS[0],
+        search=SearchConfig(),
+    )
+    write_model(tmp_path / "model", weights(transformer(tokenizers)), metadata, tokenizers, card="")
+    config = tmp_path / "model" / CONFIG
+    fields = read_record(config, remedy="")
+    assert fields["tokenizer"]["normaliser"] == "plain-1"
+    assert read_metadata(config.parent).tokenizer.normaliser == "plain-1"
+    del fields["tokenizer"]["normaliser"]
+    write_record(config, fields)
+    earlier = read_model(config.parent).tokenizers
+    assert earlier.config.normaliser == "none"
+    assert earlier.hash() == without_normaliser(tokenizers).hash() != tokenizers.hash()
+    assert earlier.encode("src", [" the  dog "]) == earlier.src.encode([" the  dog "])
