@@ -15,6 +15,7 @@ from mtkit.inference.compute_type import ComputeType
 from mtkit.model_folder.config_file import model_hash
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.recipe.tree import load_search
+from mtkit.translate.fidelity.glossary import Glossary, read_glossary
 from mtkit.translate.translator import TranslationOptions, Translator
 
 
@@ -51,6 +52,8 @@ class TranslatorSpec:
             if language is None
             else [model_hash(find_model(language.model)), language.weight, language.mode],
             "with_scores": self.options.with_scores,
+            "glossary": None if self.options.glossary is None else self.options.glossary.terms,
+            "restore": self.options.restore,
         }
 
     def unwritten_n_best(self) -> str | None:
@@ -78,6 +81,12 @@ class TranslatorSpec:
             raise UsageError(
                 f"translate: --alignments needs attention over the source; a model of kind {models[0].kind} has none"
             )
+
+
+def model_glossary(model: Path, files: Sequence[Path]) -> Glossary:
+    """Read glossary files for the languages of a model; errors as `read_glossary` and `read_metadata`."""
+    metadata = _metadata(model)
+    return read_glossary(files, metadata.src_lang, metadata.tgt_lang)
 
 
 def _metadata(model: Path) -> ModelMetadata:

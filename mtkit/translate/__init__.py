@@ -6,6 +6,7 @@ segment             lines and their parts: splitting, and merging of the transla
 long_lines          where a line is split that is longer than any training source
 constraints         prefix, included and excluded texts of a line
 translation         the result for a line
+fidelity/           what a translation must contain: spans of the source, terms
 alignment           word alignment from attention
 repetition          detection of loops
 reranking           minimum Bayes risk, and the scores of a language model

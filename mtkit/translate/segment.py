@@ -37,6 +37,7 @@ class Segment:
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     violates_exclusion: bool = False  # all hypotheses contain an excluded text
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
+    terms: tuple[tuple[str, str], ...] = ()  # see Translation
     end: int = 0  # characters of the line up to the end of the segment
 
     def accept(self, hypotheses: list[Hypothesis], token_bytes: Sequence[bytes]) -> None:
@@ -158,6 +159,7 @@ class LineMerger:
         self._token_log_probs: list[float] = []
         self._tokens: list[str] = []
         self._flags: dict[str, None] = {}  # in order
+        self._terms: list[tuple[str, str]] = []
         self._is_finished, self._violates_exclusion = True, False
         self._alignment = _Alignment(tokenizers)
 
@@ -169,6 +171,7 @@ class LineMerger:
         self._hyp.append(space)
         self._trailing_space = collapse_newlines(segment.trailing_space)
         self._flags.update(dict.fromkeys(segment.flags))
+        self._terms += segment.terms
         self._violates_exclusion |= segment.violates_exclusion
         if not segment.hypotheses:
             return
@@ -211,6 +214,7 @@ class LineMerger:
             nbest=tuple(Alternative(hyp=text, score=score, log_prob=log_prob) for text, score, log_prob in nbest),
             length_ratio=num_tokens / max(1, self._num_src_tokens),
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
+            terms=tuple(self._terms),
         )
 
 

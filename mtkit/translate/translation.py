@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from mtkit.errors import UsageError
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+from mtkit.translate.fidelity.glossary import Glossary
 
 LANGUAGE_MODEL_WEIGHT = 0.2  # in the range of most papers; tune it on a valid set
 Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
@@ -35,7 +36,7 @@ class LanguageModelOptions:
 class TranslationOptions:
     """Settings of speed and memory, the prefix of all sources, and a language model.
 
-    The translations depend on `split_sentences` and the last two alone.
+    The translations depend on `split_sentences` and the last five alone.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
@@ -48,6 +49,8 @@ class TranslationOptions:
     report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then
     source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
     language_model: LanguageModelOptions | None = None  # ranks hypotheses too
+    glossary: Glossary | None = None  # terms whose translations are stated
+    restore: bool | None = None  # put missing spans of the source back; None: in models with a normaliser
     rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
 
     def __post_init__(self) -> None:
@@ -85,7 +88,10 @@ class Translation:
         flags: "split" (longer than any training source, translated in parts), "long" (longer, translated whole),
             "repetition" (ran into a loop; translated again without repeated n-grams, unless `search.retry_loops` is
             false), "unknown" (the source has characters that the vocabulary lacks), "limit" (cut off at the maximum
-            length), "excluded" (contains an excluded text, because the included texts left no other choice).
+            length), "excluded" (contains an excluded text, because the included texts left no other choice), "missing"
+            (a URL, placeholder, name or other span of the source is not in the translation), "numbers" (has other
+            numbers than the source), "terms" (a term of the glossary has another form than allowed).
+        terms: pairs (term of the glossary in the source, its form in the translation, empty if it has none).
     """
 
     line: int
@@ -98,6 +104,7 @@ class Translation:
     nbest: tuple[Alternative, ...] = ()
     length_ratio: float = 0.0
     flags: tuple[str, ...] = ()
+    terms: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
@@ -16,6 +16,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, text_of, tokenize_constraints
 from mtkit.translate.engines.batch_budget import BatchBudget, name_line
 from mtkit.translate.engines.interface import Engine, special_ids
+from mtkit.translate.fidelity.repair import Repair
 from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
@@ -176,7 +177,15 @@ class Translator:
         segments = [s for s in segments if s.line < end.line]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
+        restores = self.options.restore
+        repair = Repair(
+            self.tokenizers,
+            self.options.glossary,
+            restores=self.tokenizers.config.normaliser != "none" if restores is None else restores,
+            attend=self._attend,
+        )
         self._detokenize(segments, end)
+        repair([s for s in segments if s.line < end.line and s.texts])
 
     def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
         """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""
@@ -203,6 +212,28 @@ class Translator:
                     end.move(segment.line, NonFiniteError(self.engine.name, segment.line))
                 else:
                     segment.accept([self._without_prefix(h) for h in hypotheses], self.token_bytes)
+
+    def _attend(self, segments: Sequence[Segment]) -> list[Any]:
+        """The attention of the best hypotheses over their sources, by one more pass where search did not store it."""
+        config, tokens = SearchConfig(beam_size=1), {s.number: s.hypotheses[0].tokens for s in segments}
+        search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=True)
+        attention = {s.number: s.hypotheses[0].attention for s in segments}
+
+        def request(segment: Segment) -> SentenceRequest:
+            given = tokens[segment.number]
+            source = [*self.prefix_ids, *segment.ids, self.tokenizers.src.vocab.eos]
+            return SentenceRequest(source=source, max_length=len(given), prefix=given)
+
+        def cost(segment: Segment) -> int:
+            return 2 * (len(self.prefix_ids) + len(segment.ids) + 1)
+
+        missing = [s for s in segments if attention[s.number] is None and tokens[s.number]]
+        for batch in self.budget.batches(missing, cost):
+            results = self.budget.compute(batch, cost, lambda part: search([request(segment) for segment in part]))
+            for segment, result in zip(batch, results, strict=True):
+                if not isinstance(result, DataError | ComputeError):
+                    attention[segment.number] = self._without_prefix(result[0]).attention
+        return [attention[segment.number] for segment in segments]
 
     def _without_prefix(self, hypothesis: Hypothesis) -> Hypothesis:
         """The hypothesis with its attention over the text alone."""

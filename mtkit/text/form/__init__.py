@@ -1,4 +1,5 @@
 """Form of a text: what makes no difference to its translation.
 
 plain    the normaliser that training and translation apply before the tokenizer
+spans    URLs, numbers, placeholders and others that a translation must contain
 """

@@ -6,11 +6,14 @@ document keeps what is written for each name, so that marks can be moved without
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,23 @@ def join_marked(parts: Sequence[Marked]) -> Marked:
     return Marked("".join(part.text for part in parts), tuple(marks))
 
 
+@dataclass
+class _Node:
+    """A pair of marks, or an empty mark, with the marks inside it; characters of the source, then of the target."""
+
+    name: str
+    is_pair: bool
+    start: int
+    end: int = 0
+    children: list[_Node] = field(default_factory=list)
+
+
 def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -> tuple[Marked, bool]:
     """Place the marks of a source in its translation.
 
-    Marks at the beginning and end of the source stay there. The others are placed in proportion to the length of the
-    text, at the beginning of the nearest word: a guess.
+    A pair surrounds the words that align with those inside it, an empty mark stands before the word that aligns with
+    the next one. Marks around the whole source stay around the translation. A mark without aligned words is placed in
+    proportion to the length of the text, at the nearest word: a guess.
 
     Args:
         source: the source text with its marks.
@@ -121,21 +136,89 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
         links: word alignment, pairs of indices (source word, target word); words are separated by white space.
 
     Returns:
-        The translation with every mark of the source, nested; and whether all places are certain.
+        The translation with every mark of the source, nested; and whether all places are certain: found by alignment,
+        without words of one pair between those of another.
     """
-    starts = [0, *(i for i in range(1, len(target)) if target[i - 1].isspace() and not target[i].isspace())]
-    marks, last, certain = [], 0, True
+    placement = _Placement(source.text, target, links)
+    roots = placement.arrange(_tree(source), 0, len(target))
+    marks: list[Mark] = []
+    for root in roots:
+        _write(root, marks)
+    return Marked(target, tuple(marks)), placement.is_certain
+
+
+def _tree(source: Marked) -> list[_Node]:
+    roots: list[_Node] = []
+    stack: list[_Node] = []
     for mark in source.marks:
-        if not source.text[: mark.offset].strip():
-            offset = min(mark.offset, len(target) - len(target.lstrip()))
-        elif not source.text[mark.offset :].strip():
-            offset = len(target)
-        else:
-            wanted = mark.offset * len(target) / len(source.text)
-            offset = min(starts, key=lambda start: abs(start - wanted))
-            if mark.role == "close":
-                offset = len(target[:offset].rstrip())
-            certain = False
-        last = max(last, offset)
-        marks.append(Mark(last, mark.role, mark.name))
-    return Marked(target, tuple(marks)), certain
+        if mark.role == "close":
+            stack.pop().end = mark.offset
+            continue
+        node = _Node(mark.name, mark.role == "open", mark.offset, mark.offset)
+        (stack[-1].children if stack else roots).append(node)
+        if node.is_pair:
+            stack.append(node)
+    return roots
+
+
+def _write(node: _Node, marks: list[Mark]) -> None:
+    marks.append(Mark(node.start, "open" if node.is_pair else "empty", node.name))
+    for child in node.children:
+        _write(child, marks)
+    if node.is_pair:
+        marks.append(Mark(node.end, "close", node.name))
+
+
+class _Placement:
+    """Places of marks in one translation."""
+
+    def __init__(self, source: str, target: str, links: Sequence[tuple[int, int]]) -> None:
+        self.source, self.target = source, target
+        self.src_words = [match.span() for match in _WORD.finditer(source)]
+        self.tgt_words = [match.span() for match in _WORD.finditer(target)]
+        self.links = [(s, t) for s, t in links if s < len(self.src_words) and t < len(self.tgt_words)]
+        self.is_certain = True
+
+    def arrange(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
+        """Move marks and those inside them to the target, between two of its characters, in the order found there."""
+        spans = [self._range(node) for node in nodes]
+        order = sorted(range(len(nodes)), key=lambda i: (spans[i], i))
+        for i in order:
+            node, (start, end) = nodes[i], spans[i]
+            clipped = min(max(start, low), high), min(max(end, low), high)
+            self.is_certain &= clipped == (start, end)
+            node.start, node.end = clipped[0], max(clipped)
+            node.children = self.arrange(node.children, node.start, node.end)
+            low = node.end
+        return [nodes[i] for i in order]
+
+    def _range(self, node: _Node) -> tuple[int, int]:
+        """The characters of the target for a mark of the source."""
+        ends = len(self.target) - len(self.target.lstrip()), len(self.target)
+        before, after = not self.source[: node.start].strip(), not self.source[node.end :].strip()
+        if not node.is_pair or node.start == node.end:
+            place = ends[0] if before else ends[1] if after else self._before_next(node.start)
+            return place, place
+        inside = [i for i, (start, end) in enumerate(self.src_words) if start < node.end and node.start < end]
+        words = {t for s, t in self.links if s in inside}
+        if before and after:
+            return ends
+        if not words:
+            return self._guess(node.start), max(self._guess(node.start), self._guess(node.end, is_end=True))
+        others = {t for s, t in self.links if s not in inside} - words
+        first, last = min(words), max(words)
+        self.is_certain &= not any(first < t < last for t in others)
+        self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < 40 for t in (first, last))  # unspaced
+        return self.tgt_words[first][0], self.tgt_words[last][1]
+
+    def _before_next(self, offset: int) -> int:
+        """The beginning of the target word that aligns with the source word at or after an offset."""
+        following = next((i for i, (_, end) in enumerate(self.src_words) if end > offset), None)
+        words = [t for s, t in self.links if s == following]
+        return self.tgt_words[min(words)][0] if words else self._guess(offset)
+
+    def _guess(self, offset: int, *, is_end: bool = False) -> int:
+        self.is_certain = False
+        wanted = offset * len(self.target) / max(1, len(self.source))
+        places = [0, *(word[is_end] for word in self.tgt_words)]
+        return min(places, key=lambda place: abs(place - wanted))

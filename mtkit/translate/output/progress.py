@@ -101,6 +101,9 @@ DESCRIPTIONS = {  # flag: what happened to the line, in the order of the summary
     "limit": "cut off at the maximum length",
     "unknown": "with characters that the vocabulary lacks",
     "excluded": "with an excluded text",
+    "missing": "without a URL, placeholder, name or other text of their source",
+    "numbers": "with other numbers than their source",
+    "terms": "without an allowed form of a term",
 }
 
 
@@ -110,16 +113,24 @@ class FlagSummary:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, list[int]] = {flag: [] for flag in DESCRIPTIONS}
-        self._num_flagged = self._num_lines = 0
+        self._num_flagged = self._num_lines = self._num_terms = self._num_honoured = 0
 
     def add(self, translation: Translation) -> None:
         """Count the flags of a translation."""
         self._num_lines += 1
         self._num_flagged += bool(translation.flags)
+        self._num_terms += len(translation.terms)
+        self._num_honoured += sum(bool(form) for _, form in translation.terms)
         for flag in translation.flags:
             self._counts[flag] += 1
             if len(self._first[flag]) < MAX_LINES:
                 self._first[flag].append(translation.line)
+
+    def terms(self) -> str | None:
+        """One line about the terms of a glossary; None if the text has none."""
+        if not self._num_terms:
+            return None
+        return f"{self._num_honoured:,} of {self._num_terms:,} terms of the glossary are in an allowed form"
 
     def sentence(self) -> str | None:
         """One line, such as `2 of 40 lines are flagged: 2 ran into a loop (lines 7, 9)`; None if there are no flags."""

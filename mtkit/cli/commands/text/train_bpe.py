@@ -111,9 +111,7 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
             f"train-bpe: --min-frequency {min_frequency}: the size of a {kind} vocabulary is --vocab-size alone; "
             "omit it, or give --model-type word or char"
         )
-    return TokenizerConfig(
-        model_type=kind, min_frequency=min_frequency, pad_to_multiple_of=multiple, normaliser="none"
-    )
+    return TokenizerConfig(model_type=kind, min_frequency=min_frequency, pad_to_multiple_of=multiple, normaliser="none")
 
 
 def _parse_sizes(text: str) -> list[int]:

@@ -32,7 +32,9 @@ from mtkit.cli.commands.translation.options.search import (
 )
 from mtkit.cli.commands.translation.options.source import (
     Constraints,
+    GlossaryFiles,
     JsonlInput,
+    Restore,
     SourceFile,
     SourceOptions,
     SplitSentences,
@@ -73,6 +75,8 @@ def translate(
     target_prefix: TargetPrefix = None,
     constraints: Constraints = None,
     split_sentences: SplitSentences = False,
+    glossary: GlossaryFiles = None,
+    restore: Restore = None,
     jsonl_input: JsonlInput = False,
     jsonl: Jsonl = False,
     alignments: Alignments = None,
@@ -96,10 +100,10 @@ def translate(
     Writes one line for each line, in order. At a terminal it prompts for lines. A line longer than any training
     source is translated in parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal
     in one line, otherwise every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the
-    end one line on stderr says how many lines were split, ran into a loop, reached the maximum length or have unknown
-    characters.
+    end one line on stderr says how many lines were split, ran into a loop, reached the maximum length, have unknown
+    characters, or lack a URL, number, placeholder or term of the source.
     """
-    from mtkit.assembly.translator_spec import TranslatorSpec
+    from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.inference.library import native
@@ -154,6 +158,8 @@ def translate(
             report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
             language_model=language_model_options(lm, lm_weight, lm_mode),
+            glossary=None if not glossary else model_glossary(model, glossary),
+            restore=restore,
             rewrite=not no_rewrite,
         ),
     )
@@ -177,6 +183,8 @@ def translate(
             num_workers=num_workers,
             flush_every=flush_every,
         )
+    if (terms := summary.terms()) is not None and not quiet:
+        print_notes([terms])
     if (sentence := summary.sentence()) is not None and not quiet:
         hint = "" if flags is not None else "; --flags FILE lists them"
         print_notes([f"{sentence}{hint}"])

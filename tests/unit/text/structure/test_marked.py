@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.structure.marked import Mark, Marked, join_marked, place_marks
+from mtkit.text.structure.marked import Mark, Marked, join_marked
 
 
 def parse(written: str) -> Marked:
@@ -72,16 +72,3 @@ def marked_texts(draw: st.DrawFn) -> Marked:
 def test_any_split_is_joined_to_the_same_text(marked: Marked, ends: list[int]) -> None:
     length = len(marked.text)
     assert join_marked(marked.split([*sorted({end for end in ends if end < length}), length])) == marked
-
-
-@given(marked_texts(), st.text(alphabet="xy ", max_size=20))
-def test_a_translation_has_every_mark(marked: Marked, target: str) -> None:
-    placed, _ = place_marks(marked, target, [])
-    assert placed.text == target
-    assert [(m.role, m.name) for m in placed.marks] == [(m.role, m.name) for m in marked.marks]
-
-
-def test_outer_marks_stay_outside() -> None:
-    assert write(place_marks(parse("<1>The dog</1>"), "Der Hund", [])[0]) == "<1>Der Hund</1>"
-    placed, certain = place_marks(parse("The <1>old</1> dog"), "Der alte Hund", [])
-    assert (write(placed), certain) == ("Der <1>alte</1> Hund", False)

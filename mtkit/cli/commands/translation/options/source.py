@@ -33,6 +33,23 @@ SplitSentences = Annotated[
     bool,
     typer.Option("--split-sentences", help="Translate every sentence of a line by itself; a line stays a line."),
 ]
+GlossaryFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--glossary",
+        metavar="FILE",
+        help="Terms and their translations: .csv or .tsv (term, forms separated by |), .tbx, or .txt with terms that "
+        "stay as they are (repeatable).",
+    ),
+]
+Restore = Annotated[
+    bool | None,
+    typer.Option(
+        "--restore/--no-restore",
+        help="Put URLs, numbers, placeholders and names that a translation lacks in their places. Default: for models "
+        "with a normaliser.",
+    ),
+]
 TargetPrefix = Annotated[
     str | None, typer.Option("--target-prefix", metavar="TEXT", help="Begin every translation with TEXT.")
 ]

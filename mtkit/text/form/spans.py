@@ -1,0 +1,120 @@
+"""Recogniser of spans that a translation must contain as they are, and comparison of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A stretch of a text that a translation keeps: the characters from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+    is_number: bool = False
+
+
+_EMOJI = "\u231a-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+# The alternatives in order: URL, e-mail, code in backticks, placeholders in braces, of printf and of Python, markup,
+# long options, names with underscores or parentheses, paths, numbers with their separators, emoji.
+_SPAN = re.compile(
+    r"(?:https?|ftp|file)://[^\s<>\"“”«»「」、。]+|www\.[^\s<>\"“”«»「」、。]+"
+    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|`[^`\n]{1,200}`"
+    r"|\$?\{\{?[^{}\n]{0,100}\}?\}"
+    r"|(?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[sdiufFeEgGxXoc@](?![A-Za-z])"
+    r"|</?[A-Za-z][^<>\n]{0,200}>"
+    r"|(?<![\w-])--[A-Za-z][\w-]+"
+    r"|(?<![A-Za-z])[A-Za-z_]\w{0,60}\(\)|(?<![A-Za-z_])[A-Za-z]\w*_\w+"
+    r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.+-]+(?:/[\w.+-]*)+"
+    r"|(?P<number>(?<![\w])[+-]?\d+(?:[.,:/'’-]\d+)*|\d+(?:[.,:/'’-]\d+)*)"
+    rf"|[{_EMOJI}][\ufe0f\u200d\U0001f3fb-\U0001f3ff{_EMOJI}]*",
+    re.ASCII,
+)
+_MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/]|--|www\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
+_TRAILING = ".,;:!?)]}'’"  # of a URL, where it belongs to the sentence
+_SCRIPTS = (
+    "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
+    "\u0370-\u03ff",
+    "\u0400-\u052f",
+    "\u0590-\u05ff",
+    "\u0600-\u08ff",
+    "\u0900-\u0dff",
+    "\u0e00-\u0eff",
+    "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff",
+)
+_WORDS = tuple(re.compile(f"[{letters}](?:['’.-]?[{letters}])*") for letters in _SCRIPTS)
+_DIGITS = re.compile("[0-9]+")
+_GROUP_SPACE = re.compile("(?<=[0-9])[ \xa0\u202f\u2009](?=[0-9]{3}(?![0-9]))")
+
+
+def find_spans(text: str) -> list[Span]:
+    """Spans of a text in order: URLs, addresses, code, placeholders, markup, numbers, emoji, words of other scripts.
+
+    A word is of another script if most letters of the text are of one script, and its letters are not.
+    """
+    if not _MAY_HAVE_SPANS.search(text):
+        return []
+    spans = []
+    for match in _SPAN.finditer(text):
+        found = match[0]
+        if "://" in found or found.startswith("www."):
+            while found[-1] in _TRAILING and not (found[-1] == ")" and "(" in found):
+                found = found[:-1]
+        spans.append(Span(match.start(), match.start() + len(found), found, match["number"] is not None))
+    return sorted([*spans, *_foreign_words(text, spans)])
+
+
+def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
+    """The words of at least two letters of other scripts than that of most letters."""
+    if text.isascii():
+        return []
+    words = [list(pattern.finditer(text)) for pattern in _WORDS]
+    sizes = [sum(map(len, (match[0] for match in matches))) for matches in words]
+    most = max(range(len(sizes)), key=sizes.__getitem__)
+    others = [match for script, matches in enumerate(words) if script != most for match in matches]
+    return [
+        Span(match.start(), match.end(), match[0])
+        for match in others
+        if len(match[0]) > 1 and not any(span.start < match.end() and match.start() < span.end for span in taken)
+    ]
+
+
+def missing_spans(spans: Iterable[Span], hyp: str) -> list[Span]:
+    """The spans that a translation lacks; numbers may have other separators, as 1,250.50 and 1.250,50."""
+    numbers = number_counts(hyp)
+    lacking, used = [], Counter[str]()
+    for span in spans:
+        if span.is_number:
+            key = _number(span.text)
+            numbers[key] -= 1
+            is_there = numbers[key] >= 0
+        else:
+            used[span.text] += 1
+            is_there = hyp.count(span.text) >= used[span.text]
+        if not is_there:
+            lacking.append(span)
+    return lacking
+
+
+def has_added_numbers(src: str, hyp: str) -> bool:
+    """Return whether a translation has a number that its source lacks, in digits."""
+    return bool(number_counts(hyp) - number_counts(src))
+
+
+def number_counts(text: str) -> Counter[str]:
+    """The numbers of a text, whatever their separators: how often each sequence of digits occurs.
+
+    The parts of dates and times may have another order.
+    """
+    text = _GROUP_SPACE.sub("", text) if _DIGITS.search(text) else ""
+    return Counter(_number(span.text) for span in find_spans(text) if span.is_number)
+
+
+def _number(text: str) -> str:
+    parts = _DIGITS.findall(text)
+    is_date = len(parts) == 3 and all(len(part) in (1, 2, 4) for part in parts)
+    return " ".join(sorted(part.lstrip("0") for part in parts)) if is_date else "".join(parts)

@@ -1,0 +1,181 @@
+"""Glossaries: terms with the forms that a translation may have, from CSV, TSV, TBX, or a list of words to keep.
+
+A row of CSV or TSV is a source term and its translation; several allowed forms are separated by | or stand in further
+columns, the preferred one first. A term without a translation, as each line of a .txt file, is not translated. Of TBX
+(ISO 30042) the terms of both languages of each entry are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from mtkit.errors import DataError
+from mtkit.io.files import translate_read_errors
+from mtkit.text.form.plain import plain
+from mtkit.text.lines import read_lines
+
+MAX_TBX_BYTES = 256 << 20
+MAX_TERM = 200  # characters
+_KEY = 3  # first characters of a term that it is found by
+_HEADER = ("source", "src", "term")
+_NO_WORDS = "\u0e00"  # scripts from here to Hangul are mostly written without spaces
+
+
+class Term(NamedTuple):
+    """A term of a glossary in a source line: the characters from `start` to `end`, and its allowed translations."""
+
+    start: int
+    end: int
+    forms: tuple[str, ...]
+
+
+@dataclass
+class Glossary:
+    """Terms by their text without case.
+
+    Attributes:
+        terms: the allowed forms of each source term, the preferred one first.
+    """
+
+    terms: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)  # of each term, for messages
+    _by_key: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, source: str, forms: Iterable[str], place: str) -> None:
+        """Add a term.
+
+        Raises:
+            DataError: it is blank or too long, or contradicts an earlier one.
+        """
+        source = plain(source)
+        allowed = tuple(dict.fromkeys(filter(None, map(plain, forms)))) or (source,)
+        if not source or max(map(len, (source, *allowed))) > MAX_TERM:
+            raise DataError(f"{place}: a term has 1 to {MAX_TERM} characters; shorten or omit it")
+        key = source.casefold()
+        if (known := self.terms.get(key)) is not None and set(known) != set(allowed):
+            raise DataError(
+                f"{place}: {source!r} is {allowed[0]!r} here and {known[0]!r} in {self._places[key]}; omit one, or "
+                "allow both forms, separated by |"
+            )
+        if known is None:
+            self.terms[key], self._places[key] = allowed, place
+            self._by_key.setdefault(key[:_KEY], []).append(key)
+            self._by_key[key[:_KEY]].sort(key=len, reverse=True)
+
+    def find(self, line: str) -> list[Term]:
+        """The terms in a line, the longest ones first where they overlap; a term is whole words."""
+        folded = line.casefold()
+        if len(folded) != len(line):
+            folded = line.lower()
+        terms, end = [], 0
+        for start in range(len(folded) if len(folded) == len(line) else 0):
+            if start < end or not _is_boundary(folded, start):
+                continue
+            keys = (key for size in range(_KEY, 0, -1) for key in self._by_key.get(folded[start : start + size], ()))
+            for key in keys:
+                if folded.startswith(key, start) and _is_boundary(folded, start + len(key)):
+                    end = start + len(key)
+                    terms.append(Term(start, end, self.terms[key]))
+                    break
+        return terms
+
+
+def _is_boundary(text: str, index: int) -> bool:
+    """Return whether a word may begin or end before the character at an index."""
+    if index in (0, len(text)):
+        return True
+    before, after = text[index - 1], text[index]
+    return not (before.isalnum() and after.isalnum()) or max(before, after) >= _NO_WORDS
+
+
+def honoured_form(term: Term, hyp: str) -> str | None:
+    """The allowed form that a translation has, as whole words; None without one. The first letter may be a capital."""
+    written = ((form, text) for form in term.forms for text in (form, form[:1].upper() + form[1:]))
+    return next((form for form, text in written if _has_words(hyp, text)), None)
+
+
+def _has_words(text: str, words: str) -> bool:
+    start = text.find(words)
+    while start >= 0 and not (_is_boundary(text, start) and _is_boundary(text, start + len(words))):
+        start = text.find(words, start + 1)
+    return start >= 0
+
+
+def read_glossary(paths: Sequence[Path], src_lang: str, tgt_lang: str) -> Glossary:
+    """Read glossary files, of which no two may contradict each other.
+
+    Raises:
+        DataError: a file has another form, no terms, or contradictions; with file and line.
+        MissingInputError, ReadWriteError: as `read_lines`.
+    """
+    glossary = Glossary()
+    for path in paths:
+        read = {".csv": _rows, ".tsv": _rows, ".txt": _kept, ".tbx": _tbx}.get(path.suffix.lower())
+        if read is None:
+            raise DataError(f"{path}: a glossary is .csv, .tsv or .tbx, a list of words to keep .txt; rename it")
+        count = 0
+        for place, source, forms in read(path, src_lang, tgt_lang):
+            glossary.add(source, forms, place)
+            count += 1
+        if not count:
+            raise DataError(f"{path}: no terms from {src_lang} to {tgt_lang}; give another file")
+    return glossary
+
+
+Entries = Iterator[tuple[str, str, list[str]]]  # place, source term, allowed forms
+
+
+def _kept(path: Path, src_lang: str, tgt_lang: str) -> Entries:
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield f"{path}:{number}", line, []
+
+
+def _rows(path: Path, src_lang: str, tgt_lang: str) -> Entries:
+    import csv
+
+    is_tsv = path.suffix.lower() == ".tsv"
+    first = next(read_lines(path), "")
+    comma = "\t" if is_tsv else max(",;\t", key=first.count)
+    rows = csv.reader(read_lines(path), delimiter=comma, quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL)
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            is_header = rows.line_num == 1 and (cells[:1] or [""])[0].casefold() in (*_HEADER, src_lang.casefold())
+            if any(cells) and not is_header:
+                forms = [form for cell in cells[1:] for form in cell.split("|")]
+                yield f"{path}:{rows.line_num}", cells[0], forms
+    except csv.Error as error:
+        raise DataError(f"{path}:{rows.line_num}: not CSV: {error}; quote cells with commas and quotes") from error
+
+
+def _tbx(path: Path, src_lang: str, tgt_lang: str) -> Entries:
+    """The terms of TBX; entities are refused, so that a small file stays small."""
+    from xml.etree import ElementTree
+
+    with translate_read_errors(path):
+        if path.stat().st_size > MAX_TBX_BYTES:
+            raise DataError(f"{path}: more than {MAX_TBX_BYTES >> 20} MiB; split it")
+        content = path.read_bytes()
+    if b"<!ENTITY" in content or content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError(f"{path}: XML with entities of its own, or in UTF-16; write it in UTF-8 without them")
+    try:
+        root = ElementTree.fromstring(content)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise DataError(f"{path}: not XML: {error}; export it as TBX again") from error
+    entries = [each for each in root.iter() if _tag(each.tag) in ("termEntry", "conceptEntry")]
+    for number, entry in enumerate(entries, start=1):
+        terms: dict[str, list[str]] = {src_lang: [], tgt_lang: []}
+        for language in (each for each in entry.iter() if _tag(each.tag) in ("langSet", "langSec")):
+            code = language.get("{http://www.w3.org/XML/1998/namespace}lang", "").split("-")[0].lower()
+            texts = ["".join(each.itertext()) for each in language.iter() if _tag(each.tag) == "term"]
+            terms.setdefault(code, []).extend(texts)
+        for source in terms[src_lang] if terms[tgt_lang] else []:
+            yield f"{path}: entry {number}", source, terms[tgt_lang]
+
+
+def _tag(name: object) -> str:
+    return str(name).rpartition("}")[2]

@@ -1,0 +1,89 @@
+"""Characters of a translation that belong to characters of its source, by the attention of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.tokenizer import TokenizerPair
+
+MIN_SHARE = 0.7  # attention of the first and last token of a stretch, compared with the greatest
+MAX_GAP = 1  # tokens inside a stretch that attend to something else
+
+
+def token_ends(tokens: Sequence[str], text: str) -> list[int] | None:
+    """The number of characters of the text up to the end of each token; None if the text is not that of the tokens."""
+    ends, length = [], -int(bool(tokens) and tokens[0].startswith(SPACE_MARK))
+    for token in tokens:
+        length += len(token)
+        ends.append(max(0, length))
+    written = "".join(tokens).replace(SPACE_MARK, " ")
+    return ends if written.removeprefix(" ") == text.removeprefix(" ") else None
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A source and its translation with the attention between them.
+
+    Attributes:
+        hyp: the translation.
+        src_ends: characters of the source up to the end of each token [S].
+        tgt_ends: those of the translation [T].
+        attention: [T, S] of the target tokens over the source tokens, without the end of sentence.
+    """
+
+    hyp: str
+    src_ends: list[int]
+    tgt_ends: list[int]
+    attention: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, src: str, src_ids: Sequence[int], hyp: str, hyp_ids: Sequence[int], attention: object, pair: TokenizerPair
+    ) -> Aligned | None:
+        """The alignment of a hypothesis; None where tokens are no characters, or the model has no attention."""
+        src_ends = token_ends(pair.src.spell(src, src_ids), src)
+        tgt_ends = token_ends(pair.tgt.ids_to_tokens(hyp_ids), hyp)
+        if attention is None or not src_ends or not tgt_ends:
+            return None
+        return cls(hyp, src_ends, tgt_ends, np.asarray(attention)[: len(tgt_ends), : len(src_ends)])
+
+    def target_range(self, start: int, end: int) -> tuple[int, int] | None:
+        """The characters of the translation that belong to source characters, whole words; None if none do."""
+        stretch = self._stretch(start, end)
+        if stretch is None:
+            return None
+        first, last = (self.tgt_ends[stretch[0] - 1] if stretch[0] else 0), self.tgt_ends[stretch[1]]
+        while first < last and self.hyp[first].isspace():
+            first += 1
+        while first > 0 and _is_inside_word(self.hyp, first):
+            first -= 1
+        while last < len(self.hyp) and _is_inside_word(self.hyp, last):
+            last += 1
+        while first + 1 < last and (self.hyp[last - 1].isspace() or self.hyp[last - 1] in ".,;:!?"):
+            last -= 1
+        return (first, last) if first < last else None
+
+    def _stretch(self, start: int, end: int) -> tuple[int, int] | None:
+        """The run of target tokens that attend to source characters most, with the greatest attention to them."""
+        begins = [0, *self.src_ends[:-1]]
+        columns = [i for i, (b, e) in enumerate(zip(begins, self.src_ends, strict=True)) if b < end and start < e]
+        links = self.attention.argmax(1)
+        rows = np.flatnonzero(np.isin(links, columns))
+        if not len(rows):
+            return None
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1 + MAX_GAP) + 1)
+        mass = self.attention[:, columns].sum(1)
+        best = max(runs, key=lambda run: float(mass[run].sum()))
+        best = best[mass[best] >= MIN_SHARE * mass[best].max()]
+        return int(best[0]), int(best[-1])
+
+
+def _is_inside_word(text: str, index: int) -> bool:
+    """Return whether the characters before and at an index belong to one word or span."""
+    pair = text[index - 1], text[index]
+    return all((c.isalnum() and ord(c) < 0x3040) or c in "_/@%{}<>$#=&+-:'" for c in pair)

@@ -1,0 +1,46 @@
+"""Spans of the source that a translation lacks, put in the place of the words that attend to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtkit.text.form.spans import Span, find_spans, has_added_numbers, missing_spans
+from mtkit.translate.fidelity.ranges import Aligned
+
+MIN_DIGITS = 2  # smaller numbers are often words in a translation, and are only compared
+
+
+def can_restore(spans: Sequence[Span]) -> bool:
+    """Return whether one of the missing spans may be put into the translation."""
+    return any(not span.is_number or len(span.text) >= MIN_DIGITS for span in spans)
+
+
+def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> str:
+    """The translation with missing spans in the places that attend to them, where there are some.
+
+    Words that the translation and the source share stay.
+    """
+    spans = find_spans(src)
+    places: list[tuple[int, int, str]] = []
+    for span in missing:
+        place = aligned.target_range(span.start, span.end) if can_restore([span]) else None
+        if place is None:
+            continue
+        replaced = aligned.hyp[slice(*place)]
+        is_taken = any(start < place[1] and place[0] < end for start, end, _ in places)
+        if not is_taken and not any(each.text == replaced for each in spans):
+            places.append((*place, span.text))
+    hyp = aligned.hyp
+    for start, end, text in sorted(places, reverse=True):
+        hyp = hyp[:start] + text + hyp[end:]
+    return hyp
+
+
+def fidelity_flags(src: str, spans: Sequence[Span], hyp: str) -> tuple[str, ...]:
+    """The flags of a translation: "missing" without a span of the source, "numbers" with other numbers."""
+    missing = missing_spans(spans, hyp)
+    flags = {
+        "missing": any(not span.is_number for span in missing),
+        "numbers": any(span.is_number for span in missing) or has_added_numbers(src, hyp),
+    }
+    return tuple(flag for flag, is_set in flags.items() if is_set)

@@ -1,0 +1,38 @@
+"""Marks in a translation: around the words that align, nested in any case, and said to be a guess where they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.text.structure.marked import Marked, place_marks
+from tests.unit.text.structure.test_marked import marked_texts, parse, write
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "expected", "is_certain"),
+    [
+        ("<1>The dog</1>", "Der Hund", [], "<1>Der Hund</1>", True),
+        ("The <1>old</1> dog", "Der alte Hund", [(0, 0), (1, 1), (2, 2)], "Der <1>alte</1> Hund", True),
+        ("The <1>old</1> dog", "Der alte Hund", [], "Der <1>alte</1> Hund", False),
+        ("a <1>b</1> <2>c</2>", "C B A", [(0, 2), (1, 1), (2, 0)], "<2>C</2> <1>B</1> A", True),
+        ("<1>a <2>b</2></1> c", "C B A", [(0, 2), (1, 1), (2, 0)], "C <1><2>B</2> A</1>", True),
+        ("a <1/>b c", "B C A", [(0, 2), (1, 0), (2, 1)], "<1/>B C A", True),
+        ("a b<1/>", "B A", [], "B A<1/>", True),
+        ("<1>a b</1> c", "A C B", [(0, 0), (1, 2), (2, 1)], "<1>A C B</1>", False),
+        ("<1>a</1> <2>b</2>", "A B", [(0, 0), (0, 1), (1, 1)], "<1>A B</1><2></2>", False),
+    ],
+)
+def test_marks_stand_around_the_words_that_align(source, target, links, expected, is_certain):
+    placed, certain = place_marks(parse(source), target, links)
+    assert (write(placed), certain) == (expected, is_certain)
+
+
+@given(
+    marked_texts(), st.text(alphabet="xy ", max_size=20), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+)
+def test_a_translation_has_every_mark_nested_whatever_the_alignment(marked: Marked, target, links):
+    placed, _ = place_marks(marked, target, links)  # Marked refuses marks that are not nested
+    assert placed.text == target
+    assert sorted((m.role, m.name) for m in placed.marks) == sorted((m.role, m.name) for m in marked.marks)

@@ -1,0 +1,95 @@
+"""Missing spans and terms take the place of the words that attend to them; what is not in place is flagged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mtkit.text.form.spans import find_spans, missing_spans
+from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.fidelity.ranges import Aligned, token_ends
+from mtkit.translate.fidelity.restore import restore
+from mtkit.translate.output.progress import FlagSummary
+from mtkit.translate.translator import TranslationOptions
+from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
+
+
+def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
+    """An alignment of words: for each word of the translation the word of the source that it attends to."""
+    ends = [[i for i, c in enumerate(f"{text} ") if c == " "] for text in (src, hyp)]
+    attention = np.full((len(ends[1]), len(ends[0])), 0.01, dtype=np.float32)
+    for target, source in links.items():
+        attention[target, source] = 0.9
+    return Aligned(hyp, *ends, attention)
+
+
+@pytest.mark.parametrize(
+    ("src", "hyp", "links", "expected"),
+    [
+        ("see https://a.b/c now", "siehe http jetzt", {0: 0, 1: 1, 2: 2}, "siehe https://a.b/c jetzt"),
+        ("see {x} now.", "jetzt siehe das.", {0: 2, 1: 0, 2: 1}, "jetzt siehe {x}."),
+        ("4,500 men", "20 Männer", {0: 0, 1: 1}, "4,500 Männer"),
+        ("a %s b {y} c", "A eins zwei B drei C", {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 4}, "A %s B {y} C"),
+        ("a {x} b", "A B", {0: 0, 1: 2}, "A B"),  # no word attends to it
+        ("a {x} {y} b", "A {y} B", {0: 0, 1: 1, 2: 3}, "A {y} B"),  # that word is a span itself
+    ],
+)
+def test_a_span_takes_the_place_of_the_words_that_attend_to_it(src, hyp, links, expected):
+    missing = missing_spans(find_spans(src), hyp)
+    assert restore(src, missing, aligned(src, hyp, links)) == expected
+
+
+def test_tokens_that_are_no_characters_are_not_aligned():
+    assert token_ends(["\u2581a", "b", "\u2581c"], "ab c") == [1, 2, 4]
+    assert token_ends(["\u2581a", "<0xC3>"], "aä") is None
+
+
+SOURCES = ["the dog sees https://a.b/c?d=1 .", "a {x} cat", "4,500 dogs", "the \U0001f600 man", "a big man"]
+
+
+@pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
+def test_every_span_is_in_the_translation_or_the_line_is_flagged(tokenizers, config):
+    for restores in (True, False):
+        options = TranslationOptions(restore=restores)
+        model = translator(tokenizers, build_model(config, tokenizers), options=options)
+        for source, result in zip(SOURCES * 3, model.translate(SOURCES * 3), strict=True):
+            lacking = missing_spans(find_spans(source), result.hyp)
+            assert ("missing" in result.flags) == any(not span.is_number for span in lacking)
+            assert ("numbers" in result.flags) >= any(span.is_number for span in lacking)
+            assert result.hyp == result.nbest[0].hyp
+
+
+def test_spans_are_restored_and_other_lines_stay(tokenizers):
+    with_spans = translator(tokenizers, options=TranslationOptions(restore=True))
+    without = translator(tokenizers, options=TranslationOptions(restore=False))
+    lines = [*SOURCES, *sentences(20)]
+    restored, plain = (list(each.translate(lines)) for each in (with_spans, without))
+    assert [r.hyp for r in restored][4:] == [p.hyp for p in plain][4:]
+    assert sum("missing" in p.flags for p in plain) > sum("missing" in r.flags for r in restored)
+    assert any("https://a.b/c?d=1" in r.hyp for r in restored)
+
+
+def test_terms_are_forced_counted_and_flagged(tokenizers):
+    glossary = Glossary()
+    for source, form in (("dog", "Köter"), ("red house", "Rotes-Haus")):
+        glossary.add(source, [form, "small"], "x:1")
+    lines = [line for line in sentences(60) if line]
+    model = translator(tokenizers, transformer(tokenizers), options=TranslationOptions(glossary=glossary))
+    plain = translator(tokenizers, transformer(tokenizers), options=TranslationOptions())
+    summary = FlagSummary()
+    count = 0
+    for line, result, before in zip(lines, model.translate(lines), plain.translate(lines), strict=True):
+        summary.add(result)
+        terms = glossary.find(line)
+        count += len(terms)
+        assert [source for source, _ in result.terms] == [line[t.start : t.end] for t in terms]
+        assert ("terms" in result.flags) == any(not form for _, form in result.terms)
+        assert all(form in result.hyp for _, form in result.terms)
+        if not terms:
+            assert result.hyp == before.hyp
+        assert len(result.hyp.split()) <= len(before.hyp.split())  # nothing is appended
+    honoured = summary.terms()
+    assert count > 10
+    assert honoured is not None
+    assert honoured.endswith(f" of {count} terms of the glossary are in an allowed form")
+    assert not honoured.startswith("0 ")
