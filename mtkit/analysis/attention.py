@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.analysis.head_importance import head_importance
 from mtkit.analysis.head_statistics import (
     HeadSums,
     forced_attention,
+    head_importance,
     is_self_attention,
     real_queries,
     recorded_attention,

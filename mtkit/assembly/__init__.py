@@ -6,8 +6,7 @@ initial_weights   pre-trained weights and word vectors
 training_sampler  translations sampled during training
 validator         nll and BLEU on the validation set
 reference_text    a text with references, and its batches for a loaded model
-translator        translators and scorers from model folders
+translator        translators and scorers from model folders, with a language model beside them
 engine            the engine that runs a model: fast, or as it is written
 translator_spec   everything that decides which translator is loaded
-language_model    a language model beside a translation model
 """

@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from mtkit.analysis.head_importance import head_importance
+from mtkit.analysis.head_statistics import head_importance
 from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.measure import ModelFigures, measure, size_table
@@ -21,9 +21,9 @@ from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
 from mtkit.io.table import Table
-from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
+from mtkit.model_folder.model_card import write_changed_copy
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

@@ -4,11 +4,10 @@ config            the `evaluation` section of a recipe
 tokenizer_choice  the tokenizer of BLEU, by language and script
 calibration       token accuracy and calibration error
 plausibility      warnings about inputs that are no translations
-metrics           the metrics of sacreBLEU for the script of the references, and sentence-level similarity
+metrics           the metrics of sacreBLEU for the script of the references; sentence-level similarity; Moses tokens
 score             BLEU, chrF and TER by sacreBLEU
 comparison        several systems with intervals, paired tests, by length and by document
 resampling        bootstrap intervals and paired tests on segment statistics
-moses             Moses tokenization
 word_statistics   repetition rate, and F1 of words that are rare in training
 table             scores as a table
 """

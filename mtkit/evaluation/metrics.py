@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from mtkit.evaluation import moses
+from mtkit.errors import MissingExtraError
 from mtkit.evaluation.config import MetricName
 from mtkit.evaluation.resampling import SegmentStatistics, segment_statistics
 from mtkit.evaluation.tokenizer_choice import (
@@ -91,7 +92,7 @@ class SegmentMetric:
         ]
 
     def _tokenize(self, lines: Sequence[str]) -> list[str]:
-        return list(lines) if self.moses_lang is None else moses.tokenize(lines, self.moses_lang)
+        return list(lines) if self.moses_lang is None else moses_tokens(lines, self.moses_lang)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def choose_metrics(
         notes.append(f"TER counts {words} (sacreBLEU's options normalized and asian_support), since {reason}")
     names = tuple(metric for metric in metrics if metric not in unsuitable)
     if "moses" in names:
-        moses.check_installed()
+        require_moses()
     return MetricChoice(names, tokenizer, tuple(notes), tgt_lang or "en")
 
 
@@ -219,3 +220,30 @@ def sentence_similarity(metric: Literal["chrf", "bleu"], tgt_lang: str) -> Calla
         return float(scorer.sentence_score(hyp, [ref]).score)
 
     return similarity
+
+
+def has_moses() -> bool:
+    """Return whether sacremoses is installed."""
+    return importlib.util.find_spec("sacremoses") is not None
+
+
+def require_moses() -> None:
+    """Raise MissingExtraError unless sacremoses is installed."""
+    if not has_moses():
+        raise MissingExtraError("moses", "sacremoses")
+
+
+def moses_tokens(lines: Sequence[str], lang: str) -> list[str]:
+    """The Moses tokens of each line, joined by spaces; nothing is escaped and the case is kept.
+
+    Args:
+        lang: language of the abbreviations; an unknown language is tokenized as English.
+
+    Raises:
+        MissingExtraError: sacremoses is not installed.
+    """
+    require_moses()
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(lang=lang)
+    return [tokenizer.tokenize(line, escape=False, return_str=True) for line in lines]

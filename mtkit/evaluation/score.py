@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 from mtkit.errors import DataError
-from mtkit.evaluation import moses
 from mtkit.evaluation.config import EvaluationConfig, MetricName
-from mtkit.evaluation.metrics import MetricChoice, choose_metrics, tokenizer_sensitivity
+from mtkit.evaluation.metrics import MetricChoice, choose_metrics, has_moses, tokenizer_sensitivity
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.io.counts import count_of
@@ -158,7 +157,7 @@ def metrics_of_run(ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: st
     """The metrics of a recipe, plus BLEU on Moses tokens if sacremoses is installed and the script has spaces."""
     metrics = [*config.metrics]
     is_unspaced = choose_tokenizer(ref, tgt_lang, config.tokenize).is_unspaced
-    if moses.is_installed() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
+    if has_moses() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
         metrics.append("moses")
     return metrics
 
@@ -167,33 +166,6 @@ def sampled_warnings(hyps: Sequence[str], refs: Sequence[Sequence[str]], choice:
     """Sentences about the language of the translations and about other tokenizers, from a sample of the lines."""
     note = tokenizer_sensitivity(hyps, refs, choice.tokenizer) if "bleu" in choice.names else None
     return [*unexpected_languages(hyps, refs), *([note] if note else [])]
-
-
-def score_files(
-    hyps: Sequence[Path],
-    refs: Sequence[Path],
-    metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
-    *,
-    tgt_lang: str | None = None,
-    tokenize: SacrebleuTokenizer = "auto",
-    src: Path | None = None,
-) -> dict[str, Scores]:
-    """Score several systems against the same references; the keys are the hypothesis files, in their order.
-
-    Arguments as `score`.
-
-    Raises:
-        DataError: a file has no lines, is not UTF-8, or has another number of lines than the first reference.
-        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-        MissingExtraError: as `score`.
-    """
-    texts = read_texts(hyps, refs, src)
-    reference = [texts[path] for path in refs]
-    source = None if src is None else texts[src]
-    return {
-        str(hyp): score(texts[hyp], reference, metrics, tgt_lang=tgt_lang, tokenize=tokenize, src=source)
-        for hyp in hyps
-    }
 
 
 def read_texts(
@@ -205,7 +177,8 @@ def read_texts(
     """Read translations, references and source, which have equally many lines; `read` returns those of a file.
 
     Raises:
-        DataError, MissingInputError, ReadWriteError: as `score_files`.
+        DataError: a file has no lines, is not UTF-8, or has another number of lines than the first reference.
+        MissingInputError, ReadWriteError: as `files.translate_read_errors`.
     """
     texts = {path: list(read(path)) for path in [*refs, *hyps, *([] if src is None else [src])]}
     unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]

@@ -32,9 +32,8 @@ from mtkit.evidence.records import Records, lines_per_second, positional_head, s
 from mtkit.evidence.results import CheckResult, ClaimResult
 from mtkit.evidence.system import hyps_of_system
 from mtkit.io.lock import RunLock
-from mtkit.study.by_length import lines_by_length
-from mtkit.study.free_running import free_running_loss
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
+from mtkit.study.measures import free_running_loss, lines_by_length
 from mtkit.study.run import trials, with_chosen_rates
 from mtkit.study.runs import StudyRun, runs_of
 from mtkit.text.lines import read_lines

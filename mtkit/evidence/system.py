@@ -15,9 +15,9 @@ from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evidence.claim import CompressionConfig, SystemConfig
 from mtkit.io.files import hash_file, write_text
-from mtkit.model_folder.changed_copy import write_changed_copy
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.model_card import write_changed_copy
 from mtkit.models.config import ModelConfig
 from mtkit.pipeline.average import average_models
 from mtkit.recipe import schema

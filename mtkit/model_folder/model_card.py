@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mtkit import __version__
-from mtkit.model_folder.config_file import WEIGHTS, update_model_card
-from mtkit.model_folder.folder import ModelMetadata, read_metadata
+from mtkit.model_folder.config_file import LEXICON, WEIGHTS, update_model_card
+from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_metadata, read_model, write_model
 from mtkit.model_folder.weights_file import num_parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parameters: int) -> str:
@@ -100,3 +103,18 @@ def _scores(report: Mapping[str, Any]) -> list[str]:
         named = ((heading, scores.get(f"{metric}_signature")) for metric, heading in columns.items())
         signatures += [f"- {heading}: `{signature}`" for heading, signature in named if signature]
     return [*lines, "", "Signatures of sacreBLEU:", "", *dict.fromkeys(signatures)]
+
+
+def write_changed_copy(
+    folder: Path, loaded: LoadedModel, metadata: ModelMetadata, tensors: Mapping[str, Tensor]
+) -> None:
+    """Write a copy of a model with other metadata and weights, with a card of its own and the model's lexicon.
+
+    Raises:
+        DataError: the weights do not fit the metadata: the copy, which has been written, cannot be read.
+        ReadWriteError: the folder cannot be written.
+    """
+    lexicon = loaded.folder / LEXICON
+    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
+    write_model(folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+    read_model(folder)

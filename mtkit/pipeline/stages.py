@@ -14,9 +14,9 @@ from typing import Any
 
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError, UsageError
-from mtkit.evaluation import moses
 from mtkit.evaluation.comparison import Comparison
 from mtkit.evaluation.config import EvaluationConfig, ReportOptions
+from mtkit.evaluation.metrics import require_moses
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import find_model
@@ -271,7 +271,7 @@ def _finished_run(run_dir: Path | str) -> tuple[RunFolder, Recipe]:
 def _require_packages(config: EvaluationConfig) -> None:
     """Check the packages of metrics and tokenizer before hours of training, or minutes of translating."""
     if "moses" in config.metrics:
-        moses.check_installed()
+        require_moses()
     check_tokenizer_installed(config.tokenize)
 
 

@@ -7,6 +7,5 @@ jobs          training in parallel processes, on shares of the CPU or on GPUs
 run           the whole study: the plan of its runs, choice of learning rates, its execution, its report
 results       mean, standard deviation and significance of every metric; tables
 report        files and plots beside the runs
-by_length     BLEU of short and of long sentences
-free_running  validation loss without teacher forcing
+measures      measures of some studies alone: BLEU by length, validation loss without teacher forcing
 """

@@ -12,9 +12,9 @@ from typing import Any
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
 from mtkit.io.table import Table, TableFormat
-from mtkit.study.by_length import group_names, lines_by_length
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
+from mtkit.study.measures import group_names, lines_by_length
 from mtkit.study.runs import RunResult, RunState, StudyRun, run_result
 from mtkit.text.lines import read_lines
 

@@ -19,10 +19,9 @@ from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import is_scored
 from mtkit.recipe.recipe import load_saved
 from mtkit.recipe.sections import Recipe
-from mtkit.study.by_length import bleu_of_length_groups
 from mtkit.study.config import StudyConfig
-from mtkit.study.free_running import free_running_loss
 from mtkit.study.load import Study
+from mtkit.study.measures import bleu_of_length_groups, free_running_loss
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.log import parse_line
 from mtkit.training.objectives.config import DistillationConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.evaluation import moses
+from mtkit.evaluation.metrics import has_moses
 from tests.toy.runs import RECIPE, run, sentences, write_all, write_pair
 
 Evaluate = Callable[..., tuple[int, str, str]]
@@ -77,7 +77,7 @@ def test_metrics_that_are_omitted_are_those_of_the_run(evaluate: Evaluate) -> No
     scores = json.loads(Path("scores.json").read_text())["test"]
     for name, values in scores.items():
         assert values == {key: report[name][key] for key in values}
-        assert ("bleu_moses_lc" in values) == moses.is_installed()
+        assert ("bleu_moses_lc" in values) == has_moses()
 
 
 def test_an_outdated_report_is_made_first_with_the_metrics_of_the_recipe(evaluate: Evaluate) -> None:

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.analysis.head_importance import attention_modules
-from mtkit.analysis.head_statistics import HeadSums, entropy, forced_attention, recorded_attention
+from mtkit.analysis.head_statistics import HeadSums, attention_modules, entropy, forced_attention, recorded_attention
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig

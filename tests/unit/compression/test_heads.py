@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.analysis.head_importance import attention_modules, head_importance
+from mtkit.analysis.head_statistics import attention_modules, head_importance
 from mtkit.compression.heads import choose_heads, prune_heads
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
-from mtkit.evaluation import moses, tokenizer_choice
+from mtkit.evaluation import tokenizer_choice
 from mtkit.evaluation.config import EvaluationConfig
-from mtkit.evaluation.score import evaluate, score, score_files
+from mtkit.evaluation.metrics import moses_tokens
+from mtkit.evaluation.score import evaluate, read_texts, score
 from mtkit.evaluation.table import score_table, signature_lines
 
 REF = [
@@ -30,6 +31,12 @@ def write(folder, name, lines):
     path = folder / name
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
     return path
+
+
+def score_files(hyps, refs, metrics=("bleu", "chrf", "ter"), src=None):
+    texts = read_texts(hyps, refs, src)
+    references, source = [texts[path] for path in refs], None if src is None else texts[src]
+    return {str(hyp): score(texts[hyp], references, metrics, src=source) for hyp in hyps}
 
 
 def sacrebleu(*arguments):
@@ -68,7 +75,7 @@ def test_ter_of_chinese_and_japanese_equals_sacrebleus_options_for_them(tmp_path
 
 def test_moses_is_bleu_on_lower_cased_moses_tokens(tmp_path):
     ours = score(HYP, [REF], ["moses"], tgt_lang="de")
-    tokens = [moses.tokenize(lines, "de") for lines in (HYP, REF)]
+    tokens = [moses_tokens(lines, "de") for lines in (HYP, REF)]
     hyp, ref = write(tmp_path, "hyp", tokens[0]), write(tmp_path, "ref", tokens[1])
     theirs = sacrebleu(ref, "-i", hyp, "--tokenize", "none", "-lc")
     assert ours.bleu_moses_lc is not None
@@ -80,7 +87,8 @@ def test_moses_is_bleu_on_lower_cased_moses_tokens(tmp_path):
 
 def test_moses_without_sacremoses(monkeypatch):
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is not None
-    monkeypatch.setattr(moses, "is_installed", lambda: False)
+    for module in ("metrics", "score"):
+        monkeypatch.setattr(f"mtkit.evaluation.{module}.has_moses", lambda: False)
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is None
     with pytest.raises(MissingExtraError, match=r"sacremoses: pip install 'mtkit\[moses\]'"):
         evaluate(HYP, REF, EvaluationConfig(metrics=["moses"]), tgt_lang="de")

@@ -43,7 +43,7 @@ TABLE: dict[str, set[str]] = {
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
     "bench": SCIENCE | ASSEMBLY | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
-    "compression": SCIENCE | ASSEMBLY | {"analysis.head_importance"},
+    "compression": SCIENCE | ASSEMBLY | {"analysis.head_statistics"},
     # claims are tested by studies
     "evidence": SCIENCE
     | ASSEMBLY

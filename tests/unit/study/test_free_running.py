@@ -7,7 +7,7 @@ import torch
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate, collate_source
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.study.free_running import FreeRunning
+from mtkit.study.measures import FreeRunning
 from mtkit.text.vocab import Vocab
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 

@@ -16,8 +16,8 @@ from mtkit.evaluation.comparison import compare
 from mtkit.plot.by_length import BleuByLength, LengthGroup
 from mtkit.plot.curves import LearningCurves
 from mtkit.study import report
-from mtkit.study.by_length import bleu_of_length_groups, group_names
 from mtkit.study.load import Study
+from mtkit.study.measures import bleu_of_length_groups, group_names
 from mtkit.study.report import mean_curves
 from mtkit.study.results import StudyResults, as_csv, as_json, cell_rows, compare_runs, markdown, study_table
 from mtkit.study.run import report_study

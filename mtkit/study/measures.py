@@ -1,8 +1,13 @@
-"""Free-running loss: validation loss of a decoder that reads its own tokens, a measure of exposure bias."""
+"""Measures of some studies alone: free-running loss, and BLEU by source length.
+
+Free-running loss is the validation loss of a decoder that reads its own tokens, a measure of exposure bias. BLEU by
+length is that of fig. 2 of Bahdanau et al. 2015 (arXiv:1409.0473).
+"""
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +20,8 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DamagedError
+from mtkit.evaluation.score import score
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 from mtkit.hardware import default_device
 from mtkit.io.files import hash_file
 from mtkit.io.records import write_record
@@ -79,3 +86,45 @@ def _measure(model: TranslationModel, valid: Sequence[Store]) -> float:
         total += float(losses.sum)
         tokens += losses.tokens
     return total / max(tokens, 1)
+
+
+def group_names(limits: Sequence[int]) -> list[str]:
+    """Names of the length groups: `1-10`, `11-20`, `over 20`."""
+    starts = [1, *(limit + 1 for limit in limits)]
+    return [f"{start}-{limit}" for start, limit in zip(starts, limits, strict=False)] + [f"over {limits[-1]}"]
+
+
+def lines_by_length(srcs: Sequence[str], limits: Sequence[int]) -> dict[str, list[int]]:
+    """Line indices of each length group; the length of a source is its number of whitespace-separated words.
+
+    Args:
+        limits: maximum length of each group except the last, ascending.
+    """
+    by_name: dict[str, list[int]] = {name: [] for name in group_names(limits)}
+    groups = list(by_name.values())
+    for index, src in enumerate(srcs):
+        groups[bisect_left(limits, len(src.split()))].append(index)
+    return by_name
+
+
+def bleu_of_length_groups(
+    srcs: Sequence[str],
+    hyps: Sequence[str],
+    refs: Sequence[str],
+    limits: Sequence[int],
+    *,
+    tokenize: SacrebleuTokenizer,
+) -> dict[str, float]:
+    """BLEU of each length group (see lines_by_length); empty groups are left out.
+
+    Args:
+        srcs, hyps, refs: equally many lines.
+        limits: maximum length of each group except the last, ascending.
+    """
+    bleu = {}
+    for name, indices in lines_by_length(srcs, limits).items():
+        group_hyps, group_refs = [hyps[index] for index in indices], [refs[index] for index in indices]
+        scores = score(group_hyps, [group_refs], ["bleu"], tokenize=tokenize) if indices else None
+        if scores is not None and scores.bleu is not None:
+            bleu[name] = scores.bleu.value
+    return bleu
