@@ -5,6 +5,7 @@ Keys of the tree are those that the recipe states; nothing is known yet of types
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -148,6 +149,8 @@ def _parse(text: str, folder: Path, errors: list[str]) -> tuple[list[str], Locat
     path, equals, value = text.partition("=")
     if not equals or not all(path.split(".")) or path != path.strip():
         raise RecipeError(f"{COMMAND_LINE}: {text}: an override has the form key=value, such as training.seed=2")
+    if re.fullmatch("[1-9][0-9]{0,8}|0", value):  # an integer, such as a beam size, needs no reader of YAML
+        return path.split("."), LocatedValue(int(value), Origin(COMMAND_LINE, folder, from_file=False))
     from mtkit.recipe.yaml_reader import read_value
 
     return path.split("."), read_value(value, path, folder, errors)
