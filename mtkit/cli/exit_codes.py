@@ -77,12 +77,7 @@ def _is_of_log_settings(error: ValueError) -> bool:
 
 
 def to_mtkit_error(error: BaseException, words: Sequence[str]) -> MtkitError:
-    """Convert an expected error into the `MtkitError` with its exit code and message.
-
-    Args:
-        error: one of EXPECTED_ERRORS that is no bug.
-        words: the command line.
-    """
+    """Convert an expected error into the `MtkitError` with its exit code and message."""
     command = words[0] if words else ""
     match error:
         case MtkitError():

@@ -40,10 +40,8 @@ def forbid_overwriting_input(
     """Refuse to overwrite a file that a command reads, or a file that a model or a run consists of.
 
     Args:
-        command: its name.
         output: the value of `option`; None: the option was omitted.
         inputs: files that the command reads; None: an option was omitted.
-        option: the option that names the output.
 
     Raises:
         UsageError: `output` is one of these files.

@@ -63,7 +63,6 @@ def print_results(
     """Write tables to stdout: text as wide as the terminal (in a pipe, as wide as its cells), or another form.
 
     Args:
-        tables: one below the other.
         form: value of --format; None: text.
         notes: lines below the tables; comments in LaTeX, on stderr beside TSV, absent from JSON.
         content: written as JSON; None: the rows of the tables.

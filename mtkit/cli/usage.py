@@ -56,7 +56,6 @@ def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:
     """The message for a wrong command line: `train: --fersh: no such option; did you mean --fresh? See ...`.
 
     Args:
-        error: of typer.
         first_word: of the command line. Where an option lacks its value, typer does not know the command.
     """
     if error.ctx is not None:

@@ -70,7 +70,6 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
     """Download all files of a known corpus into a folder, which is created.
 
     Args:
-        corpus: a name in KNOWN.
         folder: the only folder that is written to.
         base: URL of a mirror of the same files, ending in "/"; None: the pinned URL.
         progress: called after every chunk.

@@ -31,7 +31,6 @@ def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator
     """Translate an `OSError` raised while `path` is read; a stream is refused before it can block or never end.
 
     Args:
-        path: a file or folder.
         allow_stream: whether it may be a pipe or device.
 
     Raises:
@@ -282,7 +281,6 @@ def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
     """Return the names of files that are missing or whose hash differs.
 
     Args:
-        folder: the folder with the files.
         hashes: expected SHA-256 by file name.
 
     Raises:

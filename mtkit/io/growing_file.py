@@ -39,8 +39,6 @@ class GrowingFile:
     """A file to which bytes are appended, with the hash of its content.
 
     Attributes:
-        path: FILE.
-        part: FILE.part.
         num_bytes: length of what was kept and written.
     """
 

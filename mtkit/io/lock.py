@@ -100,7 +100,6 @@ class OutputLock(FileLock):
 
     Args:
         path: the file or folder; a symbolic link is followed.
-        make_parents: create the folder that it will be in.
     """
 
     def __init__(self, path: Path, *, make_parents: bool = False) -> None:

@@ -21,7 +21,6 @@ def printable(text: str, max_line: int = MAX_LINE) -> str:
     r"""Escape what a terminal would obey, as in `\x1b`, and shorten lines; line breaks are kept.
 
     Args:
-        text: one line or several.
         max_line: characters of a line that is not shortened; a longer one keeps both ends and states its length.
     """
     if len(text) > max_line:

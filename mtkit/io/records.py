@@ -40,10 +40,6 @@ def write_record(path: Path, content: Mapping[str, Any]) -> None:
 def read_record(path: Path, *, remedy: str) -> Json:
     """Read the content of a file written by `write_record`.
 
-    Args:
-        path: the file.
-        remedy: end of the error message if the file is damaged.
-
     Raises:
         MissingInputError, ReadWriteError: as `translate_read_errors`.
         DamagedError: the file does not match its checksum.

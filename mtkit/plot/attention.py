@@ -35,7 +35,6 @@ def plot_attention(
         weights: [T, S] attention weights between 0 and 1, one row for each output token.
         src: the S source tokens, with the end of sentence if it can be attended to.
         hyp: the T output tokens.
-        path: the file to write.
         title: of the figure; none if empty.
 
     Raises:

@@ -27,7 +27,6 @@ class BleuByLength:
     """BLEU of one system.
 
     Attributes:
-        label: name of the system.
         bleu: BLEU of each group.
         margin: half of the whisker of each BLEU; 0 for none.
     """
@@ -43,9 +42,6 @@ def draw_bleu_by_length(
     """Draw the BLEU of all systems over the same groups, from short to long.
 
     Args:
-        groups: of the test set.
-        systems: to compare.
-        path: the file to write.
         whiskers: what the margins are, such as `95% interval`; empty: not said.
 
     Raises:

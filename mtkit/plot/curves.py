@@ -26,10 +26,8 @@ class LearningCurves:
     """Curves of one run; points are (update, value).
 
     Attributes:
-        label: name of the run.
         loss: training loss in nats per token, with dropout and label smoothing, without ADDED_TERMS.
         nll: validation negative log-likelihood in nats per token, without label smoothing.
-        bleu: validation BLEU.
         nll_range, bleu_range: of the runs that `nll` and `bleu` are the mean of; empty for one run.
     """
 

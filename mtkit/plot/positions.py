@@ -33,7 +33,6 @@ class ScorePanel:
     """Contribution of a position encoding to the attention scores of each head, by distance.
 
     Attributes:
-        title: of the panel.
         distance: [N], query position minus key position.
         mean: [H, N], mean over random queries and keys.
         std: [H, N], the standard deviation over it.

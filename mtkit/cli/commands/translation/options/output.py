@@ -86,9 +86,6 @@ class OutputOptions:
     def check(self, inputs: Iterable[Path]) -> None:
         """Refuse options that would lose text.
 
-        Args:
-            inputs: files that are read.
-
         Raises:
             UsageError: --resume without a file, an output that is an input, or two outputs that are one file.
         """
