@@ -3,8 +3,7 @@
 training          model, loader, learner and validator of a recipe
 measure_training  time and memory of a training and of its micro-batches, measured on dummy batches
 initial_weights   pre-trained weights and word vectors
-training_sampler  translations sampled during training
-validator         nll and BLEU on the validation set
+validator         nll and BLEU on the validation set, and translations sampled during training
 reference_text    a text with references, and its batches for a loaded model
 translator        translators and scorers from model folders, with a language model beside them
 engine            the engine that runs a model: fast, or as it is written

@@ -9,7 +9,6 @@ input       lines from a file, a pipe or a terminal
 streams     stdin, stdout and stderr
 exit_codes  exceptions into exit codes and one sentence
 usage       wrong usage in one sentence, with a suggestion
-openmp      threads that wait for each other on a busy machine
 display     live progress of a training or a download
 printing    lines and tables on stdout
 """

@@ -8,7 +8,7 @@ lock           exclusive locks of run folders and outputs
 growing_file   one output file under the name FILE.part until it is complete
 part_file      output that grows line by line and can be resumed
 fetch          downloads of known corpora, with their URLs and checksums
-cpu_quota      cores that this process may use
+cpu_quota      cores that this process may use, and threads of torch on them
 printable      text that people read on a terminal, without control characters
 table          tables as text, Markdown, LaTeX, TSV and JSON
 counts         counts with their nouns, for sentences

@@ -17,7 +17,7 @@ from mtkit.assembly.training import (
     load_teacher,
     with_updates_of_epochs,
 )
-from mtkit.assembly.training_sampler import TrainingSampler, target_vocab_ids
+from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.collate import dummy_batch
 from mtkit.corpus.order.loader import Loader

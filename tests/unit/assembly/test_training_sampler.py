@@ -4,7 +4,7 @@ import pytest
 import torch
 from sacrebleu import sentence_bleu
 
-from mtkit.assembly.training_sampler import TrainingSampler, target_vocab_ids
+from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.collate import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
