@@ -17,9 +17,15 @@ from mtkit.layers.norms.config import LayerNormConfig, PreNormConfig, RMSNormCon
 from mtkit.layers.norms.residual import DeepNorm, SandwichNorm
 from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.config import PositionConfig
+from mtkit.layers.positions.config import (
+    ALiBiConfig,
+    LinearScaling,
+    PositionConfig,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+)
 from mtkit.layers.positions.relative import Shaw, T5Bias
-from mtkit.layers.positions.relative_config import ALiBiConfig, LinearScaling, RoPEConfig, ShawConfig, T5BiasConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Embedding, Transformer
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair

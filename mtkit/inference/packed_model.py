@@ -31,7 +31,7 @@ from mtkit.inference.structures import Layer, StackStructure
 from mtkit.inference.threads import run_in_parts
 from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.sharing import sharing_order
 
 NORMS = {"none": NO_NORM, "layer": LAYER_NORM, "rms": RMS_NORM}

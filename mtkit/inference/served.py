@@ -12,7 +12,7 @@ from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import BeamConfig, SamplingConfig
 

@@ -14,8 +14,8 @@ A model takes part through `start` and `step` alone (interface.py), so that ever
     fast_topk         the k best columns and the log-normalisers of rows of logits
     ensemble          several models as one Stepper, a language model among them
 
-To add a method: write a configuration with the members of `run.SearchMethod` in config.py, and add it to the union
-there. Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
+To add a method: write a configuration derived from `SearchMethod` in config.py, and add it to the union there.
+ Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
 
 Shapes:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -15,22 +16,34 @@ if TYPE_CHECKING:
     from mtkit.search.single_path import Sampling
 
 
+class SearchMethod(ABC):
+    """Base of the search methods: their capabilities and defaults; a method overrides those that differ.
+
+    A method also has a `seed`: None, or the key of a random one.
+    """
+
+    num_hypotheses_key: ClassVar[str] = "beam_size"  # key below `search` that sets the number of hypotheses followed
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()  # keys below `search` that have no effect on this method
+
+    def num_hypotheses(self, beam_size: int) -> int:
+        """Hypotheses of a sentence that are in the batch at once."""
+        return beam_size
+
+    def check(self, beam_size: int) -> None:  # noqa: B027 (most methods work with any beam size)
+        """Raise ValueError if the method does not work with this beam size."""
+
+    @abstractmethod
+    def build(self, parts: SearchParts) -> Search:
+        """The search."""
+
+
 @config
-class BeamConfig:
+class BeamConfig(SearchMethod):
     """Beam search (see BeamSearch); greedy search (see SinglePathSearch) if beam_size is 1."""
 
     kind: Literal["beam"] = "beam"
 
-    num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
-    ignored_keys: ClassVar[frozenset[str]] = frozenset()
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """See SearchMethod."""
-        return beam_size
-
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
 
     def build(self, parts: SearchParts) -> Search:
         """See SearchMethod."""
@@ -41,7 +54,7 @@ class BeamConfig:
 
 
 @config
-class DiverseBeamConfig:
+class DiverseBeamConfig(SearchMethod):
     """Beam search in groups of hypotheses that penalise each other's tokens (see DiverseBeam)."""
 
     kind: Literal["diverse"] = "diverse"
@@ -52,13 +65,7 @@ class DiverseBeamConfig:
     # paper's good values, 0.2 to 0.8.
     diversity_strength: Annotated[float, Limits(ge=0)] = 0.5
 
-    num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
-    ignored_keys: ClassVar[frozenset[str]] = frozenset()
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """See SearchMethod."""
-        return beam_size
 
     def check(self, beam_size: int) -> None:
         """See SearchMethod."""
@@ -74,7 +81,7 @@ class DiverseBeamConfig:
 
 
 @config
-class SamplingConfig:
+class SamplingConfig(SearchMethod):
     """Sample tokens from softmax(logits / temperature), truncated by all of the options and renormalised.
 
     `beam_size`, `patience` and `coverage_penalty` have no effect (see Sampling).
@@ -103,9 +110,6 @@ class SamplingConfig:
         """See SearchMethod."""
         return self.num_samples
 
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
-
     def build(self, parts: SearchParts) -> Search:
         """See SearchMethod."""
         from mtkit.search.single_path import SinglePathSearch
@@ -121,7 +125,7 @@ class SamplingConfig:
         )
 
 
-SearchMethodConfig = BeamConfig | DiverseBeamConfig | SamplingConfig  # each has the members of `run.SearchMethod`
+SearchMethodConfig = BeamConfig | DiverseBeamConfig | SamplingConfig
 
 
 Factor = Annotated[float, Limits(ge=0, le=1000)]

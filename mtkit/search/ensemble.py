@@ -16,7 +16,7 @@ from mtkit.search.interface import DecoderState, DecoderStep, Stepper
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """The states of all members."""
+    """The states of all members: of an ensemble, or of a translation model and a language model."""
 
     members: tuple[DecoderState, ...]
 
@@ -103,42 +103,12 @@ class LanguageModelTerm:
         return log_prob + self.weight * prefixes.language_model
 
 
-@dataclass(frozen=True)
-class FusionState:
-    """The states of both models."""
-
-    translation: DecoderState
-    language: DecoderState
-
-    @property
-    def num_sentences(self) -> int:
-        """B."""
-        return self.translation.num_sentences
-
-    @property
-    def num_rows(self) -> int:
-        """B·W."""
-        return self.translation.num_rows
-
-    def select_rows(self, rows: Tensor) -> FusionState:
-        """See DecoderState."""
-        return replace(self, translation=self.translation.select_rows(rows), language=self.language.select_rows(rows))
-
-    def keep_sentences(self, sentences: Tensor) -> FusionState:
-        """See DecoderState."""
-        return replace(
-            self,
-            translation=self.translation.keep_sentences(sentences),
-            language=self.language.keep_sentences(sentences),
-        )
-
-
 class FusionStep(NamedTuple):
     """One decoder position of both models; logits and attention are those of the translation model."""
 
     translation: DecoderStep
     language: DecoderStep
-    state: FusionState
+    state: EnsembleState
 
     @property
     def attention(self) -> Tensor | None:
@@ -168,13 +138,13 @@ class ShallowFusion:
     language: Stepper
     empty_sources: Callable[[int], Any]
 
-    def start(self, source: Any) -> FusionState:
+    def start(self, source: Any) -> EnsembleState:
         """See Stepper."""
         state: DecoderState = self.translation.start(source)
-        return FusionState(state, self.language.start(self.empty_sources(state.num_sentences)))
+        return EnsembleState((state, self.language.start(self.empty_sources(state.num_sentences))))
 
-    def step(self, token: Tensor, state: FusionState) -> FusionStep:
+    def step(self, token: Tensor, state: EnsembleState) -> FusionStep:
         """See Stepper."""
-        translation = self.translation.step(token, state.translation)
-        language = self.language.step(token, state.language)
-        return FusionStep(translation, language, FusionState(translation.state, language.state))
+        first, second = state.members
+        translation, language = self.translation.step(token, first), self.language.step(token, second)
+        return FusionStep(translation, language, EnsembleState((translation.state, language.state)))

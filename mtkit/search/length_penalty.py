@@ -6,7 +6,7 @@ tokens and the end of sentence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mtkit.config import Limits, config
 
@@ -16,45 +16,36 @@ if TYPE_CHECKING:
 Numbers = Any  # a tensor, an array or a number
 
 
-class LengthPenalty(Protocol):
-    """Ranks finished hypotheses: score = log_prob / divisor(n) + summand(n)."""
+class LengthPenalty:
+    """Base of the penalties, which rank finished hypotheses: score = log_prob / divisor(n) + summand(n)."""
 
     def divisor(self, length: Numbers) -> Numbers:
-        """See the class; at least 1, and the larger the longer the hypothesis."""
-
-    def summand(self, length: Numbers) -> Numbers:
-        """See the class."""
-
-    def score(self, log_prob: Numbers, length: Numbers) -> Numbers:
-        """Scores of finished hypotheses, `log_prob` and `length` of one shape."""
-
-    def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
-        """Upper bound of the score of a hypothesis that now has `log_prob` <= 0 and ends between these lengths."""
-
-
-class _LengthPenalty:
-    """Base class of the penalties, see LengthPenalty."""
-
-    def divisor(self, length: Numbers) -> Numbers:
-        """1."""
+        """See the class; at least 1, and the larger the longer the hypothesis. Here 1."""
         return length * 0.0 + 1.0
 
     def summand(self, length: Numbers) -> Numbers:
-        """0."""
+        """See the class; here 0."""
         return length * 0.0
 
     def score(self, log_prob: Numbers, length: Numbers) -> Numbers:
-        """log_prob / divisor(n) + summand(n)."""
+        """Scores of finished hypotheses, `log_prob` and `length` of one shape."""
         return log_prob / self.divisor(length) + self.summand(length)
 
+    def score_of(self, log_prob: float, length: int) -> float:
+        """Score of one finished hypothesis, without torch."""
+        return float(self.score(log_prob, length))
+
     def bound(self, log_prob: Tensor, min_length: Tensor, max_length: Tensor) -> Tensor:
-        """Further tokens have log-probability 0 at best: the best length is the least or the greatest one."""
+        """Upper bound of the score of a hypothesis that now has `log_prob` <= 0 and ends between these lengths.
+
+        Further tokens have log-probability 0 at best: the best length is the least or the greatest one.
+        """
         best: Tensor = self.score(log_prob, min_length).maximum(self.score(log_prob, max_length))
         return best
 
 
 @config
-class Average(_LengthPenalty):
+class Average(LengthPenalty):
     """Score = log_prob / n^alpha."""
 
     kind: Literal["average"] = "average"
@@ -68,7 +59,7 @@ class Average(_LengthPenalty):
 
 
 @config
-class GNMT(_LengthPenalty):
+class GNMT(LengthPenalty):
     """Score = log_prob / ((5 + n) / 6)^alpha. Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144."""
 
     kind: Literal["gnmt"] = "gnmt"
@@ -81,7 +72,7 @@ class GNMT(_LengthPenalty):
 
 
 @config
-class WordReward(_LengthPenalty):
+class WordReward(LengthPenalty):
     """Score = log_prob + reward · n. He et al. 2016. A negative reward favours short translations."""
 
     kind: Literal["word_reward"] = "word_reward"

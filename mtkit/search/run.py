@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -44,31 +43,6 @@ class SearchParts:
     coverage: Coverage | None = None
     with_log_probs: bool = True
     with_attention: bool = False
-
-
-class SearchMethod(Protocol):
-    """A search method as a recipe describes it."""
-
-    @property
-    def num_hypotheses_key(self) -> str:
-        """The key below `search` that sets the number of hypotheses followed."""
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of a random method; None for a deterministic one."""
-
-    @property
-    def ignored_keys(self) -> frozenset[str]:
-        """Keys below `search` that have no effect on this method."""
-
-    def num_hypotheses(self, beam_size: int) -> int:
-        """Hypotheses of a sentence that are in the batch at once."""
-
-    def check(self, beam_size: int) -> None:
-        """Raise ValueError if the method does not work with this beam size."""
-
-    def build(self, parts: SearchParts) -> Search:
-        """The search."""
 
 
 class SearchRun:

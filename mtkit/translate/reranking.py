@@ -116,6 +116,6 @@ class LanguageModelReranking:
         for candidate, language in zip(candidates, log_probs, strict=True):
             h, length = candidate.hypothesis, len(candidate.hypothesis.tokens) + 1
             # the difference of two scores, so that penalties and constraints of the search keep their share
-            both = self.penalty.score(h.log_prob + self.weight * language, length)
-            scores.append(h.score + both - self.penalty.score(h.log_prob, length))
+            both = self.penalty.score_of(h.log_prob + self.weight * language, length)
+            scores.append(h.score + both - self.penalty.score_of(h.log_prob, length))
         return scores

@@ -199,7 +199,7 @@ class LineMerger:
             for h, text in zip(first.hypotheses, first.texts, strict=True)
         ]
         if self._num_segments > 1:
-            score = float(penalty.score(log_prob, len(self._token_log_probs)))
+            score = penalty.score_of(log_prob, len(self._token_log_probs))
             nbest = [(hyp, score, log_prob)]
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
         num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments

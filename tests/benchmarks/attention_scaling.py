@@ -30,7 +30,7 @@ from mtkit.layers.attention.sparse.config import (
     WindowAttentionConfig,
 )
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 
 D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256

@@ -17,7 +17,7 @@ from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
 from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
     LinearScaling,

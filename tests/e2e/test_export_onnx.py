@@ -15,7 +15,7 @@ from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import GatedConfig
 from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, SandwichNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
     LinearScaling,

@@ -85,8 +85,7 @@ def run_everywhere(package: Path, *overrides: str) -> None:
 def test_new_kinds_of_transformer_parts(package: Path) -> None:
     positions, attention = package / "layers/positions", package / "layers/attention"
     shutil.copy(NEW_KINDS / "scaled_alibi.py", positions)
-    add_config(package, "layers/positions/relative_config.py", "ScaledALiBiConfig", before="@config")
-    add_import(package, "layers/positions/config.py", "mtkit.layers.positions.relative_config", "ScaledALiBiConfig")
+    add_config(package, "layers/positions/config.py", "ScaledALiBiConfig", before="@config")
     add_to_union(package, "layers/positions/config.py", "ScaledALiBiConfig", after="ALiBiConfig")
 
     shutil.copy(NEW_KINDS / "uniform.py", attention)

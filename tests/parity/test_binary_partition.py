@@ -10,7 +10,7 @@ from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.attention.sparse import binary_partition
 from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, Nodes
 from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
-from mtkit.layers.positions.relative_config import ALiBiConfig, RoPEConfig, TransformerXLConfig
+from mtkit.layers.positions.config import ALiBiConfig, RoPEConfig, TransformerXLConfig
 from tests.unit.layers.attention.toy_kernels import D, build
 
 

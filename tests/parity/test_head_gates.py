@@ -11,7 +11,7 @@ from mtkit.compression.heads import choose_open_heads, fold_gates, gated_project
 from mtkit.errors import UsageError
 from mtkit.layers.attention.config import HeadGatesConfig
 from mtkit.layers.attention.head_gates import HIGH, LOW, TEMPERATURE, GatedProjection
-from mtkit.layers.positions.relative_config import ALiBiConfig
+from mtkit.layers.positions.config import ALiBiConfig
 from mtkit.layers.projections import linear
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing

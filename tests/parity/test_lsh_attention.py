@@ -10,7 +10,7 @@ from mtkit.layers.attention.sparse.lsh import NORM_EPSILON
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import NoPositionConfig
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 
 D, H, K, V = 12, 2, 6, 5
 HEADS = Heads(H, H, K, V)

@@ -13,8 +13,8 @@ from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import BinaryConfig, IndexConfig, RelativeIndexConfig, SinusoidalConfig
+from mtkit.layers.positions.config import TUPEConfig
 from mtkit.layers.positions.relative import relative_position_bucket
-from mtkit.layers.positions.relative_config import TUPEConfig
 from mtkit.layers.recurrent.cells import CellState
 from mtkit.layers.recurrent.config import TanhCellConfig
 from mtkit.layers.recurrent.stack import RecurrentLayer

@@ -10,8 +10,8 @@ from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
 from mtkit.layers.positions.relative import ALiBi, Shaw, T5Bias, TransformerXLPosition, relative_position_bucket
-from mtkit.layers.positions.relative_config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
 from mtkit.layers.positions.rope import RoPE
 from tests.parity.references import relative_error, shake, transformers_module
 

@@ -17,7 +17,7 @@ from mtkit.layers.attention.sparse.config import (
 )
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.relative_config import RoPEConfig, ShawConfig
+from mtkit.layers.positions.config import RoPEConfig, ShawConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

@@ -92,11 +92,12 @@ class ResidualConfigBase:
 
     norm: NormConfig
 
+    ends_with_norm: ClassVar[bool] = False  # a sublayer normalises the sum that the next one reads
     needs_sequential_sublayers: ClassVar[bool] = False  # cannot be computed with attention and feed-forward in parallel
 
     def final(self, d_model: int) -> nn.Module:
-        """Build the norm at the end of a stack."""
-        return self.norm.build(d_model)
+        """Build the norm at the end of a stack; none where the last sublayer ends with one."""
+        return (NoNormConfig() if self.ends_with_norm else self.norm).build(d_model)
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
         """Initialise a layer for this depth: nothing to do."""
@@ -122,6 +123,8 @@ class PreNormConfig(ResidualConfigBase):
 class PostNormConfig(ResidualConfigBase):
     """Norm after the sum, as in the Transformer paper; needs learning-rate warm-up (see PostNorm)."""
 
+    ends_with_norm: ClassVar[bool] = True
+
     kind: Literal["post_norm"] = "post_norm"
     # Norm of the sum of a sublayer's input and output. Default: layer, as in the paper; rms is cheaper and of equal
     # quality in our study.
@@ -132,12 +135,6 @@ class PostNormConfig(ResidualConfigBase):
         from mtkit.layers.norms.residual import PostNorm
 
         return PostNorm(self.norm.build(d_model), dropout)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack: none, the last sublayer ends with one."""
-        from torch import nn
-
-        return nn.Identity()
 
 
 @config
@@ -160,6 +157,7 @@ class SandwichNormConfig(ResidualConfigBase):
 class DeepNormConfig(ResidualConfigBase):
     """Post-norm for stacks of tens to hundreds of layers, with its own initialisation (see DeepNorm)."""
 
+    ends_with_norm: ClassVar[bool] = True
     needs_sequential_sublayers: ClassVar[bool] = True
 
     kind: Literal["deepnorm"] = "deepnorm"
@@ -172,12 +170,6 @@ class DeepNormConfig(ResidualConfigBase):
         from mtkit.layers.norms.residual import DeepNorm, deepnorm_scales
 
         return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
-
-    def final(self, d_model: int) -> nn.Module:
-        """Final norm of a stack: none, the last sublayer ends with one."""
-        from torch import nn
-
-        return nn.Identity()
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
         """Re-initialise the weights on the value path: Xavier-normal with gain beta. The paper, fig. 2.

@@ -1,9 +1,7 @@
 """Position encodings: where order enters a Transformer.
 
-config           the union of kinds that a recipe can name
-capabilities     base class of their configurations
-absolute_config  configurations of encodings that are added to the embeddings
-relative_config  configurations of encodings that act in attention
+config           configurations of encodings that act in attention, and the union of kinds that a recipe can name
+absolute_config  base class of the configurations; those of encodings that are added to the embeddings
 base             Position: the hooks that an encoding overrides; no positions (NoPE)
 absolute         sinusoids, learned vectors, and for comparison index, index / length and binary codes
 rope             rotary encoding of queries and keys, with scaling for longer input (Su et al. 2021)

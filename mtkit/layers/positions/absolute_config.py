@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.capabilities import PositionConfigBase
 
 if TYPE_CHECKING:
-    from mtkit.layers.positions.base import StackPositions
+    from mtkit.layers.positions.base import Position, StackPositions
+
+
+@config
+class PositionConfigBase:
+    """Capabilities of a position encoding, which checks of recipes ask for; a kind overrides those that differ."""
+
+    encodes_order: ClassVar[bool] = True  # tells tokens apart by position
+    acts_in_attention: ClassVar[bool] = False  # on queries, keys or scores, not (only) on the embeddings
+    needs_scores: ClassVar[bool] = False  # adds a bias to the score of each pair of tokens
+    is_recommended: ClassVar[bool] = True  # messages suggest it as a remedy; false of kinds for comparison
+    needs_whole_sentence: ClassVar[bool] = False  # uses the sentence's length, unknown while a decoder writes it
+    needs_even_head_dim: ClassVar[bool] = False  # rotates pairs of numbers
+    is_shared: ClassVar[bool] = True  # one module for all layers, if it acts in attention
+
+    @property
+    def length_limit(self) -> int | None:
+        """Maximum sentence length in tokens, end of sentence included; None if unlimited."""
+        return None
+
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
+        """Build the encoding for embeddings of width d_model, or for layers with these heads; `causal` in a decoder."""
+        raise NotImplementedError
+
+    def modules(self, d_model: int, heads: Heads, *, causal: bool, count: int) -> Sequence[Position]:
+        """Build the encodings of several layers."""
+        return [self.module(d_model, heads, causal=causal) for _ in range(count)]
+
+    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+        """Build the encoding of a stack: of its embeddings, or of its layers."""
+        from mtkit.layers.positions.base import Position, StackPositions
+
+        if not self.acts_in_attention:
+            return StackPositions(self.module(d_model, heads, causal=causal), [Position() for _ in range(layers)])
+        count = 1 if self.is_shared else layers
+        return StackPositions(
+            Position(), [*self.modules(d_model, heads, causal=causal, count=count)] * (layers // count)
+        )
 
 
 @config
@@ -18,12 +55,11 @@ class SinusoidalConfig(PositionConfigBase):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding for embeddings of width d_model."""
         from mtkit.layers.positions.absolute import Sinusoidal
-        from mtkit.layers.positions.base import embedding_only
 
-        return embedding_only(Sinusoidal(d_model), layers)
+        return Sinusoidal(d_model)
 
 
 @config
@@ -43,19 +79,15 @@ class LearnedConfig(PositionConfigBase):
         """Maximum sentence length in tokens, end of sentence included."""
         return int((self.max_length - 1) * self.interpolation_factor) + 1
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the table for embeddings of width d_model."""
         from mtkit.layers.positions.absolute import Learned
-        from mtkit.layers.positions.base import embedding_only
 
-        return embedding_only(
-            Learned(
-                d_model,
-                self.max_length,
-                num_positions=self.length_limit,
-                interpolation_factor=self.interpolation_factor,
-            ),
-            layers,
+        return Learned(
+            d_model,
+            self.max_length,
+            num_positions=self.length_limit,
+            interpolation_factor=self.interpolation_factor,
         )
 
 
@@ -67,11 +99,11 @@ class NoPositionConfig(PositionConfigBase):
 
     encodes_order: ClassVar[bool] = False
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the identity."""
-        from mtkit.layers.positions.base import Position, embedding_only
+        from mtkit.layers.positions.base import Position
 
-        return embedding_only(Position(), layers)
+        return Position()
 
 
 @config
@@ -82,12 +114,11 @@ class IndexConfig(PositionConfigBase):
 
     is_recommended: ClassVar[bool] = False
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding; it has no parameters."""
         from mtkit.layers.positions.absolute import Index
-        from mtkit.layers.positions.base import embedding_only
 
-        return embedding_only(Index(), layers)
+        return Index()
 
 
 @config
@@ -99,12 +130,11 @@ class RelativeIndexConfig(PositionConfigBase):
     is_recommended: ClassVar[bool] = False
     needs_whole_sentence: ClassVar[bool] = True
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding; it has no parameters."""
         from mtkit.layers.positions.absolute import RelativeIndex
-        from mtkit.layers.positions.base import embedding_only
 
-        return embedding_only(RelativeIndex(), layers)
+        return RelativeIndex()
 
 
 @config
@@ -115,9 +145,8 @@ class BinaryConfig(PositionConfigBase):
 
     is_recommended: ClassVar[bool] = False
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding; it has no parameters."""
         from mtkit.layers.positions.absolute import Binary
-        from mtkit.layers.positions.base import embedding_only
 
-        return embedding_only(Binary(), layers)
+        return Binary()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -53,21 +52,6 @@ class StackPositions:
 
     embedding: Position
     layers: list[Position]
-
-
-def embedding_only(position: Position, layers: int) -> StackPositions:
-    """Apply the encoding to the embeddings, and none in the layers."""
-    return StackPositions(position, [Position() for _ in range(layers)])
-
-
-def shared_across_layers(position: Position, layers: int) -> StackPositions:
-    """Apply one encoding in all layers, with the same parameters."""
-    return StackPositions(Position(), [position] * layers)
-
-
-def per_layer(make: Callable[[], Position], layers: int) -> StackPositions:
-    """Apply an encoding in the layers, with separate parameters in each."""
-    return StackPositions(Position(), [make() for _ in range(layers)])
 
 
 def relative_distance(q_pos: Tensor, k_pos: Tensor) -> Tensor:

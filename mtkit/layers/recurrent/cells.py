@@ -51,9 +51,10 @@ class Cell(nn.Module, ABC):
     def make_step_fn(self) -> StepFn:
         """Return the transition for the steps of one loop."""
 
-    @abstractmethod
     def zero_state(self, x: Tensor) -> CellState:
         """Return the initial state for x [rows, ...], in its type."""
+        zero = x.new_zeros(x.size(0), self.d_state)
+        return CellState(zero, zero if self.has_cell_state else None)
 
 
 class LSTMCell(Cell):
@@ -83,11 +84,6 @@ class LSTMCell(Cell):
 
         return step
 
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        zero = x.new_zeros(x.size(0), self.d_state)
-        return CellState(zero, zero)
-
 
 class GRUCell(Cell):
     """Gated recurrent unit; the reset gate is applied after the recurrent product, as in torch and cuDNN.
@@ -110,10 +106,6 @@ class GRUCell(Cell):
             return CellState(gru_gates(projected, to_gates(drop(state.h)), state.h))
 
         return step
-
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        return CellState(x.new_zeros(x.size(0), self.d_state))
 
 
 class ResetBeforeGRUCell(Cell):
@@ -145,10 +137,6 @@ class ResetBeforeGRUCell(Cell):
 
         return step
 
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        return CellState(x.new_zeros(x.size(0), self.d_state))
-
 
 class TanhCell(Cell):
     """h' = tanh(W x + U h + b): the plain recurrent unit, whose gradient vanishes or explodes over distance.
@@ -171,10 +159,6 @@ class TanhCell(Cell):
             return CellState(product(drop(state.h), projected).to(state.h.dtype).tanh())
 
         return step
-
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        return CellState(x.new_zeros(x.size(0), self.d_state))
 
 
 @torch.no_grad()
@@ -223,11 +207,6 @@ class LayerNormLSTMCell(Cell):
 
         return step
 
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        zero = x.new_zeros(x.size(0), self.d_state)
-        return CellState(zero, zero)
-
 
 class LayerNormGRUCell(Cell):
     """r and z from LN(U h) + LN(W x); n = tanh(LN(W' x) + r LN(U' h)); h' = (1 - z) n + z h.
@@ -262,7 +241,3 @@ class LayerNormGRUCell(Cell):
         """[rows, 3D] -> [rows, 3D]."""
         parts = torch.split(gates, [2 * self.d_state, self.d_state], 1)
         return torch.cat([norm(part) for norm, part in zip(norms, parts, strict=True)], 1)
-
-    def zero_state(self, x: Tensor) -> CellState:
-        """See Cell."""
-        return CellState(x.new_zeros(x.size(0), self.d_state))

@@ -80,9 +80,9 @@ class AttentionalRNN(TranslationModel):
     def source_attention(self) -> RecurrentAttention:
         """Return the decoder's attention over the source."""
 
-    @abstractmethod
     def init_cache(self, states: tuple[CellState, ...]) -> BatchedState:
         """Return the cache of a decoder whose layers start from these states."""
+        return RNNCache(states)
 
     def encode(self, source: Source) -> tuple[Annotations, tuple[CellState, ...]]:
         """Encode the source into the memory and the initial state of each decoder layer."""
@@ -119,10 +119,6 @@ class BahdanauRNN(AttentionalRNN, LayerStack):
     def source_attention(self) -> RecurrentAttention:
         """See AttentionalRNN."""
         return self.attention_layer.attention
-
-    def init_cache(self, states: tuple[CellState, ...]) -> RNNCache:
-        """See AttentionalRNN."""
-        return RNNCache(states)
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""
@@ -177,10 +173,6 @@ class LuongRNN(AttentionalRNN):
     def source_attention(self) -> RecurrentAttention:
         """See AttentionalRNN."""
         return self.attention
-
-    def init_cache(self, states: tuple[CellState, ...]) -> RNNCache:
-        """See AttentionalRNN."""
-        return RNNCache(states)
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
 
@@ -20,28 +21,26 @@ NumUpdates = Annotated[int, Limits(ge=0)]
 Fraction = Annotated[float, Limits(ge=0, le=1)]
 
 
-class Schedule(Protocol):
-    """Learning rate schedule of a training."""
+class Schedule(ABC):
+    """Learning rate schedule of a training; without a state unless a kind says otherwise."""
 
+    @abstractmethod
     def __call__(self, update: int) -> float:
         """Return the factor of the peak learning rate at an update (1 is the first)."""
-        ...
 
-    def step_on_metric(self, value: float) -> None:
+    def step_on_metric(self, value: float) -> None:  # noqa: B027 (most schedules ignore validations)
         """Take the value of a validation into account; lower is better."""
-        ...
 
     def state(self) -> dict[str, float]:
         """Return the state that a checkpoint stores."""
-        ...
+        return {}
 
-    def load(self, state: Mapping[str, float]) -> None:
+    def load(self, state: Mapping[str, float]) -> None:  # noqa: B027 (nothing to restore)
         """Restore the state from a checkpoint."""
-        ...
 
 
 @dataclass(frozen=True)
-class StatelessSchedule:
+class StatelessSchedule(Schedule):
     """Schedule that depends on the update number only."""
 
     config: StatelessScheduleConfig
@@ -50,16 +49,6 @@ class StatelessSchedule:
     def __call__(self, update: int) -> float:
         """Return `config.factor` at an update."""
         return self.config.factor(update, self.max_updates)
-
-    def step_on_metric(self, value: float) -> None:
-        """Ignore the validation."""
-
-    def state(self) -> dict[str, float]:
-        """Return the empty state."""
-        return {}
-
-    def load(self, state: Mapping[str, float]) -> None:
-        """Restore nothing."""
 
 
 def warmup_factor(update: int, warmup: int) -> float:
@@ -198,7 +187,7 @@ class WarmupStableDecayConfig(StatelessScheduleConfig):
         return warmup_factor(update, self.warmup) * (1 - math.sqrt(progress))
 
 
-class Plateau:
+class Plateau(Schedule):
     """Schedule that reduces the rate when validation stops improving. See `PlateauConfig`."""
 
     def __init__(self, config: PlateauConfig) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from mtkit.config import config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.capabilities import PositionConfigBase
+from mtkit.layers.positions.absolute_config import PositionConfigBase
+from mtkit.search.config import SearchMethod
 from mtkit.training.key_types import PositiveFloat
 from mtkit.training.optimisers.config import OptimiserConfigBase
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-    from mtkit.layers.positions.base import StackPositions
+    from mtkit.layers.positions.base import Position
     from mtkit.search.run import Search, SearchParts
 
 
@@ -32,13 +33,11 @@ class ScaledALiBiConfig(PositionConfigBase):
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
 
-    def build(self, d_model: int, heads: Heads, *, layers: int, causal: bool) -> StackPositions:
+    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build one module for all layers."""
         from mtkit.layers.positions.scaled_alibi import ScaledALiBi
 
-        from mtkit.layers.positions.base import shared_across_layers
-
-        return shared_across_layers(ScaledALiBi(heads.num_heads, self.start), layers)
+        return ScaledALiBi(heads.num_heads, self.start)
 
 
 @config
@@ -78,17 +77,12 @@ class SignSGDConfig(OptimiserConfigBase):
 
 
 @config
-class PlainGreedy:
+class PlainGreedy(SearchMethod):
     """Greedy search under another name: the most probable token at every step."""
 
     kind: Literal["plain_greedy"] = "plain_greedy"
 
-    num_hypotheses_key: ClassVar[str] = "beam_size"
     seed: ClassVar[None] = None
-    ignored_keys: ClassVar[frozenset[str]] = frozenset()
-
-    def check(self, beam_size: int) -> None:
-        """See SearchMethod."""
 
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""

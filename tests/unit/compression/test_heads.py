@@ -13,7 +13,7 @@ from mtkit.compression.heads import choose_heads, prune_heads
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import UsageError
-from mtkit.layers.positions.relative_config import RoPEConfig, T5BiasConfig
+from mtkit.layers.positions.config import RoPEConfig, T5BiasConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.text.vocab import Vocab

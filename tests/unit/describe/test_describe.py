@@ -15,7 +15,7 @@ from mtkit.layers.attention.config import PerformerConfig, SSRUConfig
 from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
-from mtkit.layers.positions.relative_config import DeBERTaConfig, RoPEConfig, T5BiasConfig, TransformerXLConfig
+from mtkit.layers.positions.config import DeBERTaConfig, RoPEConfig, T5BiasConfig, TransformerXLConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.skip_init import META_DEVICE, SkipInit

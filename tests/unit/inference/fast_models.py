@@ -18,7 +18,7 @@ from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
 from mtkit.layers.norms.config import DeepNormConfig, NoNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.relative_config import ALiBiConfig, LinearScaling, NTKScaling, RoPEConfig
+from mtkit.layers.positions.config import ALiBiConfig, LinearScaling, NTKScaling, RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typing
-
 import pytest
 
 from mtkit.errors import RecipeError
@@ -18,23 +16,12 @@ from mtkit.search.config import (
     MinimumBayesRiskConfig,
     SamplingConfig,
     SearchConfig,
-    SearchMethodConfig,
 )
 from mtkit.search.interface import SpecialIds
 from mtkit.search.length_penalty import GNMT, Average
-from mtkit.search.run import SearchMethod
 from mtkit.search.single_path import SinglePathSearch
 
 SPECIAL_IDS = SpecialIds(vocab_size=8, bos=1, eos=0)
-
-
-@pytest.mark.parametrize("kind", typing.get_args(SearchMethodConfig))
-def test_methods_have_the_members_of_the_protocol(kind):
-    method: SearchMethod = kind()
-    members = [name for name in vars(SearchMethod) if not name.startswith("_")]
-    assert len(members) >= 6
-    assert all(hasattr(method, name) for name in members)
-    assert method.num_hypotheses(5) in (1, 5)
 
 
 def test_length_limits():

@@ -12,7 +12,7 @@ from mtkit.layers.attention.sparse.config import (
     WindowAttentionConfig,
 )
 from mtkit.layers.positions.absolute_config import NoPositionConfig
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 from tests.unit.layers.attention.toy_kernels import B, D, T, build, kind, x_and_pos
 
 ENCODER = [

@@ -9,7 +9,7 @@ from mtkit.layers.attention.sparse.config import StridedAttentionConfig, WindowA
 from mtkit.layers.attention.sparse.sliding_window import is_position_sorted
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.positions.absolute_config import NoPositionConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
     RoPEConfig,

@@ -12,11 +12,11 @@ from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import PositionConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     DeBERTaConfig,
     LinearScaling,
     NTKScaling,
+    PositionConfig,
     RoPEConfig,
     ShawConfig,
     T5BiasConfig,

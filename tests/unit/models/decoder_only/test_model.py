@@ -6,7 +6,7 @@ import torch
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
     RoPEConfig,

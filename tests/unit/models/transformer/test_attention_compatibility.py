@@ -11,7 +11,7 @@ from mtkit.errors import RecipeError
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.capabilities import PositionConfigBase
+from mtkit.layers.positions.absolute_config import PositionConfigBase
 from mtkit.models.transformer.attention_compatibility import StackChoice
 from mtkit.pipeline.run_folder import save_recipe
 from mtkit.recipe.recipe import load_recipe, load_saved

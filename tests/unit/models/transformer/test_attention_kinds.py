@@ -31,10 +31,10 @@ from mtkit.layers.positions.absolute_config import (
     RelativeIndexConfig,
     SinusoidalConfig,
 )
-from mtkit.layers.positions.config import PositionConfig
-from mtkit.layers.positions.relative_config import (
+from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
+    PositionConfig,
     RoPEConfig,
     ShawConfig,
     T5BiasConfig,

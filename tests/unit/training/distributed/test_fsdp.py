@@ -4,7 +4,7 @@ import torch
 
 from mtkit.layers.attention.config import PerformerConfig
 from mtkit.layers.attention.sparse.config import LongformerConfig
-from mtkit.layers.positions.relative_config import RoPEConfig
+from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed.fsdp import UnshardedReplica
 from mtkit.training.weights import load_weights, weights
