@@ -25,7 +25,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 
-LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c dog"]
+LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c d\u00e9"]
 
 
 @pytest.fixture(scope="module")
