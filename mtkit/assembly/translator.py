@@ -253,11 +253,8 @@ class LanguageModelRanking:
 
 def require_translation_model(loaded: StoredModel, *, allow_masked: bool = False) -> None:
     """Raise UsageError if the model is a language model, or a masked one and these are not allowed."""
-    if loaded.metadata.is_encoder_only and not allow_masked:
-        raise UsageError(
-            f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
-            f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"
-        )
+    if not allow_masked:
+        _require_decoder(loaded)
     if loaded.metadata.is_language_model:
         raise UsageError(
             f"{loaded.folder}: a language model, which translates nothing; rank the output of a translation model "
@@ -265,12 +262,21 @@ def require_translation_model(loaded: StoredModel, *, allow_masked: bool = False
         )
 
 
+def _require_decoder(loaded: StoredModel) -> None:
+    if loaded.metadata.is_encoder_only:
+        raise UsageError(
+            f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
+            f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"
+        )
+
+
 def check_sources(loaded: StoredModel, *, with_source: bool) -> None:
     """Check that texts are scored with sources by a translation model, and without by a language model.
 
     Raises:
-        UsageError: they are not.
+        UsageError: they are not, or the model is a masked language model.
     """
+    _require_decoder(loaded)
     if loaded.metadata.is_language_model and with_source:
         raise UsageError(f"{loaded.folder}: a language model, which reads no source; omit --src")
     if not loaded.metadata.is_language_model and not with_source:

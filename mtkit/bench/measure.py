@@ -20,18 +20,16 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from mtkit.assembly.translator import load_translator, search_config
+from mtkit.assembly.translator import load_translator, require_translation_model, search_config
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import score
 from mtkit.export.ctranslate2 import BATCH_TOKENS, CTranslate2Runner, Threads, export_ctranslate2
 from mtkit.hardware import memory_of, peak_memory
-from mtkit.model_folder.config_file import verified
-from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
+from mtkit.model_folder.folder import read_stored_model
 from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
-from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -79,11 +77,14 @@ def bench(
         prefix: what the model reads before each line.
 
     Raises:
-        UsageError: the model lacks the tag, needs one, or the prefix is as long as its longest training source.
+        UsageError: no translation model, or it lacks the tag, or needs one, or the prefix is as long as its longest
+            training source.
         MtkitError: loading or exporting failed. A setting that an engine does not support is no error but a result.
         ComputeError: a process was killed, probably for lack of memory.
     """
-    metadata, tokenizers = _description(model)
+    stored = read_stored_model(model)
+    require_translation_model(stored)
+    metadata, tokenizers = stored.metadata, stored.tokenizers
     prefix.check_tag(tokenizers, requires_tag=metadata.requires_tag)
     prefix.ids(tokenizers, max_source_length=metadata.max_source_length)
     with tempfile.TemporaryDirectory() as temporary:
@@ -97,14 +98,6 @@ def bench(
             if ref is not None and hyps:
                 bleu = score(hyps, [ref], ["bleu"], tgt_lang=metadata.tgt_lang).bleu
             yield result if bleu is None else replace(result, bleu=bleu.value)
-
-
-def _description(model: Path) -> tuple[ModelMetadata, TokenizerPair]:
-    """Metadata and tokenizers of a model folder or a finished run."""
-    folder = find_model(model)
-    with verified(folder):
-        metadata = read_metadata(folder)
-        return metadata, read_tokenizers(folder, metadata)
 
 
 def _in_subprocess(
@@ -208,7 +201,8 @@ class _Peer:
     """CTranslate2 on an exported model, from text to text. A line longer than any training source is cut."""
 
     def __init__(self, setting: BenchSetting, model: Path, exported: Path, prefix: SourcePrefix) -> None:
-        metadata, self.tokenizers = _description(model)
+        stored = read_stored_model(model)
+        metadata, self.tokenizers = stored.metadata, stored.tokenizers
         search = search_config(metadata.search, [f"search.beam_size={setting.beam_size}"])
         self.search = search.limited_to(metadata.model.max_target_length())
         self.max_length = metadata.max_source_length

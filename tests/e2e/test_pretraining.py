@@ -1,11 +1,13 @@
 """Pre-training on monolingual text, and fine-tuning of a translation model from it."""
 
+import random
 from pathlib import Path
 
 import pytest
 import torch
 
 from mtkit.assembly.translator import load_translator
+from mtkit.cli import entry
 from mtkit.errors import MissingInputError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
@@ -112,3 +114,24 @@ def test_blank_lines_of_a_validation_text_score_nothing(folder: Path) -> None:
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder / "run", display=display)
     assert "validation" in display.names
+
+
+def test_no_command_translates_with_a_masked_language_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    masked = ["corpus.noise={kind: mlm}", "training.objective={kind: masked_lm}"]
+    stages.run(load_recipe(str(folder / "pretraining.yaml"), masked), run_dir=folder / "before")
+    model, text, rng = str(folder / "before"), folder / "in.txt", random.Random(5)
+    text.write_text("the dog\n")
+    options = ["--beam-size=2", "--n-best=1", "--jsonl", "--no-rewrite", "--workers=1", "--compute-type=float32"]
+    commands = {
+        "translate": [model, str(text)],
+        "score": [model, "--src", str(text), "--ref", str(text)],
+        "bench": [model, str(text)],
+    }
+    capsys.readouterr()
+    for _ in range(200):
+        name = rng.choice(list(commands))
+        chosen = rng.sample(options if name == "translate" else options[5:], k=rng.randint(0, 1))
+        code = entry.execute([name, *commands[name], *chosen])
+        captured = capsys.readouterr()
+        assert (code, captured.out) == (2, ""), (name, chosen, captured.err)
+        assert "a masked language model, whose decoder is not trained; train a translation model" in captured.err

@@ -152,6 +152,7 @@ SMALLEST, LARGEST = 1000, 32_000
 STEP = 500
 RESERVED = len(SPECIAL_TOKENS) + 4  # with pad, unk, bos and eos
 TOKENS_PER_CHARACTER = 2  # room for the subwords of a script with thousands of characters
+MAX_WORDS_OF_LISTS = 1.5  # words in a line of a dictionary: a vocabulary of whole words would learn it by heart
 CHAR_SHARE = 0.9  # of the characters for a vocabulary of them; the rarest are noise, and the rule sees a sample
 MIN_SHARED_CHARACTERS = 0.3  # en-de 0.9, en-ja 0.1 to 0.2 (markup and digits)
 LARGEST_SHORT = 5000  # for a model that reads little text: each token is seen more often, and updates are faster
@@ -186,10 +187,17 @@ def vocab_size(facts: Facts, values: Values) -> Choice:
     characters = len(alphabets[0] | alphabets[1]) if is_shared else max(map(len, alphabets))
     if values["tokenizer.model_type"] == "char":
         return Choice(RESERVED + math.floor(CHAR_SHARE * characters), f"{characters:,} different characters")
-    if (room := TOKENS_PER_CHARACTER * characters + RESERVED) > size:
+    room = TOKENS_PER_CHARACTER * characters + RESERVED
+    is_unspaced = any(side.is_unspaced for side in sides)
+    words = sum(s.distinct_words for s in sides) / 2 if is_shared else min(s.distinct_words for s in sides)
+    most = math.floor(RESERVED + characters + words / 2)
+    if min(s.words for s in sides) < MAX_WORDS_OF_LISTS and not (
+        is_unspaced or values["tokenizer.model_type"] == "word"
+    ):
+        return Choice(min(room, most), f"lines of single words, spelled with {characters:,} characters")
+    if room > size:
         size, reason = room, f"{characters:,} different characters"
     size = min(max(size, SMALLEST), LARGEST)
-    words = sum(s.distinct_words for s in sides) / 2 if is_shared else min(s.distinct_words for s in sides)
-    if not any(side.is_unspaced for side in sides) and (most := RESERVED + characters + words / 2) < size:
-        return Choice(math.floor(most), f"{round(words):,} different words give no more tokens")
+    if not is_unspaced and most < size:
+        return Choice(most, f"{round(words):,} different words give no more tokens")
     return Choice(max(STEP, STEP * round(size / STEP)), reason)

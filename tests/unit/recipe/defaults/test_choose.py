@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -281,3 +282,15 @@ def test_a_vocabulary_of_characters_can_be_trained(tmp_path, corpus):
     train_pair([tmp_path / "t.en"], [tmp_path / "t.de"], tmp_path, recipe.tokenizer)
     assert TokenizerPair.load(tmp_path).src.vocab.size == recipe.tokenizer.vocab_size
     assert "different characters" in recipe.chosen["tokenizer.vocab_size"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_words_of_a_list_are_spelled(tmp_path, seed):
+    """A vocabulary of whole words learns a list by heart, and can say nothing about another word."""
+    rng = random.Random(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"[: rng.randint(5, 26)]
+    words = ["".join(rng.choices(letters, k=rng.randint(2, 12))) for _ in range(rng.randint(300, 3000))]
+    recipe = load_recipe(str(recipe_file(tmp_path, words, [word.upper() for word in words])))
+    assert len(set(letters)) < recipe.tokenizer.vocab_size <= model_size.RESERVED + 4 * len(letters)
+    train_pair([tmp_path / "t.en"], [tmp_path / "t.de"], tmp_path, recipe.tokenizer)
+    assert TokenizerPair.load(tmp_path).src.vocab.size == recipe.tokenizer.vocab_size
