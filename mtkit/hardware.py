@@ -250,7 +250,7 @@ def tune_malloc() -> bool:
     """Make glibc keep freed memory instead of returning it to the system; return False with another C library.
 
     By default glibc returns most freed memory after each search step and requests it again in the next one, when the
-    kernel fills every page with zeros (measured: see tests/benchmarks/NOTES.md). A training does the same after
+    kernel fills every page with zeros (measured: see tools/benchmarks/NOTES.md). A training does the same after
     `--budget` has measured models: from the sizes of freed blocks glibc decides which later ones go back to the system
     (docs/benchmarks.md, "Freed memory").
     """
@@ -277,7 +277,7 @@ def limit_onednn_cache() -> None:
     oneDNN and torch's interface to it each cache the last 1,024 kernels by shape. Batches of sentences rarely repeat a
     shape, so that training and translation only pay memory for the cache. Its long-lived blocks also fragment the heap
     between large short-lived ones, which multiplies the growth. A small cache costs no speed (measured: see
-    tests/benchmarks/NOTES.md).
+    tools/benchmarks/NOTES.md).
     """
     for variable in ONEDNN_CACHE_VARIABLES:
         os.environ.setdefault(variable, str(ONEDNN_CACHE_CAPACITY))

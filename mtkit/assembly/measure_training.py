@@ -150,7 +150,7 @@ class _DummySampler:
 
 SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
 PROBE_TOKENS = 8192  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
-FEW_SENTENCES = 4  # enough to time a large model (measured: see tests/benchmarks/NOTES.md)
+FEW_SENTENCES = 4  # enough to time a large model (measured: see tools/benchmarks/NOTES.md)
 MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on more sentences
 REPEATS = 3  # timings of a fast model, of which the minimum counts
 ENOUGH_SECONDS = 3.0  # of timings: the choices for a short budget must not take longer than the budget

@@ -62,7 +62,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers, threads=Threads()), sample)
 
 
-BATCH_TOKENS = 1_024  # measured (tests/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
+BATCH_TOKENS = 1_024  # measured (tools/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 
 

@@ -29,7 +29,7 @@ class Dropout(nn.Module):
 
     Srivastava et al. 2014. https://jmlr.org/papers/v15/srivastava14a.html
     On a CPU masks use 8 random bits per element, since `bernoulli_` took a notable share of an update (measured: see
-    tests/benchmarks/NOTES.md). There p is rounded to a multiple of 1/256 (0.1 to 26/256). The scale uses the rounded p,
+    tools/benchmarks/NOTES.md). There p is rounded to a multiple of 1/256 (0.1 to 26/256). The scale uses the rounded p,
     so that the expectation is exact.
     """
 

@@ -2,7 +2,7 @@
 
 `F.linear` calls the BLAS that torch was built with: MKL on x86, which uses its AVX2 code on processors that Intel did
 not make. oneDNN uses the widest instructions that it finds, and is twice as fast on AMD processors with AVX-512
-(measured: see tests/benchmarks/NOTES.md). `chosen_library` measures both once per process; MTKIT_MATMUL=blas or onednn
+(measured: see tools/benchmarks/NOTES.md). `chosen_library` measures both once per process; MTKIT_MATMUL=blas or onednn
 decides without measuring.
 
 Both libraries compute the same sums in another order, so bits differ between them: a training records its library and

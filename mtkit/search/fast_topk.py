@@ -14,7 +14,7 @@ Step 1 reads the logits once, in order; step 3 looks at k of 100 blocks. Several
 beam) are treated alike, each with an offset, its log-probability so far, that is added to the maxima in step 2.
 
 Search takes a few rows at a time (`row_chunks`), so that their logits stay in the processor's cache throughout.
-The constants were measured: see tests/benchmarks/NOTES.md.
+The constants were measured: see tools/benchmarks/NOTES.md.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def exp_is_fast() -> bool:
     """Return whether `exp` takes clearly less time than a softmax on this processor; measured once per process.
 
     torch computes `exp` with MKL, which is several times as fast on processors of its own maker (see
-    tests/benchmarks/NOTES.md).
+    tools/benchmarks/NOTES.md).
     """
     x = torch.zeros(EXP_CHUNK_ROWS, EXP_TRIAL_COLUMNS)
     shortest = dict.fromkeys((log_sum_exp, log_sum_by_softmax), float("inf"))

@@ -33,7 +33,7 @@ MAX_WORKERS_PER_CORE = 16  # more only take memory, and hundreds of them minutes
 MAX_PENDING = 3  # chunks per worker that may be read ahead of the next one to be returned
 FORKS = sys.platform == "linux"  # where copies of a process that has loaded torch are known to work
 # Text for which a worker is worth its start: 600 lines of captions, more than a chunk, for a copy; 4,000 for a process
-# that loads torch and model in two to three seconds. Measured: see tests/benchmarks/NOTES.md.
+# that loads torch and model in two to three seconds. Measured: see tools/benchmarks/NOTES.md.
 BYTES_PER_WORKER = 40_000 if FORKS else 250_000
 
 
@@ -271,7 +271,7 @@ def _translate_chunks(pipe: Connection, translator: Translator) -> NoReturn:
 def _freeze_gc() -> None:
     """Exclude all present objects, such as the model, from garbage collection.
 
-    Measured: see tests/benchmarks/NOTES.md.
+    Measured: see tools/benchmarks/NOTES.md.
     """
     gc.collect()
     gc.freeze()

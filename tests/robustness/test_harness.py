@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.harness.client import ForkServer, Outcome, ServerEnded
-from tests.robustness.harness.experiment import Ending, Trial, draw, forget_failures, perform, result
-from tests.robustness.harness.file_operations import Attack
-from tests.robustness.harness.fork_server import Job
-from tests.robustness.harness.lab import difference, digests
-from tests.robustness.harness.report import write_report
+from tools.robustness.harness.client import ForkServer, Outcome, ServerEnded
+from tools.robustness.harness.experiment import Ending, Trial, draw, forget_failures, perform, result
+from tools.robustness.harness.file_operations import Attack
+from tools.robustness.harness.fork_server import Job
+from tools.robustness.harness.lab import difference, digests
+from tools.robustness.harness.report import write_report
 
 LIMIT = 60.0  # seconds
 MESSAGE = "mtkit: error: run: no such folder\n"
@@ -138,7 +138,7 @@ def test_a_job_receives_signals_that_the_server_ignores(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with ForkServer() as server:
-            job = Job(["0"], str(tmp_path), function="tests.robustness.harness.rank:host_store")
+            job = Job(["0"], str(tmp_path), function="tools.robustness.harness.rank:host_store")
             pid = server.start(job)
             while not (tmp_path / "process.err").exists():
                 time.sleep(0.01)

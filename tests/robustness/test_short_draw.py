@@ -1,4 +1,4 @@
-"""A short draw of each robustness experiment; `python -m tests.robustness --all` is the long form."""
+"""A short draw of each robustness experiment; `python -m tools.robustness --all` is the long form."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import cache, partial
 
 import pytest
 
-from tests.robustness.experiments import NAMES, documents, fuzzers, writers
-from tests.robustness.harness.client import ForkServer
-from tests.robustness.harness.experiment import Trial, draw
-from tests.robustness.harness.known import KNOWN_FAULTS, KNOWN_HANGS, KNOWN_TRIALS
-from tests.robustness.harness.lab import Lab
+from tools.robustness.experiments import NAMES, documents, fuzzers, writers
+from tools.robustness.harness.client import ForkServer
+from tools.robustness.harness.experiment import Trial, draw
+from tools.robustness.harness.known import KNOWN_FAULTS, KNOWN_HANGS, KNOWN_TRIALS
+from tools.robustness.harness.lab import Lab
 
 LIMIT = 60.0  # seconds after which a command hangs: the promise is 10, but the machine may be busy
 SEED = 1
@@ -36,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @cache
 def trials_of(lab: Lab, name: str) -> list[Trial]:
-    trials = DRAWN.get(name) or importlib.import_module(f"tests.robustness.experiments.{name}").trials
+    trials = DRAWN.get(name) or importlib.import_module(f"tools.robustness.experiments.{name}").trials
     found = trials(lab, SEED)
     return [each for each in found if not re.search(KNOWN_HANGS, each.name) and each.group != LEFT_OUT]
 

@@ -22,7 +22,7 @@ from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import Stack
 
 # Tokens that the encoder processes at once on a CPU, so that activations stay in the processor's cache (measured: see
-# tests/benchmarks/NOTES.md).
+# tools/benchmarks/NOTES.md).
 ENCODER_CHUNK_TOKENS = 1_024
 
 

@@ -49,7 +49,7 @@ class AdamConfig(OptimiserConfigBase):
             lr=self.learning_rate,
             betas=(self.beta1, self.beta2),
             eps=self.eps,
-            fused=True,  # measured: see tests/benchmarks/NOTES.md
+            fused=True,  # measured: see tools/benchmarks/NOTES.md
         )
 
 

@@ -19,6 +19,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [*FILES, *sorted((ROOT / "data").rglob("*.py"))]
 
 
+PROGRAMS = sorted(path for folder in ("tests", "tools") for path in (ROOT / folder).rglob("*.py"))
+
+
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, SOURCES, name, tree
+from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, PROGRAMS, SOURCES, name, tree
 
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
@@ -66,7 +66,7 @@ def test_sentences_are_plain() -> None:
 
 
 def test_every_file_has_a_concept_for_a_name() -> None:
-    sources = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
+    sources = [*SOURCES, *PROGRAMS]
     assert {name(path) for path in sources if path.stem in NO_NAMES or path.parent.name in NO_NAMES} == set()
 
 
