@@ -28,6 +28,7 @@ TABLE: dict[str, set[str]] = {
     "io": set(),
     "config": set(),
     "text": set(),
+    "documents": {"text"},
     "corpus": {"text"},
     "layers": set(),
     "models": {"layers", "corpus.order.batch"},
@@ -48,7 +49,7 @@ TABLE: dict[str, set[str]] = {
     "evidence": SCIENCE
     | ASSEMBLY
     | {"pipeline", "study", "bench.machine", "compression.compress", "analysis.head_statistics"},
-    "cli": SCIENCE | ASSEMBLY | PROGRAMS,
+    "cli": {"documents"} | SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | ASSEMBLY | PROGRAMS,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mtkit.cli.commands.translation.options.document import Fields, check_document_options, translate_file
 from mtkit.cli.commands.translation.options.output import (
     Alignments,
     Flags,
@@ -54,6 +55,7 @@ from mtkit.cli.options import (
     forbid_repeated,
     parse_prefix,
 )
+from mtkit.documents.choose import is_document
 from mtkit.errors import UsageError
 
 
@@ -76,6 +78,7 @@ def translate(
     constraints: Constraints = None,
     split_sentences: SplitSentences = False,
     glossary: GlossaryFiles = None,
+    field: Fields = None,
     restore: Restore = None,
     jsonl_input: JsonlInput = False,
     jsonl: Jsonl = False,
@@ -95,13 +98,16 @@ def translate(
     threads: Threads = None,
     workers: Workers = None,
 ) -> None:
-    """Translate text, line by line.
+    """Translate text, line by line, or a document.
 
     Writes one line for each line, in order. At a terminal it prompts for lines. A line longer than any training
     source is translated in parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal
     in one line, otherwise every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the
     end one line on stderr says how many lines were split, ran into a loop, reached the maximum length, have unknown
     characters, or lack a URL, number, placeholder or term of the source.
+
+    A FILE whose name ends with .docx, .html, .md, .srt, .vtt, .po, .xliff, .tmx, .csv, .tsv or .json is a document: its
+    text is translated by sentences, and nothing else changes.
     """
     from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
     from mtkit.cli.input import is_interactive
@@ -136,6 +142,12 @@ def translate(
     if n_best_format is not None and (n_best is None or writing.jsonl):
         raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
     writing.check(source.files)
+    if is_document(file):
+        named: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
+        named |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
+        check_document_options(file, output, {**named, "--target-prefix": target_prefix})
+    elif field:
+        raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
     forbid_repeated("translate", [model, *(ensemble or [])])
     if threads is not None and workers is not None and min(threads, workers) > 1 and device in (None, "cpu"):
         raise UsageError(
@@ -170,19 +182,23 @@ def translate(
     print_notes([] if quiet else [note for note in (n_best_note, missing) if note is not None])
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
-    with writing.reports(file) as reports:
-        translate_to_file(
-            translator.load,
-            source.lines(),
-            Output(
-                destinations=list(writing.destinations()),
-                resume=resume,
-                header={**translator.settings(), "form": writing.form} if writing.files else {},
-                reports=[summary.add, *reports],
-            ),
-            num_workers=num_workers,
-            flush_every=flush_every,
-        )
+    if is_document(file) and output is not None:
+        report = translate_file(translator, file, output, fields=field or [], num_workers=num_workers, summary=summary)
+        print_notes([] if quiet else [report.sentence()])
+    else:
+        with writing.reports(file) as reports:
+            translate_to_file(
+                translator.load,
+                source.lines(),
+                Output(
+                    destinations=list(writing.destinations()),
+                    resume=resume,
+                    header={**translator.settings(), "form": writing.form} if writing.files else {},
+                    reports=[summary.add, *reports],
+                ),
+                num_workers=num_workers,
+                flush_every=flush_every,
+            )
     if (terms := summary.terms()) is not None and not quiet:
         print_notes([terms])
     if (sentence := summary.sentence()) is not None and not quiet:

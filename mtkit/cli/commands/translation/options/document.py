@@ -1,0 +1,76 @@
+"""Translation of a document instead of lines: its options, and the call of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.documents.choose import format_of
+from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.assembly.translator_spec import TranslatorSpec
+    from mtkit.documents.translate import DocumentReport
+    from mtkit.translate.output.progress import FlagSummary
+    from mtkit.translate.translation import Translation
+
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field", metavar="NAME", help="Of CSV, TSV and JSON translate only this column or key (repeatable)."
+    ),
+]
+
+
+def check_document_options(file: Path, output: Path | None, others: dict[str, object]) -> None:
+    """Refuse options that are of lines.
+
+    Args:
+        file: the document.
+        output: the value of -o.
+        others: options of lines by name, and whether they were given.
+
+    Raises:
+        UsageError: no output, or an option of lines.
+    """
+    lines = f"to translate it line by line, give - and < {file}"
+    if output is None:
+        raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {lines}")
+    if given := [name for name, is_given in others.items() if is_given]:
+        raise UsageError(f"translate: {given[0]} is of lines, but {file} is translated as a document; {lines}")
+
+
+def translate_file(
+    translator: TranslatorSpec, file: Path, output: Path, *, fields: list[str], num_workers: int, summary: FlagSummary
+) -> DocumentReport:
+    """Translate a document sentence by sentence.
+
+    Args:
+        translator: what to load.
+        file, output: the document and its translation.
+        fields: columns of a table, or keys of JSON; none: all.
+        num_workers: worker processes.
+        summary: receives the flags of the translations.
+
+    Raises:
+        MtkitError: as `translate_document` and `load_translator`.
+    """
+    from mtkit.documents.translate import translate_document
+    from mtkit.model_folder.folder import find_model, read_metadata
+    from mtkit.translate.workers import translator_pool
+
+    metadata = read_metadata(find_model(translator.models[0]))
+    form = format_of(file, src_lang=metadata.src_lang, tgt_lang=metadata.tgt_lang, fields=fields)
+    options = replace(translator.options, with_scores=True, split_sentences=True)
+    with translator_pool(replace(translator, options=options).load, num_workers) as translate:
+
+        def counted(lines: Iterable[str]) -> Iterator[Translation]:
+            for translation in translate(lines):
+                summary.add(translation)
+                yield translation
+
+        return translate_document(file, output, form, counted)

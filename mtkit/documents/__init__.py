@@ -1,0 +1,14 @@
+"""Documents: readers and writers that find the text in a file and replace nothing else.
+
+A file is read as a stream of stretches, such as a translation unit or a whole page, and each stretch has text units: a
+text with inline marks, and the range of characters that its translation takes. Memory is bounded by a stretch.
+
+unit         text units, formats, and the replacement of units in a stretch
+reading      decoding in chunks, and stretches of elements, entries and records
+source       a document that is decoded and checked while it is read
+markup       tags of XML and HTML: finding them, text with inline marks, the check of XML
+formats/     a module for each format
+choose       formats by the ends of names
+translate    translation of a document
+pairs        pairs of source and target, streamed from TMX, XLIFF, PO, CSV and TSV
+"""

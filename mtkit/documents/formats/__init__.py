@@ -1,0 +1,11 @@
+"""Formats of documents: where their text is, and how it is written.
+
+html         HTML
+markdown     Markdown, with its blocks of HTML
+exchange     translation memories (TMX) and XLIFF 1.2 and 2
+docx         Word documents
+subtitles    SubRip and WebVTT
+gettext      PO files
+tables       CSV and TSV
+json_values  strings of JSON
+"""

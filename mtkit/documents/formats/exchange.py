@@ -1,0 +1,196 @@
+"""Exchange formats of translators: translation memories (TMX), and XLIFF 1.2 and 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from mtkit.documents.markup import (
+    ATTRIBUTES,
+    Element,
+    attribute,
+    content_before,
+    elements,
+    escape_xml,
+    marked_content,
+    unescape_xml,
+)
+from mtkit.documents.reading import element_stretches
+from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+from mtkit.text.structure.marked import Marked
+
+_PAIRED = frozenset({"g", "pc", "mrk", "hi"})  # inline elements whose content is text
+_NEW = frozenset({"", "new", "needs-translation", "initial"})  # states of a target that is no translation yet
+_ALTERNATIVE = re.compile(r"<(?:[\w.-]+:)?alt-trans\b")
+
+
+# a variant of a translation unit; comments and CDATA sections, which may have tags, are skipped
+_VARIANT = re.compile(
+    rf"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<(?P<tag>tuv{ATTRIBUTES})>{content_before('seg(?=[ />])|/tuv')}"
+    rf"(?P<seg><seg{ATTRIBUTES}>)(?P<content>{content_before('/seg')})</seg\s*>(?P<rest>{content_before('/tuv')})</tuv\s*>",
+    re.DOTALL,
+)
+
+
+def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]]]:
+    if "<" not in content:
+        return Marked(unescape_xml(content)), {}
+    builder = MarkedBuilder()
+    marked_content(content, builder, lambda match: match["name"] in _PAIRED)
+    return builder.build()
+
+
+def _first(text: str, name: str, start: int, end: int) -> Element | None:
+    return next(elements(text, name, start, end), None)
+
+
+def _indent(text: str, start: int) -> str:
+    """White space before an offset, with its line break."""
+    return text[len(text[:start].rstrip()) : start]
+
+
+class _Exchange:
+    """A format whose units have a source and perhaps a target."""
+
+    is_xml = True
+    names: tuple[str, ...]
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A translation unit each, with what precedes it."""
+        return element_stretches(chunks, self.names)
+
+
+class Tmx(_Exchange):
+    """Translation memories: units without the target language get a variant of it, marked as machine translation."""
+
+    names = ("tu",)
+
+    def __init__(self, src_lang: str, tgt_lang: str) -> None:
+        self.src_lang, self.tgt_lang = src_lang, tgt_lang
+
+    def _variants(self, stretch: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+        """The variants (`tuv`) of source and target in the unit that ends the stretch."""
+        src = tgt = None
+        for variant in _VARIANT.finditer(stretch):
+            lang = attribute(variant["tag"] or "", "(?:xml:)?lang")
+            if lang is not None and src is None and is_language(lang, self.src_lang):
+                src = variant
+            elif lang is not None and tgt is None and is_language(lang, self.tgt_lang):
+                tgt = variant
+        return src, tgt
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The source of the unit, if it has no target."""
+        variant, target = self._variants(stretch)
+        if variant is None or target is not None:
+            return []
+        source, tags = _marked(variant["content"])
+        if not has_words(source.text):
+            return []
+        lang = escape_xml(self.tgt_lang).replace('"', "&quot;")
+        before = f'{_indent(stretch, variant.start())}<tuv xml:lang="{lang}" creationid="MT!" creationtool="mtkit">'
+        before += f"{_indent(stretch, variant.start('seg'))}<seg>"
+        after = f"</seg>{_indent(stretch, variant.end('rest'))}</tuv>"
+        end = variant.end()
+        return [
+            TextUnit(
+                start=end,
+                end=end,
+                source=source,
+                tags=tags,
+                escape=escape_xml,
+                in_place=False,
+                before=before,
+                after=after,
+            )
+        ]
+
+    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
+        """Source and target of the unit, if it has both."""
+        src, tgt = self._variants(stretch)
+        if src is not None and tgt is not None:
+            yield _marked(src["content"])[0], _marked(tgt["content"])[0]
+
+
+class Xliff(_Exchange):
+    """XLIFF 1.2 and 2: sources without a translation get a target whose state says that it needs a review."""
+
+    names = ("trans-unit", "unit")
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The sources of the unit that have no target yet."""
+        return [unit for place in self._places(stretch) if (unit := self._unit(stretch, *place)) is not None]
+
+    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
+        """Sources and targets of the unit."""
+        for _, source, target in self._places(stretch):
+            if target is not None and has_words(stretch[target.content_start : target.content_end]):
+                yield tuple(_marked(stretch[e.content_start : e.content_end])[0] for e in (source, target))  # type: ignore[misc]
+
+    def _places(self, stretch: str) -> Iterator[tuple[Element, Element, Element | None]]:
+        """Texts to translate: (the unit or segment, its source, its target)."""
+        units = [*elements(stretch, "trans-unit"), *elements(stretch, "unit")]
+        for unit in units:
+            if attribute(unit.tag, "translate") == "no":
+                continue
+            is_first_version = "trans-unit" in unit.tag
+            parts = [unit] if is_first_version else elements(stretch, "segment", unit.content_start, unit.content_end)
+            for part in parts:
+                alternative = _ALTERNATIVE.search(stretch, part.content_start, part.content_end)
+                end = part.content_end if alternative is None else alternative.start()
+                source = _first(stretch, "source", part.content_start, end)
+                if source is not None:
+                    yield part, source, _first(stretch, "target", source.end, end)
+
+    def _unit(self, stretch: str, part: Element, source: Element, target: Element | None) -> TextUnit | None:
+        marked, tags = _marked(stretch[source.content_start : source.content_end])
+        if not has_words(marked.text):
+            return None
+        is_first_version = "trans-unit" in part.tag
+        prefix = re.match(r"<([\w.-]+:)?", source.tag)
+        name = f"{(prefix and prefix[1]) or ''}target"
+        tag = f'<{name} state="needs-review-translation" state-qualifier="mt-suggestion">'
+        if not is_first_version:
+            tag = f"<{name}>"
+        insertions = []
+        if not is_first_version and attribute(part.tag, "state") is None:
+            insertions = [(part.content_start - 1, ' state="initial"')]
+        start = end = self._after(stretch, part, source)
+        before, after = f"{_indent(stretch, source.start)}{tag}", f"</{name}>"
+        if target is not None:
+            content = stretch[target.content_start : target.content_end]
+            if content.strip() or (attribute(target.tag, "state") or attribute(part.tag, "state") or "") not in _NEW:
+                return None
+            start, end, before = target.start, target.end, _with_state(target.tag, tag, is_first_version)
+        return TextUnit(
+            start=start,
+            end=end,
+            source=marked,
+            tags=tags,
+            escape=escape_xml,
+            in_place=False,
+            before=before,
+            after=after,
+            insertions=insertions,
+        )
+
+    @staticmethod
+    def _after(stretch: str, part: Element, source: Element) -> int:
+        """Offset where a new target is written: after the source, and its segmented form."""
+        segmented = _first(stretch, "seg-source", source.end, part.content_end)
+        return source.end if segmented is None else segmented.end
+
+
+def _with_state(old: str, new: str, is_first_version: bool) -> str:
+    """The start tag of an empty target, which keeps its attributes."""
+    tag = re.sub(r"\s*/?>\Z", ">", old)
+    if not is_first_version:
+        return tag
+    tag = re.sub(r"""\s+state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
+    return tag[:-1] + new[new.index(" ") :]
+
+
+def is_language(lang: str, wanted: str) -> bool:
+    """Return whether a language code is the wanted one, or one of its regions."""
+    lang, wanted = lang.lower().replace("_", "-"), wanted.lower().replace("_", "-")
+    return lang == wanted or lang.startswith(f"{wanted}-")

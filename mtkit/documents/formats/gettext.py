@@ -1,0 +1,121 @@
+"""PO files: messages without a translation get one, marked as fuzzy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from mtkit.documents.reading import split_stretches
+from mtkit.documents.unit import StretchError, TextUnit, has_words
+from mtkit.text.structure.marked import Marked
+
+_STRINGS = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*(?:\r?\n|\Z))+'
+_FIELD = re.compile(
+    rf"^[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*(?P<strings>{_STRINGS})", re.MULTILINE
+)
+_COMMENT = re.compile(r"^[ \t]*(?:#[^\n]*)?(?:\n|\Z)", re.MULTILINE)
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_FLAGS = re.compile(r"^#,", re.MULTILINE)
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_BLANK = re.compile(r"\n[ \t\r]*\n")
+
+
+class Gettext:
+    """PO files."""
+
+    is_xml = False
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """An entry each, with the blank line after it."""
+        return split_stretches(chunks, lambda text: (match.end() for match in _BLANK.finditer(text)))
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The message, for each of its forms that has no translation; none if it has any."""
+        fields = _fields(stretch)
+        forms = [name for name in fields if name.startswith("msgstr")]
+        if "msgid" not in fields or not _text(fields["msgid"]) or any(_text(fields[name]) for name in forms):
+            return []
+        if not forms:
+            raise StretchError(fields["msgid"].start(), "a message without msgstr")
+        units: list[TextUnit] = []
+        for name in forms:
+            plural = name not in ("msgstr", "msgstr[0]")
+            text = _text(fields["msgid_plural" if plural and "msgid_plural" in fields else "msgid"])
+            if has_words(text):
+                strings = fields[name].span("strings")
+                length = len(fields[name]["strings"].rstrip())
+                insertions = [] if units else _fuzzy(stretch, fields)
+                units.append(
+                    TextUnit(
+                        start=strings[0],
+                        end=strings[0] + length,
+                        source=Marked(text),
+                        escape=_quote,
+                        in_place=False,
+                        insertions=insertions,
+                    )
+                )
+        return units
+
+    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
+        """The message and its translation, unless it is fuzzy; of plurals the first and the last form."""
+        fields = _fields(stretch)
+        flags = re.search(r"^#,[^\n]*\bfuzzy\b", stretch, re.MULTILINE)
+        if "msgid" not in fields or not _text(fields["msgid"]) or flags is not None:
+            return
+        forms = [name for name in fields if name.startswith("msgstr")]
+        names = [("msgid", forms[0]), ("msgid_plural", forms[-1])] if forms else []
+        for source, target in names:
+            if source in fields and (translation := _text(fields[target])):
+                yield Marked(_text(fields[source])), Marked(translation)
+
+
+def _fields(entry: str) -> dict[str, re.Match[str]]:
+    """The fields of an entry by their names.
+
+    Raises:
+        StretchError: a line is no field, string or comment.
+    """
+    fields, position = {}, 1 if entry.startswith("\ufeff") else 0
+    while position < len(entry):
+        match = _FIELD.match(entry, position) or _COMMENT.match(entry, position)
+        if match is None:
+            line = entry[position:].partition("\n")[0].strip()
+            raise StretchError(position, f"not a line of a PO file: {line[:60]}")
+        if match.re is _FIELD:
+            if match["name"] in fields:
+                raise StretchError(position, f"a second {match['name']} in an entry; separate entries by an empty line")
+            fields[match["name"]] = match
+        if match.end() == position:
+            break
+        position = match.end()
+    return fields
+
+
+def _text(field: re.Match[str]) -> str:
+    return _ESCAPE.sub(_unescaped, "".join(_STRING.findall(field["strings"])))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is not None or match[2] is not None:
+        return chr(int(match[1], 8) if match[1] is not None else int(match[2], 16))
+    return _ESCAPES.get(match[3], match[3])
+
+
+def _quote(text: str) -> str:
+    """The text as one string, or one a line after an empty one."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("\r", "\\r")
+    lines = [f'"{line}"' for line in text.replace("\n", "\\n\n").split("\n") if line]
+    return "\n".join(lines if len(lines) == 1 else ['""', *lines])
+
+
+def _fuzzy(entry: str, fields: dict[str, re.Match[str]]) -> list[tuple[int, str]]:
+    """The insertion that marks an entry as fuzzy."""
+    if re.search(r"^#,[^\n]*\bfuzzy\b", entry, re.MULTILINE):
+        return []
+    if (flags := _FLAGS.search(entry)) is not None:
+        return [(flags.end(), " fuzzy,")]
+    previous = re.search(r"^#\|", entry, re.MULTILINE)
+    first = min(match.start() for match in fields.values())
+    return [(first if previous is None else previous.start(), "#, fuzzy\n")]

@@ -1,0 +1,112 @@
+"""Subtitles: SubRip and WebVTT. A sentence that runs through several cues is one text, divided among them again."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+from mtkit.documents.markup import escape_xml
+from mtkit.documents.reading import WholeText
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
+
+_TIME = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
+_COMPLETE = re.compile(r"[.!?…。！？♪\])\"'”»]\s*(?:<[^>]*>\s*)*\Z")
+_MAX_CUES = 4  # that are translated as one text
+
+
+class Subtitles(WholeText):
+    """SubRip, or WebVTT with its references to characters."""
+
+    def __init__(self, *, is_vtt: bool) -> None:
+        self.is_vtt = is_vtt
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The texts of the cues."""
+        cues = list(_cues(stretch))
+        if not cues and stretch.strip():
+            raise StretchError(
+                0, "no cue with a time line such as 00:00:01,000 --> 00:00:02,000; is this a subtitle file?"
+            )
+        return [unit for group in _groups(stretch, cues) if (unit := self._unit(stretch, group)) is not None]
+
+    def _unit(self, stretch: str, lines: list[tuple[int, int]]) -> TextUnit | None:
+        builder, last = MarkedBuilder(), lines[0][0]
+        for start, end in lines:
+            if start > last:
+                builder.add(" ")
+                builder.empty(stretch[last:start], is_break=True)
+            self._add(stretch[start:end], builder)
+            last = end
+        if not has_words(builder.text):
+            return None
+        source, tags = builder.build()
+        return TextUnit(
+            start=lines[0][0],
+            end=last,
+            source=source,
+            tags=tags,
+            escape=escape_xml if self.is_vtt else _one_line,
+            ordered=True,
+            breaks=frozenset(builder.breaks),
+        )
+
+    def _add(self, line: str, builder: MarkedBuilder) -> None:
+        position = 0
+        for tag in [*_TAG.finditer(line), None]:
+            text = line[position : len(line) if tag is None else tag.start()]
+            builder.add(html.unescape(text) if self.is_vtt else text)
+            if tag is None:
+                return
+            position = tag.end()
+            if not tag["name"]:
+                builder.empty(tag[0])
+            elif tag["close"]:
+                builder.close(tag["name"], tag[0])
+            else:
+                builder.open(tag["name"], tag[0])
+
+
+def _one_line(text: str) -> str:
+    """The text; an arrow would be read as a time line."""
+    return text.replace("-->", "->")
+
+
+def _cues(text: str) -> Iterator[list[tuple[int, int]]]:
+    """The lines of text of each cue, (start, end)."""
+    cue: list[tuple[int, int]] | None = None
+    for line in _LINE.finditer(text):
+        content = line[0].rstrip("\r\n")
+        if _TIME.match(content):
+            cue = []
+        elif cue is not None and content.strip():
+            start = line.start() + len(content) - len(content.lstrip())
+            cue.append((start, line.start() + len(content.rstrip())))
+        elif cue is not None:
+            if cue:
+                yield cue
+            cue = None
+    if cue:
+        yield cue
+
+
+def _groups(text: str, cues: list[list[tuple[int, int]]]) -> Iterator[list[tuple[int, int]]]:
+    """Lines that are one text: those of a speaker in a cue, and of the next cues until the sentence ends."""
+    group: list[tuple[int, int]] = []
+    num_cues = 0
+    for cue in cues:
+        for index, (start, end) in enumerate(cue):
+            num_cues += not index
+            is_new = text[start] in "-–—" or (not index and (num_cues > _MAX_CUES or _is_complete(text, group)))
+            if group and is_new:
+                yield group
+                group, num_cues = [], 1
+            group = [*group, (start, end)]
+    if group:
+        yield group
+
+
+def _is_complete(text: str, group: list[tuple[int, int]]) -> bool:
+    return not group or _COMPLETE.search(text[group[-1][0] : group[-1][1]]) is not None

@@ -1,0 +1,170 @@
+"""Tags of XML and HTML: finding them, text with inline marks, and the check of XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from xml.parsers import expat
+
+from mtkit.documents.unit import MarkedBuilder
+
+ATTRIBUTES = r"""(?:[^<>"']|"[^"]*"|'[^']*')*+"""
+TAG = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)"
+    rf"|<!{ATTRIBUTES}>|<(?P<close>/?)(?:(?P<prefix>[\w.-]+):)?(?P<name>[A-Za-z_][\w.-]*){ATTRIBUTES}>",
+    re.DOTALL,
+)
+_XML_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML 1.0 cannot have
+
+
+def content_before(tag: str) -> str:
+    """Pattern of the content of an XML element up to a tag."""
+    return rf"(?:[^<]++|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<(?!!|{tag}))*+"
+
+
+def unescape_xml(text: str) -> str:
+    """The text with its references to characters replaced; others stay."""
+    return _REFERENCE.sub(_character, text) if "&" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    if match[3] is not None:
+        return _XML_ENTITIES.get(match[3], match[0])
+    code = int(match[1]) if match[1] is not None else int(match[2], 16)
+    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else match[0]
+
+
+def escape_xml(text: str) -> str:
+    """The text as XML and HTML write it; characters that XML cannot have are left out."""
+    return _UNWRITABLE.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@cache
+def _attribute(name: str) -> re.Pattern[str]:
+    return re.compile(rf"""\s{name}\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+
+
+def attribute(tag: str, name: str) -> str | None:
+    """Value of an attribute of a tag."""
+    match = _attribute(name).search(tag)
+    return None if match is None else unescape_xml(match[1] if match[1] is not None else match[2])
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element in a text: its offsets, and its start tag."""
+
+    start: int
+    content_start: int
+    content_end: int
+    end: int
+    tag: str
+
+
+def element_at(text: str, match: re.Match[str]) -> Element:
+    """The element that begins with this start tag; one without an end ends with the text."""
+    name, depth = match["name"], 1
+    if match[0].endswith("/>"):
+        return Element(match.start(), match.end(), match.end(), match.end(), match[0])
+    for tag in TAG.finditer(text, match.end()):
+        if (tag["name"] or "").lower() != name.lower() or tag[0].endswith("/>"):
+            continue
+        depth += -1 if tag["close"] else 1
+        if not depth:
+            return Element(match.start(), match.end(), tag.start(), tag.end(), match[0])
+    return Element(match.start(), match.end(), len(text), len(text), match[0])
+
+
+def elements(text: str, name: str, start: int = 0, end: int | None = None) -> Iterator[Element]:
+    """The elements of a name in a part of a text, outer ones only, in order."""
+    position = start
+    while (match := TAG.search(text, position, len(text) if end is None else end)) is not None:
+        position = match.end()
+        if match["name"] == name and not match["close"]:
+            element = element_at(text, match)
+            yield element
+            position = element.end
+
+
+def marked_content(text: str, builder: MarkedBuilder, pairs: Callable[[re.Match[str]], bool]) -> None:
+    """Add the content of an XML element to a text with marks.
+
+    Args:
+        text: the content.
+        builder: receives it.
+        pairs: whether the text between a start tag and its end tag is text of the document; if not, the whole element
+            is one empty mark.
+    """
+    position = 0
+    while (match := TAG.search(text, position)) is not None:
+        builder.add(unescape_xml(text[position : match.start()]))
+        position = match.end()
+        if match["cdata"] is not None:
+            builder.add(match["cdata"])
+        elif match["name"] is None:
+            builder.empty(match[0])
+        elif match[0].endswith("/>") or not pairs(match):
+            position = element_at(text, match).end
+            _add_code(builder, match, text[match.start() : position])
+        elif match["close"]:
+            builder.close(match["name"], match[0])
+        else:
+            builder.open(match["name"], match[0])
+    builder.add(unescape_xml(text[position:]))
+
+
+def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str) -> None:
+    """Add an element without text of the document; some are one half of a pair."""
+    key = next((value for name in ("i", "rid", "startRef", "id") if (value := attribute(match[0], name))), "")
+    if match["name"] in ("bpt", "bx", "sc", "sm"):
+        builder.open(f"{match['name'][0]} {key}", raw)
+    elif match["name"] in ("ept", "ex", "ec", "em"):
+        builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
+    else:
+        builder.empty(raw)
+
+
+class XmlError(Exception):
+    """Text that is not XML, or XML that declares entities.
+
+    Args:
+        line: number of the line.
+        reason: what is wrong.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class XmlCheck:
+    """Checks that a text which comes in chunks is well-formed XML without entities of its own; nothing is fetched."""
+
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.EntityDeclHandler = self._refuse
+        self._parser.StartElementHandler = self._start
+        self.root: str | None = None  # name of the outermost element
+
+    def feed(self, text: str, *, is_last: bool = False) -> None:
+        """Take the next chunk.
+
+        Raises:
+            XmlError: the text up to here is not well-formed, or declares an entity.
+        """
+        try:
+            self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
+        except expat.ExpatError as error:
+            raise XmlError(error.lineno, f"not well-formed XML: {expat.ErrorString(error.code)}") from error
+
+    def _start(self, name: str, attributes: object) -> None:
+        self.root = name.rpartition(":")[2]
+        self._parser.StartElementHandler = None
+
+    def _refuse(self, name: str, *declaration: object) -> None:
+        reason = f"declares the entity {name[:60]}; documents with entities of their own are refused"
+        raise XmlError(self._parser.CurrentLineNumber, reason)

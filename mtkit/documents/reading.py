@@ -1,0 +1,125 @@
+"""Reading of documents: decoding in chunks, and stretches of elements, entries and records."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from mtkit.documents.unit import StretchError
+from mtkit.errors import DataError
+
+CHUNK = 1 << 20  # bytes read at a time
+MAX_STRETCH = 1 << 26  # characters; longer ones are refused, so that memory is bounded
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_DECLARED = (
+    re.compile(rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']"""),
+    re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE),
+)
+
+
+def encoding_of(head: bytes, name: str, *, is_xml: bool, is_po: bool) -> str:
+    """The encoding of a document by its first bytes: a byte order mark, or a declaration; otherwise UTF-8.
+
+    Raises:
+        DataError: an encoding is declared that Python does not know.
+    """
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    declared = _DECLARED[0].search(head) if is_xml else _DECLARED[1].search(head) if is_po else None
+    encoding = "utf-8" if declared is None else declared[1].decode("ascii")
+    if encoding == "CHARSET":  # of a PO template
+        return "utf-8"
+    try:
+        codecs.lookup(encoding)
+        "".encode(encoding)
+    except LookupError as error:
+        raise DataError(f"{name}: the encoding {encoding[:40]} is unknown; convert the file to UTF-8") from error
+    return encoding
+
+
+def decode_chunks(chunks: Iterable[bytes], encoding: str, name: str) -> Iterator[str]:
+    """The text of chunks of bytes, line ends and byte order mark included; the last one, and no other, is empty.
+
+    Raises:
+        DataError: a byte is not of this encoding, or the text has a NUL.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line = 1
+    for chunk in filter(None, chunks):
+        if text := _decode(decoder, chunk, name, line, encoding):
+            line += text.count("\n")
+            yield text
+    if rest := _decode(decoder, b"", name, line, encoding, is_last=True):
+        yield rest
+    yield ""
+
+
+def _decode(
+    decoder: codecs.IncrementalDecoder, chunk: bytes, name: str, line: int, encoding: str, *, is_last: bool = False
+) -> str:
+    try:
+        text = decoder.decode(chunk, is_last)
+    except UnicodeDecodeError as error:
+        line += error.object[: error.start].count(b"\n")
+        raise DataError(
+            f"{name}:{line}: a byte that is not {encoding}; convert the file, for example with iconv"
+        ) from error
+    if "\0" in text:
+        line += text[: text.index("\0")].count("\n")
+        raise DataError(f"{name}:{line}: a NUL character; is this a text?")
+    return text
+
+
+def split_stretches(chunks: Iterable[str], ends: Callable[[str], Iterable[int]]) -> Iterator[str]:
+    """Stretches of a text that comes in chunks; the last one has what follows the last end.
+
+    Args:
+        chunks: the text.
+        ends: offsets where stretches end, increasing, in a text that begins with a stretch and may be incomplete.
+
+    Raises:
+        StretchError: a stretch has more than MAX_STRETCH characters.
+    """
+    rest, wait = "", 0
+    for chunk in chunks:
+        rest += chunk
+        if len(rest) < wait:
+            continue
+        position = 0
+        for end in ends(rest):
+            yield rest[position:end]
+            position = end
+        rest = rest[position:]
+        wait = 0 if position else 2 * len(rest)  # so that time is linear where a stretch has many chunks
+        check_length(rest)
+    position = 0
+    for end in ends(rest):
+        yield rest[position:end]
+        position = end
+    yield rest[position:]
+
+
+def check_length(stretch: str) -> None:
+    """Refuse a stretch of more than MAX_STRETCH characters."""
+    if len(stretch) > MAX_STRETCH:
+        raise StretchError(0, f"more than {MAX_STRETCH >> 20} Mi characters without an end; split the document")
+
+
+def element_stretches(chunks: Iterable[str], names: Iterable[str]) -> Iterator[str]:
+    """Stretches that end with the end tags of XML elements, which are not nested; errors as `split_stretches`."""
+    tag = re.compile(
+        rf"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|</(?:[\w.-]+:)?(?:{'|'.join(names)})\s*>", re.DOTALL
+    )
+    return split_stretches(chunks, lambda text: (m.end() for m in tag.finditer(text) if m[0][1] == "/"))
+
+
+class WholeText:
+    """Base class of formats without stretches: the whole text is one."""
+
+    is_xml = False
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The whole text."""
+        return split_stretches(chunks, lambda text: ())

@@ -1,0 +1,205 @@
+"""Text units of a document, and their replacement by translations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mtkit.text.structure.marked import Mark, Marked
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextUnit:
+    """A text in a stretch of a document, and where and how its translation is written.
+
+    Attributes:
+        start, end: characters of the stretch that the translation replaces.
+        source: the text without the document's escapes, with inline marks.
+        tags: what is written for each mark: one string for an empty mark, two for a pair.
+        escape: text as the document writes it.
+        in_place: the translation takes the place of the source; one that is equal leaves the stretch as it is.
+        ordered: the marks stay in their order, since what lies between them is no pair of tags.
+        breaks: names of the marks that stand for white space, such as line breaks.
+        before, after: written around the translation.
+        insertions: offsets in the stretch, and what is inserted there if the unit is translated.
+    """
+
+    start: int
+    end: int
+    source: Marked
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    escape: Callable[[str], str] = str
+    in_place: bool = True
+    ordered: bool = False
+    breaks: frozenset[str] = frozenset()
+    before: str = ""
+    after: str = ""
+    insertions: Sequence[tuple[int, str]] = ()
+
+    def edits(self, target: Marked) -> Iterator[tuple[int, int, str]]:
+        """(start, end, text) of the characters that change with this translation."""
+        if self.in_place and target == self.source:
+            return
+        yield from ((offset, offset, text) for offset, text in self.insertions)
+        yield self.start, self.end, f"{self.before}{self._write(target)}{self.after}"
+
+    def _write(self, target: Marked) -> str:
+        offsets = [0, *(mark.offset for mark in target.marks), len(target.text)]
+        texts = [target.text[start:end] for start, end in itertools.pairwise(offsets)]
+        for index, mark in enumerate(target.marks):
+            if mark.name in self.breaks:
+                texts[index], texts[index + 1] = texts[index].rstrip(), texts[index + 1].lstrip()
+        written, names = [self.escape(texts[0])], set()
+        for mark, text in zip(target.marks, texts[1:], strict=True):
+            raw = self.tags[mark.name][-1 if mark.name in names else 0]
+            if mark.role == "empty" and raw.endswith(" ") and written[-1] and not written[-1][-1].isspace():
+                raw = f" {raw[:-1]}"  # at the end of the text
+            written += [raw, self.escape(text)]
+            names.add(mark.name)
+        return "".join(written)
+
+
+class DocumentFormat(Protocol):
+    """A format of documents."""
+
+    @property
+    def is_xml(self) -> bool:
+        """True if the text is XML, which is checked while it is read."""
+        ...
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """Stretches of a text that comes in chunks; their concatenation is the text."""
+        ...
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The text units of the next stretch.
+
+        Raises:
+            StretchError: the stretch is not of this format.
+        """
+        ...
+
+
+class StretchError(Exception):
+    """Something in a stretch that is not of its format.
+
+    Args:
+        offset: where it is.
+        reason: what it is.
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+class MarkedBuilder:
+    """Builds a text with marks from texts and tags in their order; tags that cross or lack a partner are empty."""
+
+    def __init__(self, *, collapse: bool = False) -> None:
+        """Begin; `collapse` leaves out spaces at the beginning and after other spaces."""
+        self._collapse = collapse
+        self._texts: list[str] = []
+        self._length = 0
+        self.last = ""  # the last character
+        self._marks: list[tuple[int, str, str]] = []  # offset, key, raw
+        self._partner: dict[int, int] = {}  # of marks, by index
+        self._opened: list[int] = []
+        self._lone = False  # whether an empty tag was added last
+        self.breaks: set[str] = set()
+
+    def add(self, text: str) -> None:
+        """Add text."""
+        if self._lone and text[:1].isspace() and (not self.last or self.last.isspace()):
+            # the space after a tag that stands alone between two spaces moves with it
+            offset, key, raw = self._marks[-1]
+            self._marks[-1] = (offset, key, raw + text[0])
+            text = text[1:]
+        if self._collapse and self.last in ("", " "):
+            text = text.lstrip(" ")
+        self._lone = self._lone and not text
+        self._texts.append(text)
+        self._length += len(text)
+        self.last = text[-1:] or self.last
+
+    def empty(self, raw: str, *, is_break: bool = False) -> None:
+        """Add a tag without a partner; a break stands for the space before it."""
+        self._lone = not is_break
+        if is_break:
+            self.breaks.add(str(len(self._marks)))
+        self._marks.append((self._length, "", raw))
+
+    def open(self, key: str, raw: str) -> None:
+        """Add the first tag of a pair with this key."""
+        self._lone = False
+        self._opened.append(len(self._marks))
+        self._marks.append((self._length, key, raw))
+
+    def close(self, key: str, raw: str) -> None:
+        """Add the second tag of the last pair with this key that was opened."""
+        self._lone = False
+        index = len(self._marks)
+        self._marks.append((self._length, key, raw))
+        while any(self._marks[each][1] == key for each in self._opened[-8:]):
+            opened = self._opened.pop()
+            if self._marks[opened][1] == key:
+                self._partner[opened], self._partner[index] = index, opened
+                return
+
+    @property
+    def text(self) -> str:
+        """The text added so far."""
+        return "".join(self._texts)
+
+    def build(self) -> tuple[Marked, dict[str, tuple[str, ...]]]:
+        """The text with its marks, and what is written for each."""
+        marks: list[Mark] = []
+        tags: dict[str, tuple[str, ...]] = {}
+        for index, (offset, _, raw) in enumerate(self._marks):
+            partner = self._partner.get(index)
+            if partner is None:
+                marks.append(Mark(offset, "empty", str(index)))
+                tags[str(index)] = (raw,)
+            elif partner > index:
+                marks.append(Mark(offset, "open", str(index)))
+                tags[str(index)] = (raw, self._marks[partner][2])
+            else:
+                marks.append(Mark(offset, "close", str(partner)))
+        return Marked(self.text, tuple(marks)), tags
+
+
+def has_words(text: str) -> bool:
+    """Return whether there is anything to translate: a letter."""
+    return any(char.isalpha() for char in text)
+
+
+def replace_units(stretch: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """The stretch with these edits, which do not overlap."""
+    pieces, position = [], 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [stretch[position:start], text]
+        position = end
+    return "".join([*pieces, stretch[position:]])
+
+
+def place_in_order(source: Marked, target: str) -> Marked:
+    """The translation with the marks of the source in their order, in proportion to the length of the text.
+
+    A mark inside the text is placed at the nearest beginning of a word, or anywhere in a text without spaces.
+    """
+    starts = [i for i in range(1, len(target)) if target[i - 1].isspace() and not target[i].isspace()]
+    starts = [0, *(starts or range(1, len(target))), len(target)]
+    marks, last = [], 0
+    for mark in source.marks:
+        wanted = mark.offset * len(target) / max(1, len(source.text))
+        if not source.text[: mark.offset].strip():
+            offset = 0
+        elif not source.text[mark.offset :].strip():
+            offset = len(target)
+        else:
+            offset = min(starts, key=lambda start: abs(start - wanted))
+        last = max(last, offset)
+        marks.append(Mark(last, mark.role, mark.name))
+    return Marked(target, tuple(marks))

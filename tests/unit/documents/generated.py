@@ -1,0 +1,202 @@
+"""Documents of each format from a seed, and translators that need no model."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import random
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from mtkit.documents.choose import format_of
+from mtkit.documents.translate import DocumentReport, translate_document
+
+TEXT = "The old man sees a dog near his house & says <hello> to it: «Où est-il?» Straße 今日は don't"
+WORDS = TEXT.split()
+
+
+class Line(NamedTuple):
+    hyp: str
+    alignment: tuple[tuple[int, int], ...] = ()
+
+
+def same(lines: Iterable[str]) -> Iterator[Line]:
+    yield from map(Line, lines)
+
+
+def upper(lines: Iterable[str]) -> Iterator[Line]:
+    for line in lines:
+        yield Line(line.upper(), tuple((i, i) for i in range(len(line.split()))))
+
+
+def translate(path: Path, output: Path, translator=upper, fields=()) -> DocumentReport:
+    form = format_of(path, src_lang="en", tgt_lang="de", fields=fields)
+    return translate_document(path, output, form, translator)
+
+
+class Writer:
+    """Random text and documents."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def text(self, most: int = 12) -> str:
+        return " ".join(self.rng.choices(WORDS, k=self.rng.randint(1, most)))
+
+    def several(self, make, most: int = 8) -> list[str]:
+        return [make() for _ in range(self.rng.randint(1, most))]
+
+    def phrase(self, escape=html.escape) -> str:
+        """Text with nested tags, as HTML."""
+        if self.rng.random() < 0.5:
+            return escape(self.text(5))
+        tag = self.rng.choice(["b", "i", "a", "span"])
+        inner = f"<{tag} class='x>y'>{self.phrase(escape)}</{tag}>"
+        return f"{escape(self.text(3))} {inner}{self.rng.choice([' ', ''])}{escape(self.text(3))}"
+
+    def document(self, suffix: str) -> bytes:
+        return getattr(self, f"make_{suffix}")()
+
+    def make_html(self) -> bytes:
+        blocks = [
+            lambda: f"<p>\n  {self.phrase()}\n</p>",
+            lambda: f"<h2 id=a>{self.phrase()}</h2><!-- {self.text()} -->".replace("--«", "«"),
+            lambda: f"<ul><li>{self.phrase()}<li>{self.phrase()} <br/> {self.phrase()}</ul>",
+            lambda: "<script>if (a<b) { x('<p>no</p>') }</script><pre>keep\n  me</pre>",
+            lambda: f"<p>{self.phrase()} <code>x &lt; 1</code> <img src='a.png' alt=b> {self.phrase()}",
+        ]
+        body = "\n".join(self.several(lambda: self.rng.choice(blocks)()))
+        return (
+            f"<!DOCTYPE html>\r\n<html><head><title>{html.escape(self.text())}</title></head>\n{body}</html>".encode()
+        )
+
+    def make_md(self) -> bytes:
+        def text() -> str:
+            return self.text().replace("<hello>", "hello")
+
+        blocks = [
+            lambda: f"## {text()}",
+            lambda: f"{text()} **{text()}** and `code *x*` or [{text()}](http://a.b/c_d_e)\n{text()}",
+            lambda: f"- {text()}\n- {text()}\n  - {text()} ![alt](a.png)",
+            lambda: f"> {text()}\n> *{text()}*",
+            lambda: f"```\n{text()}\n```",
+            lambda: f"| a | b |\n|---|:-:|\n| {text()} | 12 |",
+            lambda: f"1. {text()}\n2. {text()}",
+        ]
+        return ("\n\n".join(self.several(lambda: self.rng.choice(blocks)())) + "\n").encode()
+
+    def _cues(self, point: str, text) -> list[str]:
+        lines = self.several(lambda: "\n".join(self.several(text, 3)))
+        times = [f"00:0{i}:01{point}000 --> 00:0{i}:03{point}500" for i in range(len(lines))]
+        return [f"{i + 1}\n{time}\n{line}\n" for i, (time, line) in enumerate(zip(times, lines, strict=True))]
+
+    def make_srt(self) -> bytes:
+        cues = self._cues(",", lambda: self.rng.choice(["", "<i>", "- "]) + self.text(6).replace("<hello>", "hello"))
+        return "\n".join(cues).replace("\n", self.rng.choice(["\n", "\r\n"])).encode()
+
+    def make_vtt(self) -> bytes:
+        cues = self._cues(".", lambda: html.escape(self.text(6), quote=False))
+        return ("WEBVTT - x\n\nNOTE\nThis stays.\n\n" + "\n".join(cues)).encode()
+
+    def make_po(self) -> bytes:
+        def message() -> str:
+            text = json.dumps(self.text() + self.rng.choice(["", "\n", "\tx"]), ensure_ascii=False)
+            number = self.rng.randrange(10**9)
+            kinds = [
+                f'#: a.c:{number}\nmsgctxt "{number}"\nmsgid {text}\nmsgstr ""\n',
+                f'#, no-wrap\n#| msgid "x"\nmsgctxt "{number}"\nmsgid ""\n{text}\n"y"\nmsgstr ""\n',
+                f'msgctxt "{number}"\nmsgid "{number} a"\nmsgid_plural "{number} b"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+                f'msgid "{number} done"\nmsgstr "fertig"\n',
+                f'#~ msgid "{number} old"\n#~ msgstr ""\n',
+            ]
+            return self.rng.choice(kinds)
+
+        head = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+        head += '"Project-Id-Version: x\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n'
+        return "\n".join([head, *self.several(message)]).encode()
+
+    def _inline(self) -> str:
+        def escape(text: str) -> str:
+            return html.escape(text, quote=False)
+
+        number = self.rng.randrange(10**9)
+        first, second, third = (escape(self.text(count)) for count in (4, 3, 2))
+        return f'{first} <g id="{number}">{second}</g><x id="{number + 1}"/> {third}'
+
+    def make_xlf(self) -> bytes:
+        if self.rng.random() < 0.5:
+            units = self.several(
+                lambda: (
+                    f'<unit id="{self.rng.random()}">\n<segment>\n <source>{self._inline()}</source></segment></unit>'
+                )
+            )
+            body = "\n".join(units).replace("<g ", "<pc ").replace("</g>", "</pc>").replace("<x ", "<ph ")
+            return (
+                '<?xml version="1.0"?>\n<xliff version="2.0" srcLang="en" trgLang="de" '
+                f'xmlns="urn:oasis:names:tc:xliff:document:2.0"><file id="f">{body}</file></xliff>'
+            ).encode()
+        kinds = ["", "<target/>", '<target state="translated">Fertig</target>', "<note>n</note>"]
+        units = self.several(
+            lambda: (
+                f'<trans-unit id="{self.rng.random()}"><source>{self._inline()}</source>'
+                f"{self.rng.choice(kinds)}</trans-unit>"
+            )
+        )
+        return (
+            '<?xml version="1.0" encoding="utf-8"?><xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">'
+            f'<file original="a" datatype="x" source-language="en"><body>{chr(10).join(units)}</body></file></xliff>'
+        ).encode()
+
+    def make_tmx(self) -> bytes:
+        def unit() -> str:
+            german = self.rng.choice(["", "<tuv xml:lang='de-AT'><seg>Ja</seg></tuv>"])
+            inline = self._inline().replace("<g id", "<hi x").replace("</g>", "</hi>").replace("<x id", "<ph x")
+            return f'<tu>\n <prop type="p">x</prop><tuv xml:lang="EN-us">\n  <seg>{inline}</seg></tuv>{german}</tu>'
+
+        header = (
+            "<header creationtool='a' creationtoolversion='1' segtype='block' o-tmf='a' adminlang='en' srclang='en' "
+        )
+        text = f'<?xml version="1.0" encoding="ENC"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">{header}'
+        text += f"datatype='x'/><body>{chr(10).join(self.several(unit))}<!-- <tu> --></body></tmx>\n"
+        encoding = self.rng.choice(["utf-8", "utf-16", "iso-8859-1"])
+        return text.replace("ENC", encoding).encode(encoding, "xmlcharrefreplace")
+
+    def make_csv(self) -> bytes:
+        def cell() -> str:
+            quoted = '"' + self.text().replace("his", 'his "own"\n').replace('"', '""') + '"'
+            return self.rng.choice([quoted, "12.5", "", self.text().replace(",", "")])
+
+        rows = self.several(lambda: f"{self.rng.random()},{cell()},{cell()}")
+        return "\r\n".join(["id,first,second", *rows, ""]).encode()
+
+    def make_json(self) -> bytes:
+        value = {
+            "title": self.text(),
+            "items": self.several(self.text),
+            "n": 1.50,
+            "deep": {"key": [self.text(), None]},
+        }
+        return json.dumps(value, ensure_ascii=self.rng.random() < 0.5, indent=self.rng.choice([None, 3])).encode()
+
+    def make_docx(self) -> bytes:
+        import docx
+
+        document = docx.Document()
+        for _ in range(self.rng.randint(1, 6)):
+            paragraph = document.add_paragraph(self.text(4) + " ")
+            for _ in range(self.rng.randint(0, 3)):
+                run = paragraph.add_run(self.text(3) + self.rng.choice([" ", "", "\t"]))
+                run.bold = self.rng.random() < 0.5
+        document.add_table(1, 2).cell(0, 1).text = self.text()
+        document.sections[0].header.paragraphs[0].text = self.text()
+        file = io.BytesIO()
+        document.save(file)
+        return file.getvalue()
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

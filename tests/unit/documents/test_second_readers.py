@@ -1,0 +1,203 @@
+"""Fifty documents of each format, read by another reader before and after: the text changes, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import re
+import subprocess
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from tests.unit.documents.generated import Writer, members, same, translate
+
+SEEDS = range(50)
+SUFFIXES = ["html", "md", "srt", "vtt", "po", "xlf", "tmx", "csv", "json", "docx"]
+IN_PLACE = ["html", "md", "srt", "vtt", "csv", "json"]
+
+
+class Tags(html.parser.HTMLParser):
+    """Tags, comments and scripts of a page in order, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[object] = []
+        self.text = ""
+        self.kept = 0
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, attrs))
+        self.kept += tag in ("script", "pre", "code")
+
+    def handle_endtag(self, tag):
+        self.tags.append(tag)
+        self.kept -= tag in ("script", "pre", "code")
+
+    def handle_comment(self, data):
+        self.tags.append(data)
+
+    def handle_data(self, data):
+        if self.kept:
+            self.tags.append(data)
+        else:
+            self.text += data
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def check_html(before: bytes, after: bytes) -> None:
+    old, new = Tags(before.decode()), Tags(after.decode())
+    assert new.tags == old.tags
+    assert squeezed(new.text) == squeezed(old.text.upper())
+
+
+def check_md(before: bytes, after: bytes) -> None:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").enable("table")
+    old, new = (parser.parse(each.decode()) for each in (before, after))
+    assert [(t.type, t.markup) for t in new] == [(t.type, t.markup) for t in old]
+    assert [t.content for t in new if t.type == "fence"] == [t.content for t in old if t.type == "fence"]
+    for a, b in zip(old, new, strict=True):
+        kinds = [
+            [(c.type, c.markup, c.attrs) for c in t.children or () if "text" not in c.type and "break" not in c.type]
+            for t in (a, b)
+        ]
+        assert kinds[0] == kinds[1]
+        text = [squeezed("".join(c.content for c in t.children or () if c.type == "text")) for t in (a, b)]
+        assert text[1] == text[0].upper()
+
+
+def check_subtitles(before: bytes, after: bytes) -> None:
+    pysubs2 = pytest.importorskip("pysubs2")
+    old, new = (
+        pysubs2.SSAFile.from_string(each.decode(), format_="srt" if b"WEBVTT" not in each else "vtt")
+        for each in (before, after)
+    )
+    assert [(e.start, e.end) for e in new] == [(e.start, e.end) for e in old]
+    texts = [squeezed(re.sub(r"\\N|\{[^}]*\}", "", "".join(e.text for e in file))) for file in (old, new)]
+    assert texts[1].upper() == texts[0].upper()
+    assert after.count(b"\n") == before.count(b"\n")
+
+
+def check_po(before: bytes, after: bytes) -> None:
+    polib = pytest.importorskip("polib")
+    old, new = (polib.pofile(each.decode()) for each in (before, after))
+    for a, b in zip(old, new, strict=True):
+        assert (b.msgid, b.msgctxt, b.occurrences, b.obsolete) == (a.msgid, a.msgctxt, a.occurrences, a.obsolete)
+        if not a.obsolete and not a.translated():
+            assert b.fuzzy
+            forms = b.msgstr_plural or {0: b.msgstr}
+            assert next(iter(forms.values())) == a.msgid.upper()
+    assert all(
+        line in after.split(b"\n") for line in before.split(b"\n") if b"msgstr" not in line and b"#," not in line
+    )
+    if which("msgfmt"):
+        done = subprocess.run(["msgfmt", "-c", "-o", "/dev/null", "-"], input=after, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+def check_xml(before: bytes, after: bytes) -> None:
+    etree = pytest.importorskip("lxml.etree")
+    old, new = (etree.fromstring(each) for each in (before, after))
+    if which("xmllint"):
+        assert subprocess.run(["xmllint", "--noout", "--nonet", "-"], input=after, capture_output=True).returncode == 0
+    for target in new.iter("{*}target"):
+        source = target.getparent().find("{*}source")
+        if target.get("state") == "needs-review-translation" or new.get("version") == "2.0":
+            assert "".join(target.itertext()) == "".join(source.itertext()).upper()
+            assert sorted(e.tag for e in target.iter()) == sorted(
+                e.tag.replace("source", "target") for e in source.iter()
+            )
+    for unit in new.iter("tu"):
+        source, target = unit.findall("tuv")
+        if target.get("creationid"):
+            assert squeezed("".join(target.find("seg").itertext())) == squeezed(
+                "".join(source.find("seg").itertext()).upper()
+            )
+    assert etree.tostring(without_machine(new)) == etree.tostring(without_machine(old))
+
+
+def without_machine(root):
+    """The tree without what the translation adds."""
+    for each in [*root.iter("{*}target"), *root.iter("tuv")]:
+        if (each.tag.endswith("target") and each.get("state") != "translated") or each.get("creationid"):
+            each.getparent().remove(each)
+    for each in root.iter("{*}segment"):
+        each.attrib.pop("state", None)
+    for each in root.iter():
+        each.tail = (each.tail or "").strip()
+    return root
+
+
+def check_csv(before: bytes, after: bytes) -> None:
+    old, new = (list(csv.reader(io.StringIO(each.decode(), newline=""))) for each in (before, after))
+    assert new == [old[0], *([cell.upper() for cell in row] for row in old[1:])]
+
+
+def check_json(before: bytes, after: bytes) -> None:
+    def raised(value):
+        if isinstance(value, dict):
+            return {key: raised(each) for key, each in value.items()}
+        return (
+            [raised(v) for v in value]
+            if isinstance(value, list)
+            else value.upper()
+            if isinstance(value, str)
+            else value
+        )
+
+    assert json.loads(after) == raised(json.loads(before))
+    assert b"1.5" in after
+
+
+def check_docx(before: bytes, after: bytes) -> None:
+    import docx
+
+    old, new = members(before), members(after)
+    assert list(new) == list(old)
+    assert {n: c for n, c in new.items() if not re.search("document|header", n)} == {
+        n: c for n, c in old.items() if not re.search("document|header", n)
+    }
+    a, b = docx.Document(io.BytesIO(before)), docx.Document(io.BytesIO(after))
+    assert [p.text for p in b.paragraphs] == [p.text.upper() for p in a.paragraphs]
+    assert [[r.bold for r in p.runs] for p in b.paragraphs] == [[r.bold for r in p.runs] for p in a.paragraphs]
+    assert b.sections[0].header.paragraphs[0].text == a.sections[0].header.paragraphs[0].text.upper()
+    assert b.tables[0].cell(0, 1).text == a.tables[0].cell(0, 1).text.upper()
+
+
+CHECKS = {"html": check_html, "md": check_md, "srt": check_subtitles, "vtt": check_subtitles, "po": check_po}
+CHECKS |= {"xlf": check_xml, "tmx": check_xml, "csv": check_csv, "json": check_json, "docx": check_docx}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_only_the_text_changes(suffix: str, seed: int, tmp_path: Path) -> None:
+    if suffix == "docx":
+        pytest.importorskip("docx")
+    source, output = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    before = Writer(seed).document(suffix)
+    source.write_bytes(before)
+    translate(source, output)
+    assert source.read_bytes() == before
+    CHECKS[suffix](before, output.read_bytes())
+
+
+@pytest.mark.parametrize("suffix", [*IN_PLACE, "docx"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_translation_that_is_the_source_gives_the_file_back(suffix: str, seed: int, tmp_path: Path) -> None:
+    if suffix == "docx":
+        pytest.importorskip("docx")
+    source, output = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    source.write_bytes(Writer(seed).document(suffix))
+    translate(source, output, same)
+    read = members if suffix == "docx" else bytes
+    assert read(output.read_bytes()) == read(source.read_bytes())
