@@ -144,9 +144,16 @@ class MarkedBuilder:
         self._marks.append((self._length, key, raw))
         while any(self._marks[each][1] == key for each in self._opened[-8:]):
             opened = self._opened.pop()
-            if self._marks[opened][1] == key:
-                self._partner[opened], self._partner[index] = index, opened
+            if self._marks[opened][1] != key:
+                continue
+            if self._marks[opened][0] == self._length and not self.breaks:  # no text inside: one empty tag
+                raw = "".join(each for _, _, each in self._marks[opened:])
+                del self._marks[opened:]
+                self._partner = {a: b for a, b in self._partner.items() if a < opened}
+                self.empty(raw)
                 return
+            self._partner[opened], self._partner[index] = index, opened
+            return
 
     @property
     def text(self) -> str:

@@ -109,11 +109,11 @@ class _Inline:
             builder.add(match["escaped"])
         elif match["open"] is not None:
             label = self._content[match.end() :].partition("]")[0]
-            if label.upper() in self._references and not self._content[match.end() + len(label) + 1 :].startswith(
-                ("(", "[")
-            ):
-                builder.empty(f"[{label}]")
-                return match.end() + len(label) + 1
+            end = match.end() + len(label) + 1
+            end += 2 * self._content.startswith("[]", end)
+            if label.upper() in self._references and not self._content.startswith(("(", "["), end):
+                builder.empty(self._content[match.start() : end])
+                return end
             builder.open("[", raw)
         elif match["close"] is not None:
             builder.close("[", raw)

@@ -20,6 +20,9 @@ SUFFIXES = ["html", "md", "srt", "vtt", "po", "xlf", "tmx", "csv", "json", "docx
 IN_PLACE = ["html", "md", "srt", "vtt", "csv", "json"]
 
 
+KEPT = ("script", "style", "pre", "code", "kbd", "samp", "var", "textarea", "svg")
+
+
 class Tags(html.parser.HTMLParser):
     """Tags, comments and scripts of a page in order, and its text."""
 
@@ -33,11 +36,11 @@ class Tags(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, attrs))
-        self.kept += tag in ("script", "pre", "code")
+        self.kept += tag in KEPT
 
     def handle_endtag(self, tag):
         self.tags.append(tag)
-        self.kept -= tag in ("script", "pre", "code")
+        self.kept -= tag in KEPT
 
     def handle_comment(self, data):
         self.tags.append(data)
@@ -156,7 +159,6 @@ def check_json(before: bytes, after: bytes) -> None:
         )
 
     assert json.loads(after) == raised(json.loads(before))
-    assert b"1.5" in after
 
 
 def check_docx(before: bytes, after: bytes) -> None:
