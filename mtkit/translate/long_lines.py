@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mtkit.text.structure.sentences import split_sentences
-
 # Where chunks end: one of these marks and the quotes or brackets that close after it, if white space follows; Chinese,
 # Japanese and Indic marks need no space. `split_sentences` knows the ends of sentences better, but not backwards.
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*(?=\s)|(?<=[。!?।])[”’」』)]*")
@@ -57,6 +55,8 @@ def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_len
         lengths: returns the number of tokens of each of some texts.
         max_length: tokens that a part may have, unless it is a single character.
     """
+    from mtkit.text.structure.sentences import split_sentences  # its patterns take long to compile
+
     stripped = line.rstrip()
     texts = [*split_sentences(stripped), *([line[len(stripped) :]] if len(stripped) < len(line) else [])]
     for level in (_CLAUSE, _WORD, None):

@@ -11,7 +11,6 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.structure.sentences import split_sentences
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import links_of, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
@@ -112,6 +111,8 @@ def _split_line(
 ) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in tokenizer.encode(texts)]
+
+    from mtkit.text.structure.sentences import split_sentences  # as split_line
 
     number, end, constraints = line * _MAX_PARTS, 0, request.constraints
     for chunk in cut_into_chunks(request.text):

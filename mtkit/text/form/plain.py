@@ -33,7 +33,9 @@ _JOINERS = re.compile(
 _REPEATED_JOINER = re.compile("([\u200c\u200d])\\1+")
 _SPACES = re.compile(r"\s+")
 _NO_BREAK = frozenset("\xa0\u202f")
-_EDGE = "".join(chr(code) for code in range(0x10000) if chr(code).isspace() or _DROP.match(chr(code)))
+# White space and what is dropped, for str.strip; the ranges have all of both, and little else.
+_CANDIDATES = (*range(0xAE), 0x34F, 0x61C, 0x1680, *range(0x2000, 0x2070), 0x3000, 0xFEFF, *range(0xFFF9, 0xFFFC))
+_EDGE = "".join(each for each in map(chr, _CANDIDATES) if each.isspace() or _DROP.match(each))
 
 
 def plain(line: str, *, keep_no_break: bool = False) -> str:

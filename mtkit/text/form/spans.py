@@ -46,7 +46,8 @@ _SCRIPTS = (
     "\u0e00-\u0eff",
     "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff",
 )
-_WORDS = tuple(re.compile(f"[{letters}](?:['’.-]?[{letters}])*") for letters in _SCRIPTS)
+# compiled when the first text that is not ASCII is read
+_WORDS = tuple(f"[{letters}](?:['’.-]?[{letters}])*" for letters in _SCRIPTS)
 _DIGITS = re.compile("[0-9]+")
 _GROUP_SPACE = re.compile("(?<=[0-9])[ \xa0\u202f\u2009](?=[0-9]{3}(?![0-9]))")
 
@@ -72,7 +73,7 @@ def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
     """The words of at least two letters of other scripts than that of most letters."""
     if text.isascii():
         return []
-    words = [list(pattern.finditer(text)) for pattern in _WORDS]
+    words = [list(re.finditer(pattern, text)) for pattern in _WORDS]
     sizes = [sum(map(len, (match[0] for match in matches))) for matches in words]
     most = max(range(len(sizes)), key=sizes.__getitem__)
     others = [match for script, matches in enumerate(words) if script != most for match in matches]

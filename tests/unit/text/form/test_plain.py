@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.form.plain import outer_space, plain
+from mtkit.text.form.plain import _DROP, _EDGE, outer_space, plain
 
 VARIANTS = {
     "no-break space": lambda words: "\xa0".join(words),
@@ -84,3 +84,8 @@ def test_joiners_without_meaning_go():
 
 def test_the_target_side_keeps_no_break_spaces():
     assert plain("Quoi\u202f? «\xa0Oui\xa0» 5\xa0 km\xa0", keep_no_break=True) == "Quoi\u202f? «\xa0Oui\xa0» 5 km"
+
+
+def test_every_character_that_is_dropped_or_white_is_one_of_the_edge() -> None:
+    every = map(chr, range(0x110000))
+    assert {each for each in every if each.isspace() or _DROP.match(each)} == set(_EDGE)
