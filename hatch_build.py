@@ -174,7 +174,11 @@ def compile_libraries(compiler: Compiler, folder: Path, names: Sequence[str] = (
         The file of each instruction set, or why there is none.
     """
     sets = sets_of(compiler.machine)
-    hashes = {"C_HASH": sources.hash_of_c(), "LAYERS_HASH": sources.hash_of_layers()}
+    hashes = {
+        "C_HASH": sources.hash_of_c(),
+        "LAYERS_HASH": sources.hash_of_layers(),
+        "SEARCHES_HASH": sources.hash_of_searches(),
+    }
     options = [*FLAGS, *(f'-D{name}="{value}"' for name, value in hashes.items())]
     files = sorted(sources.C_SOURCES.glob("*.c"))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from mtkit.inference.sources import LIBRARIES, PACKAGE, hash_of, hash_of_c, hash_of_layers
+from mtkit.inference.sources import LIBRARIES, PACKAGE, hash_of, hash_of_c, hash_of_layers, hash_of_searches
 from mtkit.inference.structures import declare
 
 VARIABLE = "MTKIT_NATIVE"  # 0: never; the name of an instruction set, such as avx2: that one; 1 or nothing: the best
@@ -34,14 +34,22 @@ class Native:
     reason: str
 
     @property
-    def is_missing(self) -> bool:
-        """True if there is no library, and MTKIT_NATIVE=0 is not the reason."""
-        return self.functions is None and os.environ.get(VARIABLE) != "0"
+    def shortcoming(self) -> str | None:
+        """Reason for which translation is slower than it could be; None: it is not, or MTKIT_NATIVE=0 turned it off."""
+        if self.functions is None:
+            return None if os.environ.get(VARIABLE) == "0" else self.reason
+        edited = "the searches of this checkout were edited and run as written; run `python hatch_build.py`"
+        return None if self.matches_searches else edited
 
     @cached_property
     def matches_layers(self) -> bool:
         """True if the layers as written are those that the library was compiled beside."""
         return self.functions is not None and self.functions.mtkit_layers_hash() == hash_of_layers().encode()
+
+    @cached_property
+    def matches_searches(self) -> bool:
+        """True if the searches as written are those that the library was compiled beside."""
+        return self.functions is not None and self.functions.mtkit_searches_hash() == hash_of_searches().encode()
 
 
 @cache
@@ -85,7 +93,8 @@ def _load(name: str) -> ctypes.CDLL:
     if path.name != f"{name}.{hash_of(path.read_bytes())}.so":
         raise ValueError(f"{path} is damaged")
     library = ctypes.CDLL(str(path))
-    library.mtkit_c_hash.restype = library.mtkit_layers_hash.restype = ctypes.c_char_p
+    for name in ("c", "layers", "searches"):
+        getattr(library, f"mtkit_{name}_hash").restype = ctypes.c_char_p
     if library.mtkit_c_hash() != hash_of_c().encode():
         raise ValueError(f"{path} was compiled from other C sources")
     return library

@@ -82,6 +82,9 @@ def misfit(value: Any, hint: Any) -> str | None:
             parts = {name: inner for name, inner in field_types(bare).items() if name in required or name in value}
         elif isinstance(value, dict) and get_origin(bare) is dict:
             parts = dict.fromkeys(value, get_args(bare)[1])
+        elif isinstance(value, list) and get_origin(bare) is list:
+            value = dict(enumerate(value))
+            parts = dict.fromkeys(value, get_args(bare)[0])
         else:
             continue
         for name, inner in parts.items():

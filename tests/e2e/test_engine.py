@@ -11,6 +11,7 @@ from mtkit.inference.library import Native, native
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.beam.beam import BeamSearch
 from mtkit.translate.engines.fast_engine import FastEngine
 from mtkit.translate.engines.model_engine import ModelEngine
 
@@ -43,6 +44,18 @@ def test_a_changed_attention_runs_as_written(engine, edited_layers, monkeypatch)
     written = DotProductAttention.forward
     monkeypatch.setattr(DotProductAttention, "forward", lambda self, q, *rest: written(self, 1.01 * q, *rest))
     assert isinstance(engine(), ModelEngine)
+
+
+def test_edited_searches_run_as_written_which_is_said(toy_model, text, capsys, monkeypatch) -> None:
+    if native().functions is None:
+        pytest.skip("there is no native library: " + native().reason)
+    monkeypatch.setitem(vars(native()), "matches_searches", False)
+    written = BeamSearch.__call__
+    calls = []
+    monkeypatch.setattr(BeamSearch, "__call__", lambda self, *rest: calls.append(1) or written(self, *rest))
+    assert entry.execute(["translate", str(toy_model(CONFIG)), str(text)]) == 0
+    assert calls
+    assert "the searches of this checkout were edited and run as written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("choice", "count"), [("", 1), ("0", 0)])

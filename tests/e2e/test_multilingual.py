@@ -178,8 +178,8 @@ def test_a_text_prefix_asks_for_a_task(tmp_path: Path) -> None:
     [
         ("corpus.test.en-xx.tag=it", r"test\.en-xx\.tag: 'it' is the tag of no training corpus; they have de, xx"),
         ("corpus.valid.1.tag=null", r"valid\.1\.tag: missing, while every training corpus has one"),
-        ("corpus.train.0.tag=a b", r"corpus\.train\.0\.tag: 'a b': must match pattern"),
-        ("corpus.train.0.prefix='  '", r"corpus\.train\.0\.prefix: '  ': must match pattern"),
+        ("corpus.train.0.tag=a b", r"corpus\.train\.0\.tag: 'a b': must be a name of letters"),
+        ("corpus.train.0.prefix='  '", r"corpus\.train\.0\.prefix: '  ': must be text that is not blank"),
     ],
 )
 def test_refused_recipes(tmp_path: Path, override: str, message: str) -> None:

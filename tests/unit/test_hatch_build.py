@@ -112,9 +112,10 @@ def test_two_builds_at_once_after_one_that_was_killed(tmp_path, compiler) -> Non
     assert path.name == f"baseline.{sources.hash_of(path.read_bytes())}.so"
     assert set(folder.iterdir()) == {path, folder / "avx2.0123456789abcdef.so"}
     library = ctypes.CDLL(str(path))
-    library.mtkit_c_hash.restype = library.mtkit_layers_hash.restype = ctypes.c_char_p
-    assert library.mtkit_c_hash().decode() == sources.hash_of_c()
-    assert library.mtkit_layers_hash().decode() == sources.hash_of_layers()
+    for part in ("c", "layers", "searches"):
+        function = getattr(library, f"mtkit_{part}_hash")
+        function.restype = ctypes.c_char_p
+        assert function().decode() == getattr(sources, f"hash_of_{part}")()
 
 
 def test_an_instruction_set_that_the_compiler_lacks(tmp_path, compiler) -> None:

@@ -17,14 +17,16 @@
 #include <sys/sysctl.h>
 #endif
 
-/* Hashes of the C sources, and of the Python sources of the layers as written (sources.py); the build sets them. */
+/* Hashes of the C sources, and of the Python sources of layers and searches as written (sources.py); the build sets them. */
 #ifndef C_HASH
 #define C_HASH ""
 #define LAYERS_HASH ""
+#define SEARCHES_HASH ""
 #endif
 
 const char *mtkit_c_hash(void) { return C_HASH; }
 const char *mtkit_layers_hash(void) { return LAYERS_HASH; }
+const char *mtkit_searches_hash(void) { return SEARCHES_HASH; }
 
 typedef struct {
     const char *name; /* as in hatch_build.py, which has the compiler's options */

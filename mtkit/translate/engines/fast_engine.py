@@ -7,6 +7,7 @@ from functools import cached_property
 
 from mtkit.inference.compute_type import ComputeType
 from mtkit.inference.fast_search import FastModel, SearchSettings
+from mtkit.inference.library import native
 from mtkit.inference.served import unserved_search
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
@@ -42,7 +43,7 @@ class FastEngine:
         self, config: SearchConfig, special_ids: SpecialIds, token_bytes: Sequence[bytes], *, with_scores: bool
     ) -> SearchFn:
         """See Engine."""
-        if unserved_search(config) is not None:
+        if unserved_search(config) is not None or not native().matches_searches:
             return self.written.make_search(config, special_ids, token_bytes, with_scores=with_scores)
         settings = SearchSettings(
             config=config,

@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import settings as test_settings
 from hypothesis import strategies as st
 
+from mtkit.config import config as configuration
 from mtkit.corpus.order.batch import Target
 from mtkit.errors import DataError
-from mtkit.inference import fast_search, threads
+from mtkit.inference import fast_search, served, threads
 from mtkit.inference.fast_search import FastModel
 from mtkit.inference.library import native
 from mtkit.inference.served import unserved_model, unserved_search
 from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
-from mtkit.search.hypothesis import SentenceRequest
+from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import GNMT, WordReward
 from tests.unit.inference.fast_models import (
     LENGTHS,
@@ -83,10 +84,17 @@ SEARCHES: dict[str, tuple[SearchConfig, dict[str, Any]]] = {
 }
 
 
+def tokens_of(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
+    return [[list(each.tokens) for each in hypotheses] for hypotheses in found]
+
+
 @pytest.mark.parametrize(("config", "changes"), SEARCHES.values(), ids=SEARCHES)
 def test_hypotheses_are_those_of_the_written_search(config, changes) -> None:
-    model, asked = build(), requests(**changes)
+    # patience matters where many hypotheses end early
+    model, asked = build(end_factor=8.0 if config.patience > 1 else 2.0), requests(**changes)
     expected = written_search(model, config, asked, with_attention=True)
+    if (config, changes) != (BEAM, {}):
+        assert tokens_of(expected) != tokens_of(written_search(model, BEAM, requests()))
     found = fast(SMALL, model).search(asked, settings(config, with_attention=True))
     assert_alike(found, expected)
 
@@ -109,6 +117,22 @@ def test_other_searches_are_refused() -> None:
     assert unserved_search(BEAM) is unserved_search(sampled()) is None
     assert unserved_search(SearchConfig(beam_size=4, method=DiverseBeamConfig(groups=2))) is not None
     assert unserved_search(SearchConfig(beam_size=4, coverage_penalty=0.2)) is not None
+
+
+def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
+    @configuration
+    class LaterSearchConfig(SearchConfig):
+        """A search with a key that the library does not know."""
+
+        stop_margin: float = 0.0
+
+    assert unserved_search(LaterSearchConfig()) is None
+    assert unserved_search(LaterSearchConfig(stop_margin=0.5)) == "search.stop_margin"
+    without_bias = replace(SMALL, bias=False)
+    assert unserved_model(without_bias) is None
+    monkeypatch.setattr(served, "SERVED_MODEL_KEYS", served.SERVED_MODEL_KEYS - {"bias"})
+    assert unserved_model(SMALL) is None
+    assert unserved_model(without_bias) == "model.bias"
 
 
 def test_greedy_search_without_log_probabilities_finds_the_same_tokens() -> None:

@@ -26,6 +26,7 @@ class TokenList:
     def ids_to_tokens(self, ids):
         return [TOKENS[token] for token in ids]
 
+    @property
     def special_ids(self):
         return [0, 2, 3]
 

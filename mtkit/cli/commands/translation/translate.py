@@ -178,8 +178,8 @@ def translate(
     if alignments is not None:
         translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
-    missing = f"slower than it could be: {native().reason}" if not no_rewrite and native().is_missing else None
-    print_notes([] if quiet else [note for note in (n_best_note, missing) if note is not None])
+    slow = None if no_rewrite or native().shortcoming is None else f"slower than it could be: {native().shortcoming}"
+    print_notes([] if quiet else [note for note in (n_best_note, slow) if note is not None])
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     if is_document(file) and output is not None:

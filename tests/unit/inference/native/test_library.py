@@ -210,14 +210,25 @@ def test_one_chooses_the_best(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_layers_that_were_changed_are_noticed(monkeypatch, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("file", "layers", "searches"),
+    [
+        ("layers/attention/softmax.py", False, True),
+        ("search/beam/beam.py", True, False),
+        ("layers/recurrent/cells.py", True, True),  # the library has no recurrent layers
+    ],
+)
+def test_changes_of_layers_and_searches_are_noticed(
+    file: str, layers: bool, searches: bool, monkeypatch, tmp_path
+) -> None:
     package = tmp_path / "package"
-    for part in ("layers", "models/transformer"):
+    for part in ("layers", "models/transformer", "search"):
         shutil.copytree(sources.PACKAGE / part, package / part)
     monkeypatch.setattr(sources, "PACKAGE", package)
-    assert native().matches_layers
-    with (package / "layers" / "attention" / "softmax.py").open("a") as file:
-        file.write("\n")
+    assert (native().matches_layers, native().matches_searches, native().shortcoming) == (True, True, None)
+    with (package / file).open("a") as edited:
+        edited.write("\n")
     native.cache_clear()
     assert native().functions is not None
-    assert not native().matches_layers
+    assert (native().matches_layers, native().matches_searches) == (layers, searches)
+    assert (native().shortcoming is None) == searches
