@@ -1,4 +1,4 @@
-/* Constraints on the next token: changes of logits, in the order and with the rules of mtkit/search/constraints. */
+/* Constraints on the next token: changes of logits, in the order and with the rules of mtkit/search/constraints.py. */
 
 #ifndef CONSTRAINTS_H
 #define CONSTRAINTS_H
