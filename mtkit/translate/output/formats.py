@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 
 from mtkit.translate.constraints import ConstrainedLine, Line, text_of
@@ -27,12 +28,20 @@ def as_n_best(translation: Translation, source: Line) -> str:
 
 
 def as_moses_n_best(translation: Translation, source: Line) -> str:
-    """The n best translations as Moses and Marian write them: `0 ||| TRANSLATION ||| LogProb= -1.5 ||| SCORE`."""
+    """The n best translations as Moses and Marian write them: `0 ||| TRANSLATION ||| LogProb= -1.5 ||| SCORE`.
+
+    `|||` within a translation is written `| | |`: the form has no escape, and its readers split at each `|||`.
+    """
     number = str(translation.line - 1)
     return "\n".join(
-        SEPARATOR.join((number, each.hyp, f"LogProb= {each.log_prob:.6f}", f"{each.score:.6f}"))
+        SEPARATOR.join((number, _spaced_bars(each.hyp), f"LogProb= {each.log_prob:.6f}", f"{each.score:.6f}"))
         for each in _alternatives(translation)
     )
+
+
+def _spaced_bars(text: str) -> str:
+    """The text with spaces in each run of three or more vertical bars."""
+    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), text)
 
 
 def _alternatives(translation: Translation) -> Sequence[Alternative]:

@@ -10,7 +10,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.cli.app import COMMANDS
 from mtkit.cli.examples import EXAMPLES
-from mtkit.translate.output.formats import as_moses_n_best
+from mtkit.translate.output.formats import as_moses_n_best, as_n_best
 from mtkit.translate.translation import Alternative, Translation
 
 HABITS = [
@@ -45,14 +45,22 @@ def test_habits_are_answered(name: str, habit: str, tmp_path: Path, capsys, monk
 def test_moses_lists_are_read_back(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(20):
-        hyps = ["".join(rng.choices("ab -é", k=rng.randint(0, 9))) for _ in range(rng.randint(1, 5))]
+        hyps = ["".join(rng.choices(["a", "b ", " ", "é", "-", "|", "||", "|||"], k=rng.randint(0, 9))) for _ in "abc"]
         nbest = tuple(Alternative(hyp=hyp, score=-rng.random() * 9, log_prob=-rng.random() * 9) for hyp in hyps)
-        number = rng.randint(1, 10**6)
-        lines = as_moses_n_best(Translation(line=number, hyp=hyps[0], nbest=nbest), "source").split("\n")
-        fields = [line.split(" ||| ") for line in lines]
-        assert [each[0] for each in fields] == [str(number - 1)] * len(hyps)
-        assert [each[1] for each in fields] == hyps
-        assert [float(each[2].removeprefix("LogProb= ")) for each in fields] == pytest.approx(
-            [n.log_prob for n in nbest], abs=1e-6
-        )
-        assert [float(each[3]) for each in fields] == pytest.approx([n.score for n in nbest], abs=1e-6)
+        translation = Translation(line=rng.randint(1, 10**6), hyp=hyps[0], nbest=nbest)
+        moses = [line.split("|||") for line in as_moses_n_best(translation, "source").split("\n")]
+        assert [len(fields) for fields in moses] == [4] * 3
+        for fields, line, best in zip(moses, as_n_best(translation, "source").split("\n"), nbest, strict=True):
+            number, hyp, log_prob, score = fields
+            assert number == f"{translation.line - 1} "
+            assert hyp.replace(" ", "") == best.hyp.replace(" ", "")  # no bar is lost
+            assert hyp == f" {best.hyp} " or "|||" in best.hyp
+            assert float(log_prob.removeprefix(" LogProb= ")) == pytest.approx(best.log_prob, abs=1e-6)
+            assert float(score) == pytest.approx(best.score, abs=1e-6)
+            assert line.partition(" ||| ")[2].rpartition(" ||| ")[0] == best.hyp
+
+
+def test_bars_in_moses_lists() -> None:
+    nbest = tuple(Alternative(hyp=hyp, score=-1.0, log_prob=-1.0) for hyp in ("a ||| b", "||||", "a||b |"))
+    lines = as_moses_n_best(Translation(line=1, hyp="a ||| b", nbest=nbest), "source").split("\n")
+    assert [line.split(" ||| ")[1] for line in lines] == ["a | | | b", "| | | |", "a||b |"]
