@@ -78,6 +78,7 @@ def split_lines(
         sentences: every sentence becomes a segment.
     """
     tokenizer = tokenizers.src
+    lengths = [len(request.text) for request in requests]
     spaces = {}
     if tokenizers.config.normaliser != "none":
         spaces = {i: space for i, (text, _) in enumerate(requests) if any(space := outer_space(text))}
@@ -95,11 +96,11 @@ def split_lines(
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
             number = (first + i) * _MAX_PARTS
-            yield Segment(first + i, number, before, after, text, ids, flags, constraints, end=len(text))
+            yield Segment(first + i, number, before, after, text, ids, flags, constraints, end=lengths[i])
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
             parts = _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
-            yield from _with_outer_space(parts, OuterSpace(before, after))
+            yield from _whole_line(parts, OuterSpace(before, after), lengths[i])
 
 
 def _can_split(request: LineRequest) -> bool:
@@ -127,14 +128,17 @@ def _split_line(
             constraints = None if ids else constraints  # the prefix begins the first translation
 
 
-def _with_outer_space(segments: Iterator[Segment], space: OuterSpace) -> Iterator[Segment]:
-    """The segments of a line, of which the first and the last have the white space at its ends."""
+def _whole_line(segments: Iterator[Segment], space: OuterSpace, length: int) -> Iterator[Segment]:
+    """The segments of a line, of which the first and the last have the white space at its ends.
+
+    The last one ends where the line does, from which the normaliser may have dropped characters.
+    """
     segment = next(segments)
     segment.leading_space = space.before + segment.leading_space
     for following in segments:
         yield segment
         segment = following
-    segment.trailing_space = space.after
+    segment.trailing_space, segment.end = space.after, length
     yield segment
 
 

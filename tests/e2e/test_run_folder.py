@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.evaluation import metrics
+from mtkit.evaluation import metrics, score
 
 RECIPE = """\
 name: toy
@@ -81,7 +81,8 @@ def test_run_and_the_commands_that_use_its_folder(
     assert json.loads((folder / "scores.json").read_text())["test"]["toy"]["bleu"] == scores["bleu"]
 
     with monkeypatch.context() as without:
-        without.setattr(metrics, "has_moses", lambda: False)
+        for module in (metrics, score):
+            without.setattr(module, "has_moses", lambda: False)
         assert run("evaluate", "--run", "runs/toy")[0] == 0
         code, _, err = run("evaluate", "--run", "runs/toy", "--moses")
         assert (code, "sacremoses" in err) == (69, True)

@@ -284,5 +284,5 @@ def test_sentences_of_a_line_are_translated_by_themselves(tokenizers):
     ("before", "space", "expected"), [("一。", " ", ""), ("One.", "", " "), ("One.", "  ", "  "), ("一", "", "")]
 )
 def test_space_between_sentences_is_that_of_the_target_script(before, space, expected):
-    segment = Segment(1, 1, space, "x", [5], texts=["y"])
+    segment = Segment(1, 1, space, "", "x", [5], texts=["y"])
     assert space_between(before, segment) == expected
