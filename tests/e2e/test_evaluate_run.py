@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shlex
 import shutil
@@ -138,3 +139,41 @@ def test_a_test_set_that_no_metric_suits_is_left_out(tmp_path: Path, capsys: pyt
 def test_the_report_of_the_run_is_no_output_file(evaluate: Evaluate) -> None:
     code, _, err = evaluate("--run", "run", "--json", "run/report.json")
     assert (code, "--json run/report.json would overwrite a file of the run folder" in err) == (2, True)
+
+
+METRICS = ("bleu", "chrf", "chrf++", "ter")
+STRANGE = ("", ",", "bleu,bleu", "BLEU", "rouge", "bleu ter", "\x1b[2J", "-1", "../x", "run", "ü" * 300)
+
+
+def words_of(rng: random.Random) -> list[str]:
+    """Options of `evaluate`; two in three have a value that is wrong or odd."""
+    words = {
+        "--metrics": ",".join(rng.sample(METRICS, rng.randint(1, 4))),
+        "--tokenize": rng.choice(("13a", "char", "intl", "none")),
+    }
+    if rng.random() < 0.5:
+        del words["--tokenize"]
+    if rng.random() < 2 / 3:
+        words[rng.choice(("--metrics", "--tokenize", "--docid", "--src", "--format"))] = rng.choice(STRANGE)
+    options = [word for option in words.items() for word in option]
+    return [*options, "--no-intervals", *["--by-length"] * (rng.random() < 0.3)]
+
+
+def test_json_on_stdout_is_one_object_or_nothing_for_any_options(evaluate: Evaluate, finished: Path) -> None:
+    rng, ends = random.Random(7), {"used": 0, "refused": 0}
+    for _ in range(200):
+        words = words_of(rng)
+        code, out, err = evaluate("run", *words, "--json", "-")
+        assert code in (0, 2, 65, 66, 74, 78), (words, code, err)
+        ends["refused" if code else "used"] += 1
+        if code:
+            assert (out, bool(err)) == ("", True), words
+            continue
+        scores = json.loads(out)["test"]  # fails if anything else stands before or after
+        if ends["used"] % 3:  # one in three is compared with the files
+            continue
+        name, files = rng.choice((("toy", "test"), ("other", "other")))
+        hyp, src, ref = f"run/hyps/{name}.txt", *(str(finished / f"{files}.{lang}") for lang in ("en", "de"))
+        code, out, err = evaluate(hyp, "--ref", ref, "--src", src, *words, "--json", "-")
+        assert (code, json.loads(out)) == (0, {hyp: scores[name]}), (words, err)
+    assert min(ends.values()) >= 30, ends
