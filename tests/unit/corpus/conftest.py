@@ -53,6 +53,9 @@ class WordTokenizers:
     def hash(self) -> str:
         return self.name
 
+    def prepare(self, side: str, line: str) -> str:
+        return (self.src if side == "src" else self.tgt).normalise(line)
+
 
 def write_lines(path: Path, lines: list[str]) -> Path:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
