@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,3 +47,50 @@ def word_pairs(links: Iterable[tuple[int, int]], src: Sequence[str], tgt: Sequen
     src_word, tgt_word = words_of(src), words_of(tgt)
     pairs = {(src_word[s], tgt_word[t]) for s, t in links}
     return tuple(sorted((s, t) for s, t in pairs if s >= 0 and t >= 0))
+
+
+class Replacement(NamedTuple):
+    """A stretch of a translation that was replaced; `start` counts the characters before it, as they were."""
+
+    start: int
+    old: str
+    new: str
+
+
+def moved_pairs(
+    pairs: Iterable[tuple[int, int]], hyp: str, replacements: Sequence[Replacement]
+) -> tuple[tuple[int, int], ...]:
+    """Word pairs of a translation after stretches were replaced: new words have the links of all that they replace.
+
+    Args:
+        pairs: (source word, target word) as they were.
+        hyp: the translation with the replacements.
+        replacements: in order, without overlap.
+    """
+    stretches, shift, before = [], 0, hyp  # (start, end) as they were, (start, end) in hyp
+    for start, old, new in replacements:
+        stretches.append((start, start + len(old), start + shift, start + shift + len(new)))
+        shift += len(new) - len(old)
+    for (_, _, start, end), replacement in zip(reversed(stretches), reversed(replacements), strict=True):
+        before = before[:start] + replacement.old + before[end:]
+    old_words, new_words = ([match.span() for match in re.finditer(r"\S+", text)] for text in (before, hyp))
+    starts, ends = [start for start, _ in new_words], [end for _, end in new_words]
+
+    def moved(offset: int, *, is_end: bool) -> int:
+        """Place of an offset in hyp; inside of a stretch it is the beginning or the end of the new one."""
+        shift = 0
+        for old_start, old_end, new_start, new_end in stretches:
+            if offset <= old_start:
+                break
+            if offset < old_end:
+                return new_end if is_end else new_start
+            shift = new_end - old_end
+        return offset + shift
+
+    moved_links: set[tuple[int, int]] = set()
+    for src_word, tgt_word in pairs:
+        start, end = old_words[tgt_word]
+        first = bisect_right(ends, moved(start, is_end=False))
+        last = bisect_left(starts, moved(end, is_end=True))
+        moved_links.update((src_word, word) for word in range(first, last))
+    return tuple(sorted(moved_links))

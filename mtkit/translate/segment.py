@@ -12,7 +12,7 @@ from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
-from mtkit.translate.alignment import links_of, word_pairs
+from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
 from mtkit.translate.translation import Alternative, Translation
@@ -36,6 +36,7 @@ class Segment:
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     violates_exclusion: bool = False  # all hypotheses contain an excluded text
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
+    replaced: Sequence[Replacement] = ()  # in the best text
     terms: tuple[tuple[str, str], ...] = ()  # see Translation
     end: int = 0  # characters of the line up to the end of the segment
 
@@ -165,6 +166,8 @@ class LineMerger:
         self._tokens: list[str] = []
         self._flags: dict[str, None] = {}  # in order
         self._terms: list[tuple[str, str]] = []
+        self._replaced: list[Replacement] = []
+        self._length = 0  # characters before any was replaced
         self._is_finished, self._violates_exclusion = True, False
         self._alignment = _Alignment(tokenizers)
 
@@ -174,6 +177,7 @@ class LineMerger:
         self._num_src_tokens += len(segment.ids)
         space = space_between("".join(self._hyp[-1:]), segment)
         self._hyp.append(space)
+        self._length += len(space)
         self._trailing_space = collapse_newlines(segment.trailing_space)
         self._flags.update(dict.fromkeys(segment.flags))
         self._terms += segment.terms
@@ -186,6 +190,8 @@ class LineMerger:
         else:
             self._tokens += tokenizer.ids_to_tokens([tokenizer.vocab.eos])
         self._hyp.append(segment.texts[0])
+        self._replaced += [each._replace(start=self._length + each.start) for each in segment.replaced]
+        self._length += len(segment.texts[0]) + sum(len(each.old) - len(each.new) for each in segment.replaced)
         self._log_probs.append(best.log_prob)
         self._token_log_probs += best.token_log_probs
         self._tokens += tokenizer.ids_to_tokens(best.tokens)
@@ -206,6 +212,7 @@ class LineMerger:
         if self._num_segments > 1:
             score = penalty.score_of(log_prob, len(self._token_log_probs))
             nbest = [(hyp, score, log_prob)]
+        pairs = self._alignment.pairs()
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
         num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments
         return Translation(
@@ -215,7 +222,7 @@ class LineMerger:
             log_prob=log_prob,
             tokens=tuple(self._tokens),
             token_log_probs=tuple(self._token_log_probs),
-            alignment=self._alignment.pairs(),
+            alignment=moved_pairs(pairs, hyp, self._replaced) if self._replaced else pairs,
             nbest=tuple(Alternative(hyp=text, score=score, log_prob=log_prob) for text, score, log_prob in nbest),
             length_ratio=num_tokens / max(1, self._num_src_tokens),
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),

@@ -80,7 +80,8 @@ class Translation:
         hyp: the translation, without line breaks.
         score: ranking value.
         log_prob: nats, the ends of sentences included; NaN unless requested.
-        tokens: the subwords of the translation; between the parts of a line that was split, the end of sentence.
+        tokens: the subwords that the search found, before spans and terms were put into the translation; between the
+            parts of a line that was split, the end of sentence.
         token_log_probs: log-probability of each token and, last, of the end of sentence.
         alignment: pairs (source word, target word) of indices from 0; words are separated by white space.
         nbest: the n best translations, best first.

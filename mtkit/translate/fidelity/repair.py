@@ -49,7 +49,7 @@ class Repair:
         alignments = self._align(repaired, [s.texts[0] for s in repaired])
         for segment, aligned in zip(repaired, alignments, strict=True):
             if aligned is not None:
-                segment.texts[0] = restore(segment.text, lacking[segment.number], aligned)
+                segment.texts[0], segment.replaced = restore(segment.text, lacking[segment.number], aligned)
         for segment in segments:
             hyp, of_line = segment.texts[0], terms[segment.number]
             segment.terms = tuple((segment.text[t.start : t.end], honoured_form(t, hyp) or "") for t in of_line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mtkit.text.form.spans import Span, find_spans, has_added_numbers, missing_spans
+from mtkit.translate.alignment import Replacement
 from mtkit.translate.fidelity.ranges import Aligned
 
 MIN_DIGITS = 2  # smaller numbers are often words in a translation, and are only compared
@@ -15,25 +16,26 @@ def can_restore(spans: Sequence[Span]) -> bool:
     return any(not span.is_number or len(span.text) >= MIN_DIGITS for span in spans)
 
 
-def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> str:
-    """The translation with missing spans in the places that attend to them, where there are some.
+def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, list[Replacement]]:
+    """The translation with missing spans in the places that attend to them, where there are some, and what changed.
 
     Words that the translation and the source share stay.
     """
     spans = find_spans(src)
-    places: list[tuple[int, int, str]] = []
+    replacements: list[Replacement] = []
     for span in missing:
         place = aligned.target_range(span.start, span.end) if can_restore([span]) else None
         if place is None:
             continue
         replaced = aligned.hyp[slice(*place)]
-        is_taken = any(start < place[1] and place[0] < end for start, end, _ in places)
+        is_taken = any(start < place[1] and place[0] < start + len(old) for start, old, _ in replacements)
         if not is_taken and not any(each.text == replaced for each in spans):
-            places.append((*place, span.text))
+            replacements.append(Replacement(place[0], replaced, span.text))
+    replacements.sort()
     hyp = aligned.hyp
-    for start, end, text in sorted(places, reverse=True):
-        hyp = hyp[:start] + text + hyp[end:]
-    return hyp
+    for start, old, new in reversed(replacements):
+        hyp = hyp[:start] + new + hyp[start + len(old) :]
+    return hyp, replacements
 
 
 def fidelity_flags(src: str, spans: Sequence[Span], hyp: str) -> tuple[str, ...]:

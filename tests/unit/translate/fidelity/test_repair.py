@@ -36,7 +36,12 @@ def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
 )
 def test_a_span_takes_the_place_of_the_words_that_attend_to_it(src, hyp, links, expected):
     missing = missing_spans(find_spans(src), hyp)
-    assert restore(src, missing, aligned(src, hyp, links)) == expected
+    restored, replacements = restore(src, missing, aligned(src, hyp, links))
+    assert restored == expected
+    for start, old, new in reversed(replacements):
+        assert hyp[start : start + len(old)] == old
+        hyp = hyp[:start] + new + hyp[start + len(old) :]
+    assert hyp == expected
 
 
 def test_tokens_that_are_no_characters_are_not_aligned():
@@ -93,3 +98,25 @@ def test_terms_are_forced_counted_and_flagged(tokenizers):
     assert honoured is not None
     assert honoured.endswith(f" of {count} terms of the glossary are in an allowed form")
     assert not honoured.startswith("0 ")
+
+
+def test_the_alignment_is_that_of_the_repaired_words(tokenizers):
+    glossary = Glossary()
+    for source, form in (("dog", "sehr kleiner Köter"), ("red house", "Rotes-Haus")):
+        glossary.add(source, [form], "x:1")
+    lines = [line for line in sentences(60) if line]
+    options = {"with_scores": True}
+    model = translator(tokenizers, options=TranslationOptions(glossary=glossary, **options))
+    plain = translator(tokenizers, options=TranslationOptions(**options))
+    shifted = 0
+    for result, before in zip(model.translate(lines), plain.translate(lines), strict=True):
+        words, old = result.hyp.split(), before.hyp.split()
+        assert all(t < len(words) for _, t in result.alignment)
+        kept = {(s, old[t]) for s, t in before.alignment if old[t] in words}
+        assert kept <= {(s, words[t]) for s, t in result.alignment}
+        shifted += len(words) != len(old)
+        if "sehr kleiner Köter" in result.hyp:
+            first = words.index("sehr")
+            of_words = [{s for s, t in result.alignment if t == first + i} for i in range(3)]
+            assert of_words[0] == of_words[1] == of_words[2] != set()
+    assert shifted > 3
