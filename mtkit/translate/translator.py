@@ -202,9 +202,7 @@ class Translator:
 
         for planned in self.budget.batches((s for s in segments if s.ids), cost):
             batch = [segment for segment in planned if segment.line < end.line]
-            results = self.budget.compute(
-                batch, cost, lambda part: search([self._request(segment, config) for segment in part])
-            )
+            results = self.budget.compute(batch, cost, run)
             for segment, hypotheses in zip(batch, results, strict=True):
                 if isinstance(hypotheses, DataError | ComputeError):
                     end.move(segment.line, name_line(segment.line, hypotheses, remedy=_OOM_REMEDY))
