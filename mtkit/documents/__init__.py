@@ -6,7 +6,7 @@ text with inline marks, and the range of characters that its translation takes. 
 unit         text units, formats, and the replacement of units in a stretch
 reading      decoding in chunks, and stretches of elements, entries and records
 source       a document that is decoded and checked while it is read
-markup       tags of XML and HTML: finding them, text with inline marks, the check of XML
+markup       tags of XML and HTML: finding them, text with inline marks
 formats/     a module for each format
 choose       formats by the ends of names
 translate    translation of a document

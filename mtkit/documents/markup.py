@@ -1,4 +1,4 @@
-"""Tags of XML and HTML: finding them, text with inline marks, and the check of XML."""
+"""Tags of XML and HTML: finding them, and text with inline marks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from xml.parsers import expat
 
 from mtkit.documents.unit import MarkedBuilder
 
@@ -126,45 +125,3 @@ def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str) -> None:
         builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
     else:
         builder.empty(raw)
-
-
-class XmlError(Exception):
-    """Text that is not XML, or XML that declares entities.
-
-    Args:
-        line: number of the line.
-        reason: what is wrong.
-    """
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
-
-
-class XmlCheck:
-    """Checks that a text which comes in chunks is well-formed XML without entities of its own; nothing is fetched."""
-
-    def __init__(self) -> None:
-        self._parser = expat.ParserCreate("utf-8")
-        self._parser.EntityDeclHandler = self._refuse
-        self._parser.StartElementHandler = self._start
-        self.root: str | None = None  # name of the outermost element
-
-    def feed(self, text: str, *, is_last: bool = False) -> None:
-        """Take the next chunk.
-
-        Raises:
-            XmlError: the text up to here is not well-formed, or declares an entity.
-        """
-        try:
-            self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
-        except expat.ExpatError as error:
-            raise XmlError(error.lineno, f"not well-formed XML: {expat.ErrorString(error.code)}") from error
-
-    def _start(self, name: str, attributes: object) -> None:
-        self.root = name.rpartition(":")[2]
-        self._parser.StartElementHandler = None
-
-    def _refuse(self, name: str, *declaration: object) -> None:
-        reason = f"declares the entity {name[:60]}; documents with entities of their own are refused"
-        raise XmlError(self._parser.CurrentLineNumber, reason)

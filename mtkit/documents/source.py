@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import IO, TypeVar
 
-from mtkit.documents.markup import XmlCheck, XmlError
 from mtkit.documents.reading import CHUNK, decode_chunks, encoding_of
 from mtkit.documents.unit import DocumentFormat, StretchError
 from mtkit.errors import DataError
+from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 T = TypeVar("T")
 

@@ -81,6 +81,13 @@ def language_code(name: str) -> str | None:
     return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
 
 
+def is_language(name: str, wanted: str) -> bool:
+    """Return whether a code names the wanted language or one of its regions: en-GB and eng are en, en is not en-GB."""
+    codes = [re.split("[-_]", each.lower()) for each in (name, wanted)]
+    primary = [language_code(each) or code[0] for each, code in zip((name, wanted), codes, strict=True)]
+    return primary[0] == primary[1] and codes[0][1 : len(codes[1])] == codes[1][1:]
+
+
 def can_classify() -> bool:
     """Return whether py3langid is installed."""
     return importlib.util.find_spec("py3langid") is not None

@@ -17,6 +17,7 @@ from mtkit.documents.markup import (
 )
 from mtkit.documents.reading import element_stretches
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+from mtkit.text.language import is_language
 from mtkit.text.structure.marked import Marked
 
 _PAIRED = frozenset({"g", "pc", "mrk", "hi"})  # inline elements whose content is text
@@ -124,8 +125,9 @@ class Xliff(_Exchange):
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
         """Sources and targets of the unit."""
         for _, source, target in self._places(stretch):
-            if target is not None and has_words(stretch[target.content_start : target.content_end]):
-                yield tuple(_marked(stretch[e.content_start : e.content_end])[0] for e in (source, target))  # type: ignore[misc]
+            texts = [stretch[each.content_start : each.content_end] for each in (source, target) if each is not None]
+            if len(texts) == 2 and has_words(texts[1]):
+                yield _marked(texts[0])[0], _marked(texts[1])[0]
 
     def _places(self, stretch: str) -> Iterator[tuple[Element, Element, Element | None]]:
         """Texts to translate: (the unit or segment, its source, its target)."""
@@ -188,9 +190,3 @@ def _with_state(old: str, new: str, is_first_version: bool) -> str:
         return tag
     tag = re.sub(r"""\s+state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
     return tag[:-1] + new[new.index(" ") :]
-
-
-def is_language(lang: str, wanted: str) -> bool:
-    """Return whether a language code is the wanted one, or one of its regions."""
-    lang, wanted = lang.lower().replace("_", "-"), wanted.lower().replace("_", "-")
-    return lang == wanted or lang.startswith(f"{wanted}-")

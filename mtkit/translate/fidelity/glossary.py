@@ -94,10 +94,10 @@ def _is_boundary(text: str, index: int) -> bool:
 def honoured_form(term: Term, hyp: str) -> str | None:
     """The allowed form that a translation has, as whole words; None without one. The first letter may be a capital."""
     written = ((form, text) for form in term.forms for text in (form, form[:1].upper() + form[1:]))
-    return next((form for form, text in written if _has_words(hyp, text)), None)
+    return next((form for form, text in written if _contains_words(hyp, text)), None)
 
 
-def _has_words(text: str, words: str) -> bool:
+def _contains_words(text: str, words: str) -> bool:
     start = text.find(words)
     while start >= 0 and not (_is_boundary(text, start) and _is_boundary(text, start + len(words))):
         start = text.find(words, start + 1)
@@ -156,25 +156,31 @@ def _tbx(path: Path, src_lang: str, tgt_lang: str) -> Entries:
     """The terms of TBX; entities are refused, so that a small file stays small."""
     from xml.etree import ElementTree
 
+    from mtkit.text.language import is_language
+    from mtkit.text.structure.xml_check import XmlCheck, XmlError
+
     with translate_read_errors(path):
         if path.stat().st_size > MAX_TBX_BYTES:
             raise DataError(f"{path}: more than {MAX_TBX_BYTES >> 20} MiB; split it")
         content = path.read_bytes()
-    if b"<!ENTITY" in content or content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError(f"{path}: XML with entities of its own, or in UTF-16; write it in UTF-8 without them")
     try:
+        XmlCheck(encoding=None).feed(content, is_last=True)
         root = ElementTree.fromstring(content)
+    except XmlError as error:
+        raise DataError(f"{path}:{error.line}: {error}; export it as TBX again") from error
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise DataError(f"{path}: not XML: {error}; export it as TBX again") from error
     entries = [each for each in root.iter() if _tag(each.tag) in ("termEntry", "conceptEntry")]
     for number, entry in enumerate(entries, start=1):
-        terms: dict[str, list[str]] = {src_lang: [], tgt_lang: []}
+        sources: list[str] = []
+        forms: list[str] = []
         for language in (each for each in entry.iter() if _tag(each.tag) in ("langSet", "langSec")):
-            code = language.get("{http://www.w3.org/XML/1998/namespace}lang", "").split("-")[0].lower()
+            code = language.get("{http://www.w3.org/XML/1998/namespace}lang", "")
             texts = ["".join(each.itertext()) for each in language.iter() if _tag(each.tag) == "term"]
-            terms.setdefault(code, []).extend(texts)
-        for source in terms[src_lang] if terms[tgt_lang] else []:
-            yield f"{path}: entry {number}", source, terms[tgt_lang]
+            for wanted, terms in ((src_lang, sources), (tgt_lang, forms)):
+                terms += texts if is_language(code, wanted) else []
+        for source in sources if forms else []:
+            yield f"{path}: entry {number}", source, forms
 
 
 def _tag(name: object) -> str:

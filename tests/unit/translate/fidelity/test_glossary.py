@@ -32,6 +32,17 @@ def test_all_kinds_of_files_give_the_same_term(name, tmp_path):
         assert glossary.terms == {"dog": ("Hund", "Köter"), "big, red house": ("Haus",), "acme": ("Acme",)}
 
 
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [("pt-BR", "pt-BR"), ("pt_br", "pt-BR"), ("por", "pt"), ("pt-BR", "pt"), ("zh-Hans-CN", "zh-Hans")],
+)
+def test_terms_of_a_language_with_a_region_are_found(code, wanted, tmp_path):
+    (tmp_path / "a.tbx").write_text(TBX.replace("de-AT", code), encoding="utf-16")
+    assert read_glossary([tmp_path / "a.tbx"], "en", wanted).terms["dog"] == ("Hund", "Köter")
+    with pytest.raises(DataError, match="no terms from en to pt-PT"):
+        read_glossary([tmp_path / "a.tbx"], "en", "pt-PT")
+
+
 def test_words_to_keep_are_their_own_translation(tmp_path):
     (tmp_path / "keep.txt").write_text("Acme\n\nBig Blue\n", encoding="utf-8")
     glossary = read_glossary([tmp_path / "keep.txt"], "en", "de")
@@ -46,8 +57,8 @@ def test_words_to_keep_are_their_own_translation(tmp_path):
         ("a.tsv", "", "a.tsv: no terms from en to de; give another file"),
         ("a.xlsx", "x", "a.xlsx: a glossary is .csv, .tsv or .tbx, a list of words to keep .txt; rename it"),
         ("a.csv", "a,b\n" + '"' + "x" * 200_000, "a.csv:2: not CSV: field larger than field limit"),
-        ("a.tbx", "<martif>", "a.tbx: not XML: "),
-        ("a.tbx", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "a.tbx: XML with entities of its own"),
+        ("a.tbx", "<martif>\n<a", "a.tbx:2: not well-formed XML: unclosed token; export it as TBX again"),
+        ("a.tbx", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "a.tbx:1: declares the entity b; .* are refused"),
         ("a.tbx", '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', "a.tbx: no terms from en to de"),
         ("a.tbx", TBX.replace("de-AT", "fr"), "a.tbx: no terms from en to de"),
     ],
