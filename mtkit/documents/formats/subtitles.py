@@ -48,7 +48,7 @@ class Subtitles(WholeText):
             end=last,
             source=source,
             tags=tags,
-            escape=escape_xml if self.is_vtt else _one_line,
+            escape=escape_xml if self.is_vtt else _escape_srt,
             ordered=True,
             breaks=frozenset(builder.breaks),
         )
@@ -69,9 +69,10 @@ class Subtitles(WholeText):
                 builder.open(tag["name"], tag[0])
 
 
-def _one_line(text: str) -> str:
-    """The text; an arrow would be read as a time line."""
-    return text.replace("-->", "->")
+def _escape_srt(text: str) -> str:
+    """Text as SubRip can have it: it knows no escapes, so that what would be a time line or a tag is written otherwise."""
+    text = text.replace("-->", "->")
+    return _TAG.sub(lambda tag: tag[0].replace("<", "‹").replace(">", "›").replace("{", "("), text)
 
 
 def _cues(text: str) -> Iterator[list[tuple[int, int]]]:

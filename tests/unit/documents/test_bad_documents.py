@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mtkit.documents.choose import format_of
+from mtkit.documents.pairs import read_pairs
 from mtkit.errors import DataError, MissingInputError, UsageError
 from tests.unit.documents.generated import Line, Writer, translate
 
@@ -93,13 +96,37 @@ def test_an_error_of_the_translator_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["</b></w:t>&<!--", "--> ]]>", "a\nb", '"', "\\", "\x01", "]] >", "```", "|"])
 @pytest.mark.parametrize("suffix", ["html", "srt", "vtt", "po", "xlf", "tmx", "csv", "json", "docx"])
 def test_a_translation_cannot_break_its_document(suffix: str, target: str, tmp_path: Path) -> None:
-    """The translated document is of its format, since it can be translated again."""
-    if suffix == "docx":
-        pytest.importorskip("docx")
+    """The letters of all translations are text of the translated document: none has become a tag or a field."""
     source, output, again = (tmp_path / f"{name}.{suffix}" for name in "abc")
     source.write_bytes(Writer(3).document(suffix))
-    translate(source, output, lambda lines: (Line(f"{target} {line}") for line in lines))
-    translate(output, again)
+    written: list[str] = []
+    read: list[str] = []
+
+    def hostile(lines: Iterable[str]) -> Iterator[Line]:
+        for line in lines:
+            written.append(f"{target} {line}")
+            yield Line(written[-1])
+
+    def recorded(lines: Iterable[str]) -> Iterator[Line]:
+        for line in lines:
+            read.append(line)
+            yield Line(line)
+
+    translate(source, output, hostile)
+    translate(output, again, recorded)
+    if suffix in ("tmx", "xlf"):
+        assert read == []  # all is translated
+        read = [pair.tgt.text for pair in read_pairs(output, src_lang="en", tgt_lang="de")]
+    elif suffix == "po":
+        assert read == []
+        polib = pytest.importorskip("polib")
+        read = [text for entry in polib.pofile(output) for text in (entry.msgstr, *entry.msgstr_plural.values())]
+    assert written
+    assert not Counter(written_letters(written)) - Counter(written_letters(read))
+
+
+def written_letters(texts: Iterable[str]) -> str:
+    return "".join(char for text in texts for char in text if char.isalpha())
 
 
 def test_crossing_tags_stay_where_they_are(tmp_path: Path) -> None:
