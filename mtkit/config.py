@@ -90,7 +90,7 @@ class Limits:
         gt, ge, lt, le: bounds of a number; NaN is outside any.
         multiple_of: of an integer.
         min_length, max_length: of a string or list.
-        pattern: regular expression that begins to match at the first character of a string.
+        pattern: regular expression that is found in a string.
         description: what the pattern stands for, such as `a name without spaces`.
     """
 

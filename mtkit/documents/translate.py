@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 from mtkit.documents.choose import root_of
 from mtkit.documents.formats.docx import PARTS, copy_docx, open_docx
 from mtkit.documents.source import DocumentSource
-from mtkit.documents.unit import DocumentFormat, TextUnit, has_words, place_in_order, replace_units
+from mtkit.documents.unit import DocumentFormat, TextUnit, apply_edits, has_words, place_in_order
 from mtkit.errors import DataError
 from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
@@ -174,7 +174,7 @@ def _finish(pending: _Pending, name: str, report: DocumentReport) -> str:
             report.guessed += 1
             report.first = report.first or f"{name}:{pending.line + pending.stretch.count(chr(10), 0, unit.start)}"
         edits += unit.edits(_joined(unit, parts, targets))
-    return replace_units(pending.stretch, edits)
+    return apply_edits(pending.stretch, edits)
 
 
 def _place(unit: TextUnit, part: Marked, translation: LineTranslation) -> tuple[Marked, bool]:

@@ -182,7 +182,7 @@ def has_words(text: str) -> bool:
     return any(char.isalpha() for char in text)
 
 
-def replace_units(stretch: str, edits: Iterable[tuple[int, int, str]]) -> str:
+def apply_edits(stretch: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """The stretch with these edits, which do not overlap."""
     pieces, position = [], 0
     for start, end, text in sorted(edits, key=lambda edit: edit[:2]):

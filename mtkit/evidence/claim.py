@@ -48,9 +48,8 @@ class CompressionConfig:
     """Compression of the models of a system, as by `mtkit compress`; heads are chosen by the valid set."""
 
     to: Target
-    fraction: Annotated[float, Limits(gt=0, lt=1)] | None = (
-        None  # of weights, heads or units; null: that of the command
-    )
+    # of weights, heads or units; null: that of the command
+    fraction: Annotated[float, Limits(gt=0, lt=1)] | None = None
     most_important: bool = False  # remove the most important heads instead of the least
 
     def __post_init__(self) -> None:

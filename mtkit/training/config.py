@@ -30,9 +30,8 @@ class ValidationConfig:
     # Metric that decides on the best checkpoint, patience and the plateau schedule. Default: nll, which is smooth; bleu
     # is closer to quality.
     metric: Metric = "nll"
-    # Number of sentences, evenly spread over the set, that are translated for BLEU, to at most twice the
-    # tokens of the longest reference and 10; 0 translates none. Default: enough
-    # to see progress, in seconds.
+    # Number of sentences, evenly spread over the set, that are translated for BLEU, to at most twice the tokens of the
+    # longest reference and 10; 0 translates none. Default: enough to see progress, in seconds.
     sentences: Annotated[int, Limits(ge=0)] = 200
     # Shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md. Default: null
     # has none.

@@ -36,7 +36,8 @@ class LanguageModelOptions:
 class TranslationOptions:
     """Settings of speed and memory, the prefix of all sources, and a language model.
 
-    The translations depend on `split_sentences` and the last five alone.
+    Translations depend on `split_sentences`, `source_prefix`, `language_model`, `glossary`, `restore` and `rewrite`.
+    The others concern time, memory and what is reported.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS

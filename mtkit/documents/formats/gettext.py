@@ -16,6 +16,7 @@ _FIELD = re.compile(
 _COMMENT = re.compile(r"^[ \t]*(?:#[^\n]*)?(?:\n|\Z)", re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _FLAGS = re.compile(r"^#,", re.MULTILINE)
+_FUZZY = re.compile(r"^#,[^\n]*\bfuzzy\b", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _BLANK = re.compile(r"\n[ \t\r]*\n")
@@ -61,8 +62,7 @@ class Gettext:
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
         """The message and its translation, unless it is fuzzy; of plurals the first and the last form."""
         fields = _fields(stretch)
-        flags = re.search(r"^#,[^\n]*\bfuzzy\b", stretch, re.MULTILINE)
-        if "msgid" not in fields or not _text(fields["msgid"]) or flags is not None:
+        if "msgid" not in fields or not _text(fields["msgid"]) or _FUZZY.search(stretch):
             return
         forms = [name for name in fields if name.startswith("msgstr")]
         names = [("msgid", forms[0]), ("msgid_plural", forms[-1])] if forms else []
@@ -112,7 +112,7 @@ def _quote(text: str) -> str:
 
 def _fuzzy(entry: str, fields: dict[str, re.Match[str]]) -> list[tuple[int, str]]:
     """The insertion that marks an entry as fuzzy."""
-    if re.search(r"^#,[^\n]*\bfuzzy\b", entry, re.MULTILINE):
+    if _FUZZY.search(entry):
         return []
     if (flags := _FLAGS.search(entry)) is not None:
         return [(flags.end(), " fuzzy,")]

@@ -70,7 +70,7 @@ class Subtitles(WholeText):
 
 
 def _escape_srt(text: str) -> str:
-    """Text as SubRip can have it: it knows no escapes, so that what would be a time line or a tag is written otherwise."""
+    """Text as SubRip can have it, which knows no escapes: what would be a time line or a tag is written otherwise."""
     text = text.replace("-->", "->")
     return _TAG.sub(lambda tag: tag[0].replace("<", "‹").replace(">", "›").replace("{", "("), text)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 _WORD = re.compile(r"\S+")
+MAX_WORD = 40  # characters; a longer one is a sentence of a script without spaces, in which a place is a guess
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class _Placement:
         others = {t for s, t in self.links if s not in inside} - words
         first, last = min(words), max(words)
         self.is_certain &= not any(first < t < last for t in others)
-        self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < 40 for t in (first, last))  # unspaced
+        self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
         return self.tgt_words[first][0], self.tgt_words[last][1]
 
     def _before_next(self, offset: int) -> int:

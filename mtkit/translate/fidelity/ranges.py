@@ -13,6 +13,8 @@ from mtkit.text.tokenizer import TokenizerPair
 
 MIN_SHARE = 0.7  # attention of the first and last token of a stretch, compared with the greatest
 MAX_GAP = 1  # tokens inside a stretch that attend to something else
+FIRST_KANA = "\u3040"  # from here to Hangul scripts are mostly written without spaces
+SIGNS_OF_SPANS = "_/@%{}<>$#=&+-:'"
 
 
 def token_ends(tokens: Sequence[str], text: str) -> list[int] | None:
@@ -84,6 +86,9 @@ class Aligned:
 
 
 def _is_inside_word(text: str, index: int) -> bool:
-    """Return whether the characters before and at an index belong to one word or span."""
+    """Return whether the characters before and at an index belong to one word or span.
+
+    Those are letters and digits of scripts with spaces between words, and the signs of URLs, placeholders and tags.
+    """
     pair = text[index - 1], text[index]
-    return all((c.isalnum() and ord(c) < 0x3040) or c in "_/@%{}<>$#=&+-:'" for c in pair)
+    return all((c.isalnum() and c < FIRST_KANA) or c in SIGNS_OF_SPANS for c in pair)

@@ -55,9 +55,7 @@ def bench(
         typer.Option("--threads", min=0, max=MAX_THREADS, help="CPU threads of all workers together; 0: one per core."),
     ] = 0,
     no_rewrite: NoRewrite = False,
-    peer: Annotated[
-        Literal["ctranslate2"] | None, typer.Option("--peer", help="Also measure this engine with the same model.")
-    ] = None,
+    peer: Annotated[Peer | None, typer.Option("--peer", help="Also measure this engine with the same model.")] = None,
     lines: Annotated[int, typer.Option("--lines", min=1, help="Translate at most this many lines.")] = 1000,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Number of repetitions; the fastest one counts.")] = 1,
     suite: Annotated[

@@ -136,14 +136,15 @@ LanguageModelWeight = Annotated[
     float | None,
     typer.Option("--lm-weight", min=0, help="Weight of the language model's log-probability (default: 0.2)."),
 ]
+LanguageModelMode = Literal["fusion", "rerank"]
 LanguageModelModeOption = Annotated[
-    Literal["fusion", "rerank"] | None,
+    LanguageModelMode | None,
     typer.Option("--lm-mode", help="fusion (default): at every step of the search; rerank: complete translations."),
 ]
 
 
 def language_model_options(
-    model: Path | None, weight: float | None, mode: Literal["fusion", "rerank"] | None
+    model: Path | None, weight: float | None, mode: LanguageModelMode | None
 ) -> LanguageModelOptions | None:
     """The options as one value; None without a language model.
 
