@@ -113,6 +113,7 @@ def _preprocess(lab: Lab, seed: int) -> Ending:
 def check_store(store: str, *texts: str) -> int:
     """Compare the texts of a store with the lines that it was made from; the others must be counted."""
     from mtkit.corpus.store import SIDES, Store
+    from mtkit.text.form.plain import plain
     from mtkit.text.normalise import normalise
 
     corpus = Store(Path(store))
@@ -121,7 +122,7 @@ def check_store(store: str, *texts: str) -> int:
         for sample in range(len(corpus)):
             # a line may end with CRLF, and begin with the byte order mark of a file that was joined
             line = content[corpus.line(sample) - 1].removesuffix("\r").removeprefix("\ufeff")
-            if corpus.text(side, sample) != normalise(line, "identity"):
+            if corpus.text(side, sample) != normalise(plain(line, keep_no_break=side == "tgt"), "identity"):
                 sys.stderr.write(f"{path}:{corpus.line(sample)}: {line!r} became {corpus.text(side, sample)!r}\n")
                 return 1
     dropped = sum(corpus.manifest.report["dropped"].values())
