@@ -18,7 +18,7 @@ from mtkit.errors import DataError, NonFiniteError
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.search.interface import SearchRequest
-from mtkit.text.form.plain import Normaliser
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.interface import special_ids
 
@@ -101,17 +101,23 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
             f"{loaded.folder}: the exported model translates differently: {summary}; nothing was written\n"
             f"source: {sample.lines[index]}\nmtkit: {ours}\nexported: {theirs}"
         )
-    return "\n".join([summary, *_left_to_the_caller(loaded.metadata.tokenizer.normaliser)])
+    return "\n".join([summary, *_left_to_the_caller(loaded.metadata.tokenizer)])
 
 
-def _left_to_the_caller(normaliser: Normaliser) -> list[str]:
+def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
     """Sentences about what mtkit does with the text before the tokenizer, and the other program does not."""
-    if normaliser == "none":
-        return []
-    return [
-        f"normaliser {normaliser} is not part of the export: give the other program text with single spaces, none at "
-        "the ends, and without invisible characters (mtkit/text/form/plain.py)"
-    ]
+    sentences = []
+    if tokenizer.normaliser != "none":
+        sentences.append(
+            f"normaliser {tokenizer.normaliser} is not part of the export: give the other program text with single "
+            "spaces, none at the ends, and without invisible characters (mtkit/text/form/plain.py)"
+        )
+    if tokenizer.robustness:
+        sentences.append(
+            "lines in capitals: mtkit translates them as lower case, and writes the translation in capitals; the other "
+            "program does not (mtkit/text/form/variants.py)"
+        )
+    return sentences
 
 
 def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:

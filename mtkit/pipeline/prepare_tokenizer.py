@@ -71,14 +71,15 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
 
 
 def load_tokenizers(run: Run) -> TokenizerPair:
-    """Read the tokenizers of a run, with the subword regularization of its recipe, which is no property of the files.
+    """Read the tokenizers of a run, with the keys of its recipe that are no properties of the files.
 
     Raises:
         MissingInputError, DataError: as `TokenizerPair.load`.
     """
     pair = TokenizerPair.load(run.folder.tokenizer)
-    rate = run.recipe.tokenizer.subword_regularization
-    return replace(pair, config=replace(pair.config, subword_regularization=rate))
+    stated = run.recipe.tokenizer
+    config = replace(pair.config, subword_regularization=stated.subword_regularization, robustness=stated.robustness)
+    return replace(pair, config=config)
 
 
 def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
@@ -118,7 +119,7 @@ def _corpus_fields(recipe: Recipe) -> Json:
 
 def _training_keys(config: object) -> Json:
     keys: Json = to_plain(config)
-    del keys["subword_regularization"], keys["model"]
+    del keys["subword_regularization"], keys["robustness"], keys["model"]
     return keys
 
 

@@ -105,7 +105,7 @@ def _corpus_key(recipe: Recipe) -> str:
     corpus, tokenizer = to_plain(recipe.corpus), to_plain(recipe.tokenizer)
     for key in ("root", "test"):
         del corpus[key]
-    del tokenizer["subword_regularization"]
+    del tokenizer["subword_regularization"], tokenizer["robustness"]
     return json.dumps([corpus, tokenizer])
 
 

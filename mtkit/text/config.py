@@ -53,6 +53,10 @@ class TokenizerConfig:
     # single spaces and removes invisible characters, none reads text as it is. Default: plain-1, so that a no-break
     # space or soft hyphen changes no translation.
     normaliser: Normaliser = "plain-1"
+    # Share of the training samples that are read in another form: lower case, title case, other quotation marks, or no
+    # final stop. Translation then reads lines in capitals as lower case, and writes their translations in capitals.
+    # Default: 0 reads every sample as it is.
+    robustness: Annotated[float, Limits(ge=0, le=1)] = 0.0
     # Whether every digit is a token of its own. Default: false, as in most papers; true helps with long numbers.
     split_digits: bool = False
     # Lines that train the tokenizer, taken evenly from longer text, and at most 80 MiB of it. Default: more lines

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
+from mtkit.text.form.variants import is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
@@ -38,6 +39,7 @@ class Segment:
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
     replaced: Sequence[Replacement] = ()  # in the best text
     terms: tuple[tuple[str, str], ...] = ()  # see Translation
+    is_in_capitals: bool = False  # whether the line was; `text` is in lower case then
     end: int = 0  # characters of the line up to the end of the segment
 
     def accept(self, hypotheses: list[Hypothesis], token_bytes: Sequence[bytes]) -> None:
@@ -84,6 +86,10 @@ def split_lines(
     if tokenizers.config.normaliser != "none":
         spaces = {i: space for i, (text, _) in enumerate(requests) if any(space := outer_space(text))}
         requests = [request._replace(text=tokenizers.prepare("src", request.text)) for request in requests]
+    capitals = set()
+    if tokenizers.config.robustness:
+        capitals = {i for i, (text, given) in enumerate(requests) if given is None and is_in_capitals(text)}
+        requests = [r._replace(text=lower_capitals(r.text)) if i in capitals else r for i, r in enumerate(requests)]
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
     split = split and max_length is not None
     can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
@@ -97,11 +103,12 @@ def split_lines(
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
             number = (first + i) * _MAX_PARTS
-            yield Segment(first + i, number, before, after, text, ids, flags, constraints, end=lengths[i])
+            line = first + i, number, before, after, text, ids, flags, constraints
+            yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i])
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
             parts = _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
-            yield from _whole_line(parts, OuterSpace(before, after), lengths[i])
+            yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
 
 
 def _can_split(request: LineRequest) -> bool:
@@ -129,13 +136,16 @@ def _split_line(
             constraints = None if ids else constraints  # the prefix begins the first translation
 
 
-def _whole_line(segments: Iterator[Segment], space: OuterSpace, length: int) -> Iterator[Segment]:
+def _whole_line(
+    segments: Iterator[Segment], space: OuterSpace, length: int, *, is_in_capitals: bool
+) -> Iterator[Segment]:
     """The segments of a line, of which the first and the last have the white space at its ends.
 
     The last one ends where the line does, from which the normaliser may have dropped characters.
     """
     segment = next(segments)
     segment.leading_space = space.before + segment.leading_space
+    segment.is_in_capitals = is_in_capitals
     for following in segments:
         yield segment
         segment = following
@@ -168,7 +178,7 @@ class LineMerger:
         self._terms: list[tuple[str, str]] = []
         self._replaced: list[Replacement] = []
         self._length = 0  # characters before any was replaced
-        self._is_finished, self._violates_exclusion = True, False
+        self._is_finished, self._violates_exclusion, self._is_in_capitals = True, False, False
         self._alignment = _Alignment(tokenizers)
 
     def add(self, segment: Segment) -> None:
@@ -182,6 +192,7 @@ class LineMerger:
         self._flags.update(dict.fromkeys(segment.flags))
         self._terms += segment.terms
         self._violates_exclusion |= segment.violates_exclusion
+        self._is_in_capitals |= segment.is_in_capitals
         if not segment.hypotheses:
             return
         best, tokenizer = segment.hypotheses[0], self._tokenizers.tgt
@@ -212,18 +223,19 @@ class LineMerger:
         if self._num_segments > 1:
             score = penalty.score_of(log_prob, len(self._token_log_probs))
             nbest = [(hyp, score, log_prob)]
+        written = to_capitals if self._is_in_capitals else str
         pairs = self._alignment.pairs()
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
         num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments
         return Translation(
             line=self.line,
-            hyp=hyp,
+            hyp=written(hyp),
             score=nbest[0][1],
             log_prob=log_prob,
             tokens=tuple(self._tokens),
             token_log_probs=tuple(self._token_log_probs),
             alignment=moved_pairs(pairs, hyp, self._replaced) if self._replaced else pairs,
-            nbest=tuple(Alternative(hyp=text, score=score, log_prob=log_prob) for text, score, log_prob in nbest),
+            nbest=tuple(Alternative(hyp=written(text), score=score, log_prob=nats) for text, score, nats in nbest),
             length_ratio=num_tokens / max(1, self._num_src_tokens),
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
             terms=tuple(self._terms),

@@ -1,4 +1,4 @@
-"""Token ids of the samples of a window: stored or sampled segmentations, with noise where the corpus has it."""
+"""Token ids of the samples of a window: stored or sampled segmentations, variants of form, noise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoisedBatch, get_store
 from mtkit.corpus.noise.row_rng import RowRandom
-from mtkit.corpus.order.hash_rng import hash_seed
+from mtkit.corpus.order.hash_rng import hash_seed, uniform01
 from mtkit.corpus.order.order import SampleWindow
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Store
+from mtkit.text.form.variants import pair_variant
 from mtkit.text.tokenizer import Side, TokenizerPair
 
 _NOISE_SEED = 2  # next to 0 and 1, the seeds of the two sides' segmentations
+_VARIANT_SEED = 3
+_CHOICE_BITS = 11  # of the random bits of a sample, those that `uniform01` leaves out
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,12 @@ class CancelledError(Exception):
 
 @dataclass(frozen=True)
 class SubwordSegmenter:
-    """Reads or samples segmentations and applies noise; a pure function of the window.
+    """Reads or samples segmentations, of variants of form too, and applies noise; a pure function of the window.
 
     Attributes:
         subword_regularization: BPE-dropout's probability or the unigram model's alpha (see Tokenizer.sample); 0 uses
             the stored segmentation.
-        seed: seed of sampling and noise, combined with the sample and its epoch.
+        seed: seed of sampling, variants and noise, combined with the sample and its epoch.
     """
 
     corpora: Sequence[Corpus]
@@ -95,9 +98,30 @@ class SubwordSegmenter:
     def _segment_slice(self, part: _CorpusSlice, cancelled: Event) -> NoisedBatch:
         src = self._segment_side(part, "src", cancelled)
         if not isinstance(part.corpus, DenoisingCorpus):
-            return NoisedBatch(src, self._segment_side(part, "tgt", cancelled))
+            pair = src, self._segment_side(part, "tgt", cancelled)
+            return NoisedBatch(*(self._with_variants(pair, part) if self.tokenizers.config.robustness else pair))
         rng = RowRandom.of(hash_seed(self.seed, _NOISE_SEED), part.start + part.sample, part.epoch)
         return part.corpus.apply_noise(src, rng)
+
+    def _with_variants(self, pair: tuple[Ragged, Ragged], part: _CorpusSlice) -> tuple[Ragged, Ragged]:
+        """Both sides of the samples, a share of them in another form; none exceeds the longest stored sentence."""
+        bits = RowRandom.of(hash_seed(self.seed, _VARIANT_SEED), part.start + part.sample, part.epoch).keys  # [N]
+        rows = np.flatnonzero(uniform01(bits) < self.tokenizers.config.robustness)
+        choice = (bits[rows] & np.uint64((1 << _CHOICE_BITS) - 1)).tolist()
+        texts = [
+            pair_variant(part.store.text("src", sample), part.store.text("tgt", sample), each)
+            for sample, each in zip(part.sample[rows].tolist(), choice, strict=True)
+        ]
+        prefix, sides = part.store.manifest.prefix, []
+        for side, lines in zip(SIDES, zip(*texts, strict=True), strict=True) if texts else ():
+            ids = Ragged.of(self.tokenizers.of(side).encode(lines))
+            sides.append(ids.with_first(prefix if side == "src" else ()))
+        if not sides:
+            return pair
+        fits = [ids.lengths <= part.store.stats(side).max_length for side, ids in zip(SIDES, sides, strict=True)]
+        fitting = np.flatnonzero(fits[0] & fits[1] & (sides[0].lengths > len(prefix)) & (sides[1].lengths > 0))
+        src, tgt = (old.with_rows(rows[fitting], new.take(fitting)) for old, new in zip(pair, sides, strict=True))
+        return src, tgt
 
     def _segment_side(self, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
         stored = part.store.all_ids(side).take(part.sample)

@@ -21,7 +21,7 @@ _EMOJI = "\u231a-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 # The alternatives in order: URL, e-mail, code in backticks, placeholders in braces, of printf and of Python, markup,
 # long options, names with underscores or parentheses, paths, numbers with their separators, emoji.
 _SPAN = re.compile(
-    r"(?:https?|ftp|file)://[^\s<>\"“”«»「」、。]+|www\.[^\s<>\"“”«»「」、。]+"
+    r"(?i:https?|ftp|file)://[^\s<>\"“”«»「」、。]+|(?i:www)\.[^\s<>\"“”«»「」、。]+"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|`[^`\n]{1,200}`"
     r"|\$?\{\{?[^{}\n]{0,100}\}?\}"
@@ -34,7 +34,7 @@ _SPAN = re.compile(
     rf"|[{_EMOJI}][\ufe0f\u200d\U0001f3fb-\U0001f3ff{_EMOJI}]*",
     re.ASCII,
 )
-_MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/]|--|www\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
+_MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/]|--|(?i:www)\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
 _TRAILING = ".,;:!?)]}'’"  # of a URL, where it belongs to the sentence
 _SCRIPTS = (
     "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
@@ -62,7 +62,7 @@ def find_spans(text: str) -> list[Span]:
     spans = []
     for match in _SPAN.finditer(text):
         found = match[0]
-        if "://" in found or found.startswith("www."):
+        if "://" in found or found[:4].lower() == "www.":
             while found[-1] in _TRAILING and not (found[-1] == ")" and "(" in found):
                 found = found[:-1]
         spans.append(Span(match.start(), match.start() + len(found), found, match["number"] is not None))

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.store import Store
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.vocab import Vocab
 
 settings.register_profile("corpus", deadline=None)  # the machine may be busy
@@ -49,6 +50,10 @@ class WordTokenizers:
     src: WordTokenizer = field(default_factory=WordTokenizer)
     tgt: WordTokenizer = field(default_factory=WordTokenizer)
     name: str = "words"
+    config: TokenizerConfig = field(default_factory=TokenizerConfig)
+
+    def of(self, side: str) -> WordTokenizer:
+        return self.src if side == "src" else self.tgt
 
     def hash(self) -> str:
         return self.name

@@ -47,6 +47,19 @@ def test_outer_white_space_is_restored(tokenizers, max_source_length):
     ]
 
 
+def test_a_line_in_capitals_is_translated_in_lower_case_and_written_in_capitals(tokenizers):
+    robust = replace(tokenizers, config=replace(tokenizers.config, robustness=0.1))
+    model = translator(robust, max_source_length=4)
+    lines = ["The dog sees {x} and a cat .", "The big man ."]
+    expected = [hyp.upper().replace("{X}", "{x}") for hyp in model.translate_lines(lines)]
+    capitals = ["THE DOG SEES {x} AND A CAT .", "THE BIG MAN ."]
+    assert model.translate_lines(capitals) == expected
+    assert "{x}" in expected[0]
+    found = list(model.translate(["the dog", *capitals]))
+    assert all(each.hyp == each.nbest[0].hyp for each in found)
+    assert translator(tokenizers, max_source_length=4).translate_lines(capitals) != expected
+
+
 def test_scores_are_those_of_the_plain_pair(tokenizers):
     engine = ModelEngine([transformer(tokenizers)], compute_type="float32", rewrite=False)
     (expected,) = score_lines(engine, tokenizers, [("the dog sees", "a cat .")])

@@ -1,5 +1,7 @@
 import threading
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -89,6 +91,33 @@ def test_resuming_anywhere_gives_the_same_updates(load, sampling):
         assert len(tail) == 2
         for expected, resumed in zip(whole[start + 1 : start + 3], tail, strict=True):
             assert_same(expected, resumed)
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_variants_are_those_of_a_share_and_the_same_after_resuming(make_store, tokenizers, sampling):
+    store = make_store(150)
+    tokenizers.config = replace(tokenizers.config, robustness=0.5)
+    load = partial(Loader, [store], tokenizers, seed=5, batch_tokens=120, subword_regularization=sampling)
+    whole = windows(load(), 2)
+    for start in range(0, len(whole) - 2, 7):
+        tail = take(load(), 2, whole[start].next_position)
+        for expected, resumed in zip(whole[start + 1 : start + 3], tail, strict=True):
+            assert_same(expected, resumed)
+    if sampling:
+        return
+    title = [" ".join(word.capitalize() for word in store.text("src", sample).split()) for sample in range(150)]
+    variants = [[*ids, 3] for ids in tokenizers.src.encode(title)]  # the only variant that these texts have
+    epochs = [Counter(), Counter()]
+    for update in whole:
+        epoch = update.next_position.window - (update.next_position.update == 0)
+        for batch in update.batches:
+            for row, sample in enumerate(batch.sample_ids.tolist()):
+                ids = batch.source.ids[row][batch.source.real[row]].tolist()
+                assert ids in ([*store.ids("src", sample), 3], variants[sample])
+                assert batch.labels[row][batch.loss_mask[row]].tolist() == [*store.ids("tgt", sample), 3]
+                epochs[epoch][sample] += ids == variants[sample]
+    assert all(50 < sum(each.values()) < 100 for each in epochs)
+    assert epochs[0] != epochs[1]
 
 
 def test_the_end_of_a_window_is_the_start_of_the_next(load):
