@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from itertools import pairwise
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +24,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
     "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
-    "Deploy": ("deployment", ("compress", "export")),
+    "Deploy": ("deployment", ("compress", "export", "import")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
 
@@ -120,7 +121,7 @@ def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_options)
     for name in names:
-        function = name.replace("-", "_")
+        function = name.replace("-", "_") + "_" * iskeyword(name)
         command = getattr(import_module(f"mtkit.cli.commands.{COMMANDS[name]}.{function}"), function)
         summary = (command.__doc__ or "").partition("\n")[0]
         app.command(name, cls=CheckedCommand, short_help=summary, context_settings=_SETTINGS)(command)

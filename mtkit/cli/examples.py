@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "attention": ("mtkit attention runs/en-de --src valid.en --ref valid.de",),
     "nearest": ("mtkit nearest german.vec Haus Hund",),
     "doctor": ("mtkit doctor --no-speed",),
+    "import": ("mtkit import opus-mt-en-de -o en-de",),
     "compress": ("mtkit compress runs/en-de --to int8 -o small",),
     "export": ("mtkit export runs/en-de --to ctranslate2 -o exported",),
 }

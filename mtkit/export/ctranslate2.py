@@ -160,6 +160,7 @@ def search_options(search: SearchConfig) -> dict[str, Any]:
     penalty = search.penalty()
     unsupported = {
         "length_penalty.kind": not isinstance(penalty, Average),
+        "early_stopping": not search.early_stopping and search.beam_size > 1,
         "coverage_penalty": search.coverage_penalty != 0,
         "repetition_penalty": search.repetition_penalty != 1,
         "method.kind": not isinstance(search.method, BeamConfig),

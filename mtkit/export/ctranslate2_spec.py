@@ -70,6 +70,7 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
         alibi=isinstance(config.decoder_positions, ALiBiConfig),
         external_pre_post_encoder_layers=has_sandwich_norm,
     )
+    encoder.scale_embeddings = decoder.scale_embeddings = config.scaled_embeddings
     spec = transformer_spec.TransformerSpec(encoder, decoder)
     _WeightCopier(num_positions).copy(spec, model)
     _register_vocabularies(spec, tokenizers)

@@ -44,6 +44,8 @@ ANY_VALUE = frozenset(
         "encoder_sharing",
         "decoder_sharing",
         "tied_embeddings",
+        "scaled_embeddings",
+        "output_bias",
     }
 )
 

@@ -57,8 +57,9 @@ class FastSearch:
         config, special_ids = settings.config, settings.special_ids
         self.is_sampling = isinstance(config.method, SamplingConfig)
         self.width = config.num_hypotheses
-        self.n_best = config.num_returned
         self.is_single_path = self.is_sampling or self.width == 1
+        self.stops_early = self.is_single_path or config.early_stopping
+        self.n_best = config.num_returned if self.stops_early else self.width
         self._excluded = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
         self._token_bytes = IntegerLists(settings.token_bytes)
 
@@ -104,13 +105,14 @@ class FastSearch:
             max_length=results.tokens.shape[2],
             num_alternatives=self.settings.num_alternatives,
             is_single_path=self.is_single_path,
+            stops_early=self.stops_early,
         )
         self._run(task, len(requests))
         del kept  # what the constraints point to
-        if is_greedy:  # with a bias the library searches a beam of one, which has log-probabilities
+        if is_greedy:
             results.log_probs.fill(math.nan)
             results.scores.fill(math.nan)
-        return results.hypotheses()
+        return [n_best[: self.settings.config.num_returned] for n_best in results.hypotheses()]
 
     def _inputs(
         self, requests: Sequence[SentenceRequest], states: NDArray[Any], source_lengths: NDArray[Any]

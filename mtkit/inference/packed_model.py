@@ -35,8 +35,8 @@ from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.sharing import sharing_order
 
 NORMS = {"none": NO_NORM, "layer": LAYER_NORM, "rms": RMS_NORM}
-ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in c/products.h
 FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
+ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in c/products.h
 
 
 class PackedStack:
@@ -130,10 +130,7 @@ class PositionTables:
     def _compute(self, count: int) -> tuple[Float32 | None, Float32 | None]:
         pos = np.arange(count, dtype=np.float32)
         if isinstance(self.positions, SinusoidalConfig):
-            exponent = np.arange(0, self._d_model, 2, dtype=np.float32) / np.float32(self._d_model)
-            angle = pos[:, None] * np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)  # [P, D/2]
-            encoding = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(count, -1)
-            return np.ascontiguousarray(encoding[:, : self._d_model]), None
+            return self._sinusoids(self.positions, pos), None
         if isinstance(self.positions, RoPEConfig):
             base, divisor = self.positions.scaling.apply(self.positions.base, self._head_dim)
             exponent = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
@@ -143,6 +140,17 @@ class PositionTables:
         if self._learned is not None:
             return self._interpolated(self._learned, pos), None
         return None, None
+
+    def _sinusoids(self, config: SinusoidalConfig, pos: Float32) -> Float32:
+        """The sinusoids of positions [P], see Sinusoidal."""
+        exponent = np.arange(0, self._d_model, 2, dtype=np.float32) / np.float32(config.divisor(self._d_model))
+        angle = (pos + config.offset)[:, None] * np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)  # [P, D/2]
+        parts = (np.sin(angle), np.cos(angle))
+        if config.layout == "concatenated":
+            encoding = np.concatenate(parts, axis=-1)
+        else:
+            encoding = np.stack(parts, axis=-1).reshape(len(pos), -1)
+        return np.ascontiguousarray(encoding[:, : self._d_model])
 
     def _interpolated(self, table: Float32, pos: Float32) -> Float32:
         """The vectors of a learned table [rows, D] at positions [P], see Learned."""
@@ -163,7 +171,7 @@ class PackedTransformer:
         embedding_scale: factor of embeddings.
         tgt_positions: positions of the decoder.
         output: projection to the target vocabulary.
-        pruned: the same for greedy search; None if the projection has a bias.
+        pruned: the same for greedy search.
         compute_type: type of the weights of projections.
     """
 
@@ -190,14 +198,14 @@ class PackedTransformer:
         if config.tied_embeddings != "all":
             self.tgt_table = as_float32(weights["tgt_embedding.table.weight"])
         output = self.tgt_table if config.tied_embeddings != "none" else as_float32(weights["output.weight"])
-        self.embedding_scale = math.sqrt(config.d_model)
+        self.embedding_scale: float = config.embedding_scale
         self._src_positions = PositionTables(config, "encoder", weights)
         self.tgt_positions = PositionTables(config, "decoder", weights)
         self._encoder = PackedStack(config, "encoder", self._packer)
         self.decoder = PackedStack(config, "decoder", self._packer)
         bias = weights.get("output.bias")
         self.output = PackedProjection.of(output, bias, compute_type)
-        self.pruned = PrunedOutput(output) if bias is None else None
+        self.pruned = PrunedOutput(output, bias)
 
     @property
     def threads(self) -> int:

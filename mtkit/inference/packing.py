@@ -88,14 +88,14 @@ class PackedProjection:
 
 
 class PrunedOutput:
-    """An output projection without a bias that finds its largest output with 8-bit products; see c/ranking.h.
+    """An output projection that finds its largest output with 8-bit products; see c/ranking.h.
 
     Attributes:
         structure: of the library.
     """
 
-    def __init__(self, weight: Float32) -> None:
-        """Pack weights [V, D], which are kept for the outputs that the bound cannot exclude."""
+    def __init__(self, weight: Float32, bias: NDArray[Any] | None) -> None:
+        """Pack weights [V, D], which are kept for the outputs that the bound cannot exclude, and a bias [V]."""
         scale = max(float(np.abs(weight).max(initial=0)), float(np.finfo(np.float32).tiny)) / INT8_MAX
         with np.errstate(invalid="ignore", over="ignore"):  # the norms are not finite then
             integers = np.rint(weight / np.float32(scale))
@@ -103,8 +103,8 @@ class PrunedOutput:
         integers = np.nan_to_num(integers, nan=0, posinf=INT8_MAX, neginf=-INT8_MAX)
         unsigned = (integers + ZERO_POINT).astype(np.uint8)
         self._packed = PackedProjection._pack(unsigned, "int8", None, None)
-        self._weight = weight
-        self.structure = Pruned(self._packed.linear, address(weight), scale, *norms)
+        self._weight, self._bias = weight, None if bias is None else as_float32(bias)
+        self.structure = Pruned(self._packed.linear, address(weight), address(self._bias), scale, *norms)
 
 
 class Packer:

@@ -38,6 +38,8 @@ def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[s
         yield "tgt_embedding.table.weight", (tgt_vocab, width)
     if config.tied_embeddings == "none":
         yield "output.weight", (tgt_vocab, width)
+    if config.output_bias:
+        yield "output.bias", (tgt_vocab,)
     for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
         if isinstance(positions, LearnedConfig):
             yield f"{side}_embedding.position.table.weight", (positions.max_length, width)

@@ -84,7 +84,7 @@ class DiverseBeamConfig(SearchMethod):
 class SamplingConfig(SearchMethod):
     """Sample tokens from softmax(logits / temperature), truncated by all of the options and renormalised.
 
-    `beam_size`, `patience` and `coverage_penalty` have no effect (see Sampling).
+    `beam_size`, `patience`, `early_stopping` and `coverage_penalty` have no effect (see Sampling).
     """
 
     kind: Literal["sampling"] = "sampling"
@@ -104,7 +104,7 @@ class SamplingConfig(SearchMethod):
     seed: Annotated[int, Limits(ge=0, lt=2**63)] = 1
 
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
-    ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "coverage_penalty"})
+    ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "early_stopping", "coverage_penalty"})
 
     def num_hypotheses(self, beam_size: int) -> int:
         """See SearchMethod."""
@@ -193,6 +193,10 @@ class SearchConfig:
     # Factor of beam_size that gives the number of finished hypotheses at which a line is done. Default: 1, as in most
     # toolkits.
     patience: Annotated[float, Limits(ge=1)] = 1.0
+    # Whether a line is done when patience * beam_size hypotheses have ended; false goes on until the best live
+    # hypothesis, scored as if it ended now, is no better than the worst of the best beam_size that have ended. Default:
+    # true, as in most toolkits; false is the default of transformers, for models of theirs.
+    early_stopping: bool = True
     # Weight beta of the coverage penalty (GNMT); it needs attention over the source. Default: 0, off, as in most
     # toolkits; 0.2 is GNMT's.
     coverage_penalty: Annotated[float, Limits(ge=0)] = 0.0
@@ -231,8 +235,10 @@ class SearchConfig:
     def ignored_keys(self) -> dict[str, str]:
         """Keys that have no effect because of another one, each with that one's setting."""
         ignored = dict.fromkeys(self.method.ignored_keys, f"method.kind {self.method.kind}")
+        if not self.early_stopping:
+            ignored.setdefault("patience", "early_stopping false")
         if self.beam_size == 1 and not self.coverage_penalty:
-            ignored.setdefault("patience", "beam_size 1")
+            ignored = {"patience": "beam_size 1", "early_stopping": "beam_size 1"} | ignored
         return ignored
 
     @property
@@ -288,6 +294,7 @@ class SearchConfig:
             beam_size=self.beam_size,
             n_best=self.num_returned,
             patience=self.patience,
+            early_stopping=self.early_stopping,
             constraints=self.constraints(),
             coverage=Coverage(self.coverage_penalty) if self.coverage_penalty else None,
             with_log_probs=with_log_probs,

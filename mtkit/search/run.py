@@ -28,6 +28,7 @@ class SearchParts:
         beam_size: hypotheses of each sentence that beam search follows.
         n_best: hypotheses returned for each sentence.
         patience: see BeamSearch.
+        early_stopping: see BeamSearch.
         constraints: applied to the log-probabilities of the next token, in this order.
         coverage: added to the scores of beam search, or None.
         with_log_probs: False allows greedy search to skip a pass over the logits; log-probabilities are then NaN.
@@ -39,6 +40,7 @@ class SearchParts:
     beam_size: int = 1
     n_best: int = 1
     patience: float = 1.0
+    early_stopping: bool = True
     constraints: tuple[Constraint, ...] = ()
     coverage: Coverage | None = None
     with_log_probs: bool = True

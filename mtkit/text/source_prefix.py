@@ -73,7 +73,11 @@ def tag_id(tag: str, tokenizers: TokenizerPair) -> int:
     if tag not in tokenizers.tags:
         known = f"the model has {', '.join(sorted(tokenizers.tags))}" if tokenizers.tags else "the model has no tags"
         raise UsageError(f"tag {tag!r}: unknown; {known}")
-    return tokenizers.src.token_to_id(tag_token(tokenizers.tags.index(tag)))
+    own = tokenizers.src.tag_ids
+    if tag in own:
+        return own[tag]
+    reserved = [each for each in tokenizers.tags if each not in own]
+    return tokenizers.src.token_to_id(tag_token(reserved.index(tag)))
 
 
 def merge_tags(known: Iterable[str], tags: Iterable[str | None]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Text to token ids and back: one subword model, and the pair of tokenizers of a translation system.
 
-A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226), a file of BPE
-merges (subword/bpe_codes.py) or a vocabulary of WordPiece (subword/word_piece.py). `decode(encode(x)) == x` for each
+A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226), also with the
+ids of another vocabulary (subword/mapped_vocabulary.py), a file of BPE merges (subword/bpe_codes.py) or a vocabulary of
+WordPiece (subword/word_piece.py). `decode(encode(x)) == x` for each
 line x whose characters are in the vocabulary, with byte fallback or a byte-level model for each line, unless x is
 normalised: by `normalisation`, by a sentencepiece model of another program with rules of its own, and always U+2581
 (see normalise.py).
@@ -28,6 +29,7 @@ from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
 from mtkit.text.subword.bpe_codes import BpeCodes
 from mtkit.text.subword.listed_vocabulary import ListedVocabulary
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary
 from mtkit.text.subword.padding import open_listed_vocabulary
 from mtkit.text.subword_regularization import SubwordSampler
 from mtkit.text.vocab import Vocab
@@ -225,6 +227,11 @@ class Tokenizer:
             raise KeyError(token)
         return token_id
 
+    @property
+    def tag_ids(self) -> dict[str, int]:
+        """The ids of tags that have tokens of their own in a model of another program, by name."""
+        return self._processor.token_list.tags if isinstance(self._processor, MappedVocabulary) else {}
+
     @cached_property
     def special_ids(self) -> list[int]:
         """The ids that no text produces (pad, bos, eos and the reserved tokens), ascending; unk is not among them."""
@@ -233,7 +240,10 @@ class Tokenizer:
 
 def _alphabet_of(processor: Any) -> Alphabet:
     """The alphabet of a model: models of other programs lack the special tokens, or have them after the others."""
-    if isinstance(processor, ListedVocabulary) or processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID:
+    if (
+        isinstance(processor, ListedVocabulary | MappedVocabulary)
+        or processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID
+    ):
         return Alphabet()
     return ByteLevel() if processor.is_control(processor.piece_to_id(BYTE_LEVEL)) else PrivateUse()
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
 from mtkit.layers.positions.relative import ALiBi, Shaw, T5Bias, TransformerXLPosition, relative_position_bucket
@@ -165,3 +166,24 @@ def test_transformer_xl_equals_the_papers_equation(pattern, kv_heads):
         weight = torch.stack(scores, dim=-1).softmax(-1)  # [B, H, S]
         expected[:, :, i] = (weight.unsqueeze(2) @ v[:, :, : weight.size(-1)]).squeeze(2)
     assert relative_error(output, expected) < 1e-5
+
+
+def encoded(config: SinusoidalConfig, width: int) -> Tensor:
+    """Vectors of the first positions."""
+    position = config.module(width, Heads(1, 1, width), causal=False)
+    return position.embed(torch.zeros(1, 40, width), torch.arange(40).unsqueeze(0))[0]
+
+
+@pytest.mark.parametrize("width", [24, 25])
+def test_concatenated_sinusoids_equal_marian(width):
+    theirs = transformers_module("models.marian.modeling_marian")
+    expected = theirs.MarianSinusoidalPositionalEmbedding(40, width).create_weight()
+    torch.testing.assert_close(encoded(SinusoidalConfig(layout="concatenated"), width), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("width", [24, 64])
+def test_sinusoids_that_begin_with_two_equal_m2m100(width):
+    theirs = transformers_module("models.m2m_100.modeling_m2m_100")
+    expected = theirs.M2M100SinusoidalPositionalEmbedding(40, width, padding_idx=1)(torch.zeros(1, 40).long() + 5)[0]
+    config = SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True)
+    torch.testing.assert_close(encoded(config, width), expected, rtol=0, atol=4e-6)

@@ -55,13 +55,16 @@ static void end_hypotheses(Search *s, Active *a, int first, const Candidate *bes
     a->ended += num_ends;
 }
 
-/* Whether no hypothesis can still enter the n best: enough have ended, or the bound of the score says so. */
+/* Whether the search of a sentence ends: enough hypotheses have ended, or the bound of the score says that none can still
+   enter the n best; without early stopping, as the score at the present length says. */
 static int cannot_improve(const Search *s, const Active *a, float best) {
     const Task *task = s->task;
     const int count = task->counts[a->sentence], max_length = task->max_lengths[a->sentence];
-    if (a->ended && (float)a->ended >= task->enough_ends) return 1;
+    if (task->stops_early && a->ended && (float)a->ended >= task->enough_ends) return 1;
     if (count < task->n_best) return 0;
-    const float bound = fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1));
+    const float bound = task->stops_early
+                            ? fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1))
+                            : score_of(task, best, a->length + 1);
     return bound <= task->scores[(size_t)a->sentence * task->n_best + count - 1];
 }
 

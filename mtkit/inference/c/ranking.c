@@ -3,7 +3,10 @@
 #include "layers.h"
 #include "scratch.h"
 
-enum { ROWS_AT_ONCE = 12 }; /* whose logits or products exist at once */
+enum {
+    ROWS_AT_ONCE = 12, /* whose logits or products exist at once */
+    MAX_BIAS = 1 << 30 /* of a bias in the unit of integer products, to which products of 2^26 are added */
+};
 
 INLINE float block_maximum(const float *logits) {
     Floats maxima[4];
@@ -96,6 +99,18 @@ static int32_t lowest_candidate(const int32_t *products, int count, float bound)
     return threshold > INT32_MIN + 1 ? (int32_t)floor(threshold) : INT32_MIN + 1;
 }
 
+/* Add the bias to the integer products of a row, in their unit and rounded. Returns 0 if that is too large for it, so that
+   every token may have the largest logit. */
+static int add_bias(const Pruned *pruned, float unit, int32_t *products) {
+    const int count = pruned->rounded.outputs;
+    float largest = 0;
+    for (int c = 0; c < count; c++) largest = fabsf(pruned->bias[c]) > largest ? fabsf(pruned->bias[c]) : largest;
+    if (!(largest / unit < MAX_BIAS)) return 0;
+    const double factor = 1 / (double)unit;
+    for (int c = 0; c < count; c++) products[c] += (int32_t)nearbyint(pruned->bias[c] * factor);
+    return 1;
+}
+
 int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const int32_t *excluded, int num_excluded,
                         int64_t *token, float *logit) {
     const Linear *w = &pruned->rounded;
@@ -115,15 +130,18 @@ int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, con
             if (!(bound < INFINITY)) continue;
             /* all products of a row contain the same summand, since the weights have 128 added */
             int32_t *products = all_products + (size_t)r * padded;
+            const int is_bounded = !pruned->bias || add_bias(pruned, operand.scale[r] * pruned->scale, products);
             for (int c = w->outputs; c < padded; c++) products[c] = INT32_MIN;
             for (int e = 0; e < num_excluded; e++) products[excluded[e]] = INT32_MIN;
-            const int32_t lowest = lowest_candidate(products, padded, bound);
+            const float rounding = pruned->bias ? 1 : 0; /* of the bias */
+            const int32_t lowest = is_bounded ? lowest_candidate(products, padded, bound + rounding) : INT32_MIN + 1;
             for (int c = 0; c < padded; c += LANES) {
                 int32_t any = 0;
                 for (int i = 0; i < LANES; i++) any |= products[c + i] >= lowest;
                 for (int i = c; any && i < c + LANES; i++) {
                     if (products[i] < lowest) continue;
-                    const float exact = dot(x, pruned->weight + (size_t)i * w->inputs, w->inputs);
+                    const float product = dot(x, pruned->weight + (size_t)i * w->inputs, w->inputs);
+                    const float exact = product + (pruned->bias ? pruned->bias[i] : 0);
                     if (exact > logit[first + r]) logit[first + r] = exact, token[first + r] = i;
                 }
             }

@@ -43,7 +43,7 @@ typedef struct {
 /* Rank the logits of a row that are not -inf, each plus `offset`. */
 INTERNAL void rank_row(Ranking *ranking, const Logits *logits, float offset, int row);
 
-/* An output projection without a bias.
+/* An output projection that finds its largest output.
 
    Let x = x' + d and w = w' + e, where x' and w' are integers times a scale. An output x w differs from x' w' by
    d w + x' e, hence by at most |d| |w| + |x'| |e|. Only outputs whose integer product is within twice this bound of the
@@ -51,6 +51,7 @@ INTERNAL void rank_row(Ranking *ranking, const Logits *logits, float offset, int
 typedef struct {
     Linear rounded;          /* 8-bit weights with one scale */
     const float *weight;     /* [V, D] */
+    const float *bias;       /* [V], or NULL; it is added in float32 */
     float scale;             /* of the 8-bit weights */
     float max_norm;          /* |w|, maximum over the tokens */
     float max_rounding_norm; /* |e|, maximum over the tokens */

@@ -67,6 +67,7 @@ typedef struct {
     int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
     int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
+    int32_t stops_early;            /* enough_ends counts; else n_best is `width`, see cannot_improve */
     int32_t next_sentence;          /* the first one that no search has taken yet */
 } Task;
 

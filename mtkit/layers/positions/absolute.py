@@ -11,25 +11,33 @@ from mtkit.errors import DataError
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import embedding
 
+FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
+
 
 class Sinusoidal(Position):
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, added to the embeddings.
 
     Vaswani et al. 2017, sec. 3.5. https://arxiv.org/abs/1706.03762
-    Computed in float32 for the given positions; the length is unlimited.
+    Computed in float32 for the given positions; the length is unlimited. Variants of other programs: all sines before
+    all cosines, positions that begin with another number than 0, and exponents that reach 1 (see SinusoidalConfig).
     """
 
     frequency: Tensor  # [ceil(D/2)]
 
-    def __init__(self, d_model: int, base: float = 10_000.0) -> None:
+    def __init__(
+        self, d_model: int, *, divisor: int | None = None, offset: int = 0, concatenated: bool = False
+    ) -> None:
+        """Compute the frequencies; `divisor` is that of their exponents, None: D."""
         super().__init__()
-        exponent = torch.arange(0, d_model, 2, dtype=torch.float32) / d_model  # [D/2]
-        self.register_buffer("frequency", torch.exp(-math.log(base) * exponent), persistent=False)
-        self.d_model = d_model
+        exponent = torch.arange(0, d_model, 2, dtype=torch.float32) / (divisor or d_model)  # [D/2]
+        self.register_buffer("frequency", torch.exp(-math.log(FREQUENCY_BASE) * exponent), persistent=False)
+        self.d_model, self.concatenated, self.offset = d_model, concatenated, offset
 
     def encoding(self, pos: Tensor) -> Tensor:
         """Encode positions [...] -> [..., D], float32."""
-        angle = pos.unsqueeze(-1).float() * self.frequency.float()  # [..., D/2]
+        angle = (pos + self.offset).unsqueeze(-1).float() * self.frequency.float()  # [..., D/2]
+        if self.concatenated:
+            return torch.cat([angle.sin(), angle.cos()], dim=-1)[..., : self.d_model]
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., : self.d_model]
 
     def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:

@@ -54,12 +54,29 @@ class SinusoidalConfig(PositionConfigBase):
     """Sinusoidal position encoding (see Sinusoidal)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
+    # Order of the numbers: interleaved alternates sines and cosines, concatenated has all sines first. Default:
+    # interleaved, as in the paper; concatenated is that of Marian and fairseq, for models of theirs.
+    layout: Literal["interleaved", "concatenated"] = "interleaved"
+    # Number of the first position. Default: 0, as in the paper; fairseq begins with 2.
+    offset: Annotated[int, Limits(ge=0, le=1000)] = 0
+    # Whether the longest wavelength is exactly 2 pi 10000, instead of one step less. Default: false, as in the paper;
+    # true is that of tensor2tensor and fairseq, for models of theirs.
+    reaches_base: bool = False
 
     def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding for embeddings of width d_model."""
         from mtkit.layers.positions.absolute import Sinusoidal
 
-        return Sinusoidal(d_model)
+        return Sinusoidal(
+            d_model,
+            divisor=self.divisor(d_model),
+            offset=self.offset,
+            concatenated=self.layout == "concatenated",
+        )
+
+    def divisor(self, d_model: int) -> int:
+        """Divisor of the exponents 0, 2, 4 ... of the wavelengths."""
+        return max(d_model - 2, 1) if self.reaches_base else d_model
 
 
 @config

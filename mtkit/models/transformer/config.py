@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -48,6 +49,11 @@ class TransformerConfig(TransformerLayerConfig):
     # Matrices that are one: source, target and output (all); target and output (target, as in the paper, sec. 3.4); or
     # none. Default: all, which saves most parameters; it needs a shared vocabulary.
     tied_embeddings: TieMode = "all"
+    # Whether embeddings are multiplied by sqrt(d_model). Default: true, as in the paper; false is for models of other
+    # programs.
+    scaled_embeddings: bool = True
+    # Whether the output projection has a bias. Default: false, as in the paper; true is for models of other programs.
+    output_bias: bool = False
     # Number of heads of each encoder layer of a model whose heads were pruned. Default: null is `num_heads` in all
     # layers.
     encoder_heads: list[PositiveWidth] | None = None
@@ -125,6 +131,11 @@ class TransformerConfig(TransformerLayerConfig):
             sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers),
         )
 
+    @property
+    def embedding_scale(self) -> float:
+        """Factor of the token embeddings."""
+        return math.sqrt(self.d_model) if self.scaled_embeddings else 1.0
+
     def build(self, src_vocab: int, tgt_vocab: int) -> Transformer:
         """Build the model for vocabularies of these sizes.
 
@@ -138,10 +149,13 @@ class TransformerConfig(TransformerLayerConfig):
         src_order, tgt_order = self._orders()
         src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
         tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
-        embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=False)
+        embeddings = build_embeddings(
+            src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=self.output_bias
+        )
+        scale = self.embedding_scale
         return Transformer(
-            Embedding(embeddings.src, src_positions.embedding, self.dropout),
-            Embedding(embeddings.tgt, tgt_positions.embedding, self.dropout),
+            Embedding(embeddings.src, src_positions.embedding, self.dropout, scale=scale),
+            Embedding(embeddings.tgt, tgt_positions.embedding, self.dropout, scale=scale),
             Stack(lambda index: self._encoder_layer(index, src_positions.layers[index]), src_order, self.layerdrop),
             Stack(lambda index: self._decoder_layer(index, tgt_positions.layers[index]), tgt_order, self.layerdrop),
             encoder_norm=self.residual.final(self.d_model),

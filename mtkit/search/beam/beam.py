@@ -33,6 +33,10 @@ class BeamSearch:
     that no live hypothesis can still enter the n best. With a beam that holds all prefixes and infinite patience the
     result is that of exhaustive search.
 
+    Without `early_stopping` a sentence is done when beam_size hypotheses have ended, and the best live one, scored as
+    if it ended at its present length, is no better than the worst of the best beam_size of them: the rule of the
+    package transformers, which is not exact, since a longer hypothesis can have a better score.
+
     Attributes:
         parts: `beam_size` is W, that of all groups of the selector together; `n_best` is at most W.
         selector: selects the extensions that stay in the beam.
@@ -56,7 +60,8 @@ class _BeamRun(SearchRun):
         self.width = search.parts.beam_size // self.selector.groups  # hypotheses of one beam
         # hypotheses go on with any token except these; the end of sentence is handled apart
         self.no_extension = torch.cat([self.banned, self.banned.new_tensor([self.eos])])
-        self.pool = FinishedPool(self.num_items, min(search.parts.n_best, self.width))
+        pool_size = search.parts.n_best if search.parts.early_stopping else self.width
+        self.pool = FinishedPool(self.num_items, min(pool_size, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
         """Extend all beams by one token after another, until every sentence is done."""
@@ -191,14 +196,17 @@ class _BeamRun(SearchRun):
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
 
     def _cannot_improve(self, live: LiveHypotheses, best: Tensor, max_length: Tensor) -> Tensor:
-        """[N] bool, beams of which enough hypotheses have ended, or none that follows can be among the n best.
+        """[N] bool, beams whose search ends: the rules of BeamSearch.
 
         The best live prefix, with log-probability `best` [N], has t + 1 tokens, and with the end t + 2 at least. If
         even the bound of its score is no better than the pool's worst, nothing that comes can change the n best.
         """
+        at_pool = live.beam.cpu()
+        if not self.parts.early_stopping:
+            attainable: Tensor = self.parts.length_penalty.score(best, torch.full_like(max_length, live.length + 1))
+            return attainable <= self.pool.worst[at_pool].to(best.device)
         min_length = torch.full_like(max_length, live.length + 2)
         bound = self.parts.length_penalty.bound(best, min_length, max_length + 1).cpu()  # [N]
-        at_pool = live.beam.cpu()
         enough = self.pool.count[at_pool] >= self.parts.patience * self.width
         return (enough | (bound <= self.pool.worst[at_pool])).to(best.device)
 

@@ -21,7 +21,7 @@ from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.normalise import SPACE_MARK, Normalisation
 from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword import word_piece
+from mtkit.text.subword import mapped_vocabulary, word_piece
 from mtkit.text.subword.bpe_codes import BpeCodes, with_characters, with_header
 from mtkit.text.subword.padding import pad_vocabulary, padded_size
 from mtkit.text.subword.protobuf import (
@@ -34,6 +34,7 @@ from mtkit.text.subword.protobuf import (
     UNK_SURFACE,
     PieceType,
     bytes_field,
+    first_field,
     piece_field,
     read_fields,
 )
@@ -78,6 +79,9 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         processor = None
     if content.startswith(word_piece.HEADER):
         return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
+    if content.startswith(mapped_vocabulary.HEADER):
+        kind = model_type_of(first_field(content)[1])
+        return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), kind)
     if processor is None and not _FIRST_PIECE.match(content):
         return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
     if processor is None or not _is_complete(content):
@@ -93,7 +97,7 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
     probe = _NORMALISATION_PROBE.replace(" ", SPACE_MARK)  # as a model that changes nothing gives it back
     if processor.normalize(_NORMALISATION_PROBE) not in (probe, SPACE_MARK + probe, probe + SPACE_MARK):
         notes.append("the model normalises text by rules of its own, so that decoding gives normalised text")
-    model_type = "byte_bpe" if tokenizer.is_byte_level else _model_type(content)
+    model_type = "byte_bpe" if tokenizer.is_byte_level else model_type_of(content)
     return ImportedTokenizer(tokenizer, model_type, tuple(notes))
 
 
@@ -239,7 +243,7 @@ def _is_free(name: str, processor: sentencepiece.SentencePieceProcessor) -> bool
     return bool(token_id == processor.unk_id() and processor.id_to_piece(token_id) != name)
 
 
-def _model_type(content: bytes) -> ModelType:
+def model_type_of(content: bytes) -> ModelType:
     """The kind of a sentencepiece model: the last value of its field, or the format's default."""
     specs = b"".join(cast(bytes, value) for number, value, _ in read_fields(content) if number == TRAINER_SPEC)
     kinds: Sequence[int] = [cast(int, value) for number, value, _ in read_fields(specs) if number == MODEL_TYPE]

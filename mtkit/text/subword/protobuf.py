@@ -70,6 +70,18 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
         yield key >> 3, value, message[start:position]
 
 
+def first_field(message: bytes) -> tuple[bytes, bytes]:
+    """The value of a message's first field, which is a string, and all other fields.
+
+    Raises:
+        ValueError: the bytes are not a message that begins with a string.
+    """
+    _, value, encoded = next(read_fields(message), (0, 0, b""))
+    if not isinstance(value, bytes):
+        raise ValueError("no string at byte 0")
+    return value, message[len(encoded) :]
+
+
 def _varint(value: int) -> bytes:
     encoded = bytearray()
     while value > 127:

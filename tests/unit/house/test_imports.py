@@ -18,7 +18,7 @@ SCIENCE = {
 ASSEMBLY = {"recipe", "model_folder", "assembly"}
 
 
-PROGRAMS = {"pipeline", "bench", "describe", "analysis", "study", "export", "compression", "evidence"}
+PROGRAMS = {"pipeline", "bench", "describe", "analysis", "study", "export", "importers", "compression", "evidence"}
 
 
 TABLE: dict[str, set[str]] = {

@@ -42,6 +42,7 @@ def both(positions: Any) -> dict[str, Any]:
 SMALL = TransformerConfig(d_model=32, d_ff=48, num_heads=4, encoder_layers=2, decoder_layers=3)
 SERVED = {
     "sinusoidal": SMALL,
+    "concatenated": replace(SMALL, **both(SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True))),
     "none": replace(SMALL, **both(NoPositionConfig())),
     "learned": replace(SMALL, **both(LearnedConfig(max_length=40))),
     "interpolated": replace(SMALL, **both(LearnedConfig(max_length=16, interpolation_factor=2.5))),
@@ -55,6 +56,8 @@ SERVED = {
     "pruned_heads": replace(SMALL, encoder_heads=[2, 4], decoder_heads=[3, 1, 2], cross_heads=[4, 3, 1]),
     "gelu": replace(SMALL, feed_forward=DenseConfig(activation="gelu"), tied_embeddings="target"),
     "silu": replace(SMALL, feed_forward=DenseConfig(activation="silu"), tied_embeddings="none"),
+    "output_bias": replace(SMALL, output_bias=True),
+    "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="none"),
     "deep_encoder": replace(SMALL, encoder_layers=5, decoder_layers=1),
     "shared": replace(SMALL, encoder_sharing=SequenceConfig(distinct=1), decoder_sharing=AllSharedConfig()),
     "cycle": replace(SMALL, decoder_sharing=CycleConfig(distinct=2)),

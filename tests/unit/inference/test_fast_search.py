@@ -60,6 +60,8 @@ SEARCHES: dict[str, tuple[SearchConfig, dict[str, Any]]] = {
     "beam of two, one best": (SearchConfig(beam_size=2), {}),
     "wide beam": (SearchConfig(beam_size=50, n_best=20), LIMITS),
     "patience": (replace(BEAM, patience=3.0), {}),
+    "late stopping": (replace(BEAM, early_stopping=False), {}),
+    "late stopping, one best": (SearchConfig(beam_size=4, early_stopping=False), LIMITS),
     "no length penalty": (replace(BEAM, length_penalty=0.0), {}),
     "gnmt": (replace(BEAM, length_penalty=GNMT()), {}),
     "word reward": (replace(BEAM, length_penalty=WordReward(reward=-0.3)), {}),
@@ -90,8 +92,11 @@ def tokens_of(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize(("config", "changes"), SEARCHES.values(), ids=SEARCHES)
 def test_hypotheses_are_those_of_the_written_search(config, changes) -> None:
-    # patience matters where many hypotheses end early
-    model, asked = build(end_factor=8.0 if config.patience > 1 else 2.0), requests(**changes)
+    # patience and late stopping matter where many hypotheses end early
+    model, asked = (
+        build(end_factor=8.0 if config.patience > 1 or not config.early_stopping else 2.0),
+        requests(**changes),
+    )
     expected = written_search(model, config, asked, with_attention=True)
     if (config, changes) != (BEAM, {}):
         assert tokens_of(expected) != tokens_of(written_search(model, BEAM, requests()))

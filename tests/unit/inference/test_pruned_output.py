@@ -22,9 +22,9 @@ NONE = torch.zeros(0, dtype=torch.int32)
 class PrunedArgmax:
     """The largest logit of rows, and its column."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight = weight.contiguous()
-        self.output = PrunedOutput(self.weight.numpy())
+        self.output = PrunedOutput(self.weight.numpy(), None if bias is None else bias.numpy())
         self.structure = self.output.structure
 
     def __call__(self, x: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,6 +75,21 @@ def test_any_scale_of_weights_and_inputs(seed, weights, inputs, outlier) -> None
     exact = (x.double() @ weight.double().T).sort(dim=1, descending=True)
     clear = exact.values[:, 0] - exact.values[:, 1] > 1e-5 * exact.values[:, 0].abs()
     assert torch.equal(PrunedArgmax(weight)(x, NONE)[0][clear], exact.indices[clear, 0])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.floats(-4, 4), st.floats(-4, 12), st.booleans())
+def test_a_bias_of_any_size_is_added(seed, weights, biases, is_zero) -> None:
+    """Also one that is larger than integer products can be, and with inputs of 0."""
+    weight, bias = random(131, 16, seed=seed) * 10**weights, random(131, seed=seed + 2) * 10**biases
+    x = random(9, 16, seed=seed + 1) * (not is_zero)
+    banned = torch.tensor([int(bias.argmax()), 3], dtype=torch.int32)
+    logits = (x.double() @ weight.double().T + bias.double()).index_fill_(1, banned.long(), float("-inf"))
+    exact = logits.sort(dim=1, descending=True)
+    clear = exact.values[:, 0] - exact.values[:, 1] > 1e-5 * exact.values[:, 0].abs()
+    column, value = PrunedArgmax(weight, bias)(x, banned)
+    assert torch.equal(column[clear], exact.indices[clear, 0])
+    torch.testing.assert_close(value.double(), exact.values[:, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_banned_columns_are_excluded() -> None:

@@ -2,4 +2,5 @@
 
 compress  smaller copies of a model
 export    models for other inference engines
+import_   models of other programs
 """

@@ -82,6 +82,41 @@ def test_batch_and_order_change_nothing(beam_size, patience):
         assert [h.score for h in a] == pytest.approx([h.score for h in b], abs=1e-6)
 
 
+def search_until_no_better(model, sentence: int, beam_size: int, max_length: int, alpha: float):
+    """(score, tokens) of the best hypothesis by the rule of `early_stopping: false`, written with lists."""
+    live, ended = [(0.0, ())], []
+    for length in range(max_length + 1):
+        extensions = []
+        for total, tokens in live:
+            log_probs = model.lookup(sentence, (1, *tokens))[0].double().log_softmax(-1)
+            for token in (0, *range(3, model.vocab)):
+                if token == 0 or length < max_length:
+                    extensions.append((total + float(log_probs[token]), (*tokens, token)))
+        extensions.sort(key=lambda each: -each[0])
+        for rank, (total, tokens) in enumerate(extensions):
+            if tokens[-1] == 0 and rank < beam_size:
+                ended.append((total / (length + 1) ** alpha, tokens[:-1]))
+        ended = sorted(ended, key=lambda each: -each[0])[:beam_size]
+        live = [each for each in extensions if each[1][-1] != 0][:beam_size]
+        if not live or (len(ended) == beam_size and live[0][0] / (length + 1) ** alpha <= ended[-1][0]):
+            break
+    return ended[0]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 2.0])
+def test_without_early_stopping_the_live_hypotheses_must_be_worse(alpha):
+    model = ScriptedModel(vocab=9, seed=12)
+    options = {"beam_size": 3, "n_best": 1, "patience": 1.0, "length_penalty": Average(alpha=alpha)}
+    late = beam(model, early_stopping=False, **options)(model, request(list(range(60)), 7))
+    early = beam(model, **options)(model, request(list(range(60)), 7))
+    for sentence, hypotheses in enumerate(late):
+        score, tokens = search_until_no_better(model, sentence, 3, 7, alpha)
+        assert tuple(hypotheses[0].tokens) == tokens
+        assert hypotheses[0].score == pytest.approx(score, abs=1e-5)
+    if alpha:
+        assert [h[0].tokens for h in late] != [h[0].tokens for h in early]
+
+
 def test_attention_is_that_of_the_hypothesis():
     model = ScriptedModel(vocab=9, seed=4)
     results = beam(model, beam_size=4, n_best=4, with_attention=True)(model, request(list(range(10)), 6))

@@ -1,0 +1,34 @@
+"""`mtkit import`: a model of another program as a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model in the layout of Hugging Face.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Model folder to write.")],
+    src_lang: Annotated[
+        str | None, typer.Option("--src-lang", metavar="LANG", help="Source language (default: as the model says).")
+    ] = None,
+    tgt_lang: Annotated[
+        str | None, typer.Option("--tgt-lang", metavar="LANG", help="Target language (default: as the model says).")
+    ] = None,
+) -> None:
+    """Import a model of another program: Marian and OPUS-MT.
+
+    Weights, tokenizers and search settings come along, so that the translations are those of the other program. The
+    result is a model folder like any other.
+    """
+    import sys
+
+    from mtkit.cli.printing import print_data
+    from mtkit.importers.import_model import Languages, import_model
+    from mtkit.io.printable import printable
+
+    for sentence in import_model(model, output, Languages(src_lang, tgt_lang)):
+        sys.stderr.write(printable(sentence) + "\n")
+    print_data([str(output)])

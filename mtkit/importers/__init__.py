@@ -1,0 +1,12 @@
+"""Import of models of other programs as model folders.
+
+import_model    the procedure: folder of another program -> model folder
+registry        the architectures, by the name that their config.json gives
+architecture    what the file of an architecture states: configuration, weights, tokenizers
+bart_layers     names of weights and keys that Marian, M2M-100 and BART have in common
+marian          Marian and OPUS-MT in the layout of Hugging Face
+vocabulary      vocabularies of other programs as tokenizers of mtkit
+generation      settings of generation -> a search
+foreign_folder  reading of config.json, vocabularies, weights and the model card
+torch_file      tensors of pytorch_model.bin, without running what is in it
+"""

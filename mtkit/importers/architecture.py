@@ -1,0 +1,84 @@
+"""Description of an architecture of another program: its configuration, weights and tokenizers in mtkit's terms.
+
+Each architecture has a file, and registry.py lists it; docs/import.md explains how to add one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mtkit.errors import DataError
+from mtkit.importers.foreign_folder import Fields, ForeignFolder, shown
+from mtkit.importers.vocabulary import ForeignTokenizers
+from mtkit.models.transformer.config import TransformerConfig
+
+
+@dataclass(frozen=True)
+class WeightNames:
+    """Names of one weight of mtkit in the files of another program.
+
+    Attributes:
+        ours: its name here, without the side's prefix if it is in a layer.
+        theirs: the tensors whose concatenation it is, along the first dimension.
+        instead: tensors that are tied to the only one of `theirs`, and may stand in the file instead of it.
+    """
+
+    ours: str
+    theirs: tuple[str, ...]
+    instead: tuple[str, ...] = ()
+
+
+class ForeignArchitecture(ABC):
+    """An architecture of another program.
+
+    Attributes:
+        name: `model_type` in config.json.
+        description: the models that it covers, for messages.
+        tokenizer_files: files that its tokenizers need, besides config.json and the weights.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    tokenizer_files: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def config(self, fields: Fields) -> TransformerConfig:
+        """The configuration of the model.
+
+        Args:
+            fields: of config.json.
+
+        Raises:
+            DataError: a key has a value that mtkit does not compute; the message names it.
+        """
+
+    @abstractmethod
+    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
+        """All weights of the model, except the bias of the output."""
+
+    @abstractmethod
+    def unused_weights(self, config: TransformerConfig) -> frozenset[str]:
+        """Tensors of their files that repeat others or are constants."""
+
+    @abstractmethod
+    def tokenizers(self, folder: ForeignFolder, fields: Fields) -> ForeignTokenizers:
+        """The tokenizers, with the ids of the model.
+
+        Raises:
+            MissingInputError, DataError: a file is missing, damaged or of another model.
+        """
+
+
+def require(fields: Fields, expected: Mapping[str, object]) -> None:
+    """Refuse values of keys that have another than the expected one, which mtkit computes; a missing key has it.
+
+    Raises:
+        DataError: names the first such key.
+    """
+    for key, value in expected.items():
+        found = fields.values.get(key)
+        if found is not None and found != value:
+            raise DataError(f"{fields.path}: {key}: {shown(found)}; mtkit imports models with {shown(value)} alone")

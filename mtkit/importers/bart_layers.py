@@ -1,0 +1,64 @@
+"""Layers of BART, Marian, M2M-100 and their descendants in Hugging Face's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from mtkit.errors import DataError
+from mtkit.importers.architecture import WeightNames
+from mtkit.importers.foreign_folder import Fields, shown
+from mtkit.layers.feed_forward.config import DenseConfig
+from mtkit.layers.key_types import Activation
+
+# parts of a layer: ours -> theirs
+SELF_ATTENTION = {
+    "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.out": ("self_attn.out_proj",),
+    "attention_residual.norm": ("self_attn_layer_norm",),
+}
+CROSS_ATTENTION = {
+    "cross_attention.query": ("encoder_attn.q_proj",),
+    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross_attention.out": ("encoder_attn.out_proj",),
+    "cross_attention_residual.norm": ("encoder_attn_layer_norm",),
+}
+FEED_FORWARD = {
+    "feed_forward.inner": ("fc1",),
+    "feed_forward.outer": ("fc2",),
+    "feed_forward_residual.norm": ("final_layer_norm",),
+}
+LAYER = {
+    "encoder": {**SELF_ATTENTION, **FEED_FORWARD},
+    "decoder": {**SELF_ATTENTION, **CROSS_ATTENTION, **FEED_FORWARD},
+}
+# theirs -> ours; what they call gelu_new and others are approximations, which have no place here
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+
+
+def layer_weights(side: Literal["encoder", "decoder"], count: int) -> Iterator[WeightNames]:
+    """The weights of the layers of a side."""
+    for index in range(count):
+        for ours, theirs in LAYER[side].items():
+            for part in ("weight", "bias"):
+                names = tuple(f"model.{side}.layers.{index}.{each}.{part}" for each in theirs)
+                yield WeightNames(f"{side}.{index}.{ours}.{part}", names)
+
+
+def feed_forward(fields: Fields) -> DenseConfig:
+    """The feed-forward layer of config.json; DataError if mtkit has no such activation."""
+    name = fields.get("activation_function", str, "gelu")
+    if name not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise DataError(f"{fields.path}: activation_function: {shown(name)}; mtkit has {known}")
+    return DenseConfig(activation=ACTIVATIONS[name])
+
+
+def same_of_both_sides(fields: Fields, key: str) -> int:
+    """The number that a key states for encoder and decoder; DataError if they differ."""
+    sides = [fields.count(f"{side}_{key}") for side in ("encoder", "decoder")]
+    if sides[0] != sides[1]:
+        raise DataError(
+            f"{fields.path}: decoder_{key}: {sides[1]}, but encoder_{key} is {sides[0]}; they must be equal"
+        )
+    return sides[0]

@@ -1,0 +1,145 @@
+"""Files of a model of another program: tables in JSON, weights, and the head of the model card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError, MissingInputError, RecipeError
+from mtkit.importers.torch_file import read_torch_file
+from mtkit.inference.packing import as_float32
+from mtkit.io.files import translate_read_errors
+from mtkit.io.json_text import parse_json
+from mtkit.io.printable import printable
+from mtkit.model_folder.safetensors_file import map_tensors
+from mtkit.recipe.yaml_reader import read_yaml
+
+GENERATION = "generation_config.json"
+SAFETENSORS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+_HEAD = re.compile(r"---\r?\n(.*?)\n---", re.DOTALL)
+MAX_CARD = 1 << 20  # characters of a model card
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A table of JSON, with the file that it comes from.
+
+    Attributes:
+        values: by key.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def get(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """The value of a key; DataError if it is of another type. A missing key, and null, have the default."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if type(value) not in kinds:
+            raise DataError(
+                f"{self.path}: {key}: {shown(value)}; {' or '.join(each.__name__ for each in kinds)} is expected"
+            )
+        return value
+
+    def count(self, key: str) -> int:
+        """The value of a key that is a number above 0; DataError if it is missing."""
+        value = self.get(key, int)
+        if value is None or value <= 0:
+            raise DataError(f"{self.path}: {key}: {shown(value)}; a number above 0 is expected")
+        return int(value)
+
+
+def shown(value: Any) -> str:
+    """A value in a message."""
+    return printable(repr(value), 100)
+
+
+@dataclass(frozen=True)
+class ForeignFolder:
+    """The folder of a model of another program."""
+
+    path: Path
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a file."""
+        return (self.path / name).is_file()
+
+    def table(self, name: str) -> Fields:
+        """Read a table of JSON.
+
+        Raises:
+            MissingInputError, ReadWriteError: there is none, or it cannot be read.
+            DataError: it is no table.
+        """
+        path = self.path / name
+        try:
+            values = parse_json(self.bytes(name))
+        except ValueError as error:
+            raise DataError(f"{path}: damaged, cut off, or no JSON ({error}); copy it again") from error
+        if not isinstance(values, dict):
+            raise DataError(f"{path}: a table is expected; copy it again")
+        return Fields(path, values)
+
+    def optional_table(self, name: str) -> Fields:
+        """As `table`, empty if there is no such file."""
+        return self.table(name) if self.has(name) else Fields(self.path / name, {})
+
+    def bytes(self, name: str) -> bytes:
+        """Read a file."""
+        with translate_read_errors(self.path / name):
+            return (self.path / name).read_bytes()
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """Read all tensors of floats, as float32, by name.
+
+        Raises:
+            MissingInputError, ReadWriteError: there is no file of weights, or it cannot be read.
+            DataError: it is damaged, or of another kind.
+        """
+        if self.has(SAFETENSORS):
+            return self._tensors([SAFETENSORS], self._safetensors)
+        if self.has(INDEX):
+            names = self.table(INDEX).get("weight_map", dict, {})
+            return self._tensors(sorted({Path(str(each)).name for each in names.values()}), self._safetensors)
+        if self.has(PICKLED):
+            return self._tensors([PICKLED], lambda name: read_torch_file(self.path / name))
+        raise MissingInputError(f"{self.path}: has neither {SAFETENSORS} nor {PICKLED}; copy the weights there")
+
+    def _tensors(
+        self, names: Sequence[str], read: Callable[[str], Mapping[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[np.float32]]:
+        arrays = {name: array for file in names for name, array in read(file).items()}
+        return {name: as_float32(array) for name, array in arrays.items() if array.dtype in FLOATS}
+
+    def _safetensors(self, name: str) -> Mapping[str, NDArray[Any]]:
+        try:
+            return map_tensors(self.path / name)[1]
+        except ValueError as error:
+            raise DataError(
+                f"{self.path / name}: damaged, cut off, or not in the safetensors format ({error}); copy it again"
+            ) from error
+
+    def card(self) -> dict[str, Any]:
+        """The head of README.md, in YAML, between two lines of hyphens; empty if there is none."""
+        if not self.has("README.md"):
+            return {}
+        text = self.bytes("README.md")[:MAX_CARD].decode(errors="replace")
+        if not (match := _HEAD.match(text)):
+            return {}
+        errors: list[str] = []
+        try:
+            values = read_yaml(match[1], "README.md", self.path, errors).to_plain()
+        except RecipeError:
+            return {}
+        return values if isinstance(values, dict) else {}
+
+
+FLOATS = (np.float16, np.float32, np.float64, np.uint16)  # uint16 holds the bits of bfloat16

@@ -1,0 +1,76 @@
+"""Marian's Transformers in the layout of Hugging Face, such as Helsinki-NLP's OPUS-MT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
+from mtkit.importers.bart_layers import feed_forward, layer_weights, same_of_both_sides
+from mtkit.importers.foreign_folder import Fields, ForeignFolder
+from mtkit.importers.vocabulary import ForeignTokenizers, VocabularyFiles, read_mapped_tokenizers
+from mtkit.layers.norms.config import PostNormConfig
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.models.transformer.config import TransformerConfig
+
+SHARED, OUTPUT = "model.shared.weight", "lm_head.weight"
+ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+
+
+class Marian(ForeignArchitecture):
+    """Post-norm, sinusoids whose sines come first, a bias of the output, and decoding that begins with padding."""
+
+    name: ClassVar[str] = "marian"
+    description: ClassVar[str] = "Marian and OPUS-MT"
+    tokenizer_files: ClassVar[tuple[str, ...]] = ("source.spm", "target.spm", "vocab.json")
+
+    def config(self, fields: Fields) -> TransformerConfig:
+        """See ForeignArchitecture."""
+        require(fields, {"is_encoder_decoder": True, "tie_word_embeddings": True})
+        is_shared = fields.get("share_encoder_decoder_embeddings", bool, True)
+        positions = SinusoidalConfig(layout="concatenated")
+        return TransformerConfig(
+            d_model=fields.count("d_model"),
+            d_ff=same_of_both_sides(fields, "ffn_dim"),
+            num_heads=same_of_both_sides(fields, "attention_heads"),
+            encoder_layers=fields.count("encoder_layers"),
+            decoder_layers=fields.count("decoder_layers"),
+            dropout=float(fields.get("dropout", (float, int), 0.1)),
+            attention_dropout=float(fields.get("attention_dropout", (float, int), 0.0)),
+            activation_dropout=float(fields.get("activation_dropout", (float, int), 0.0)),
+            residual=PostNormConfig(),
+            feed_forward=feed_forward(fields),
+            encoder_positions=positions,
+            decoder_positions=positions,
+            tied_embeddings="all" if is_shared else "target",
+            scaled_embeddings=fields.get("scale_embedding", bool, False),
+            output_bias=True,
+        )
+
+    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
+        """See ForeignArchitecture."""
+        if config.tied_embeddings == "all":
+            yield WeightNames("src_embedding.table.weight", (SHARED,), instead=(ENCODER, DECODER, OUTPUT))
+        else:
+            yield WeightNames("src_embedding.table.weight", (ENCODER,))
+            yield WeightNames("tgt_embedding.table.weight", (DECODER,), instead=(OUTPUT,))
+        yield from layer_weights("encoder", config.encoder_layers)
+        yield from layer_weights("decoder", config.decoder_layers)
+
+    def unused_weights(self, config: TransformerConfig) -> frozenset[str]:
+        """See ForeignArchitecture."""
+        positions = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
+        return frozenset({SHARED, ENCODER, DECODER, OUTPUT, *positions})
+
+    def tokenizers(self, folder: ForeignFolder, fields: Fields) -> ForeignTokenizers:
+        """See ForeignArchitecture."""
+        is_shared = fields.get("share_encoder_decoder_embeddings", bool, True)
+        files = VocabularyFiles(
+            src_model="source.spm",
+            tgt_model="target.spm",
+            src_vocabulary="vocab.json",
+            tgt_vocabulary="vocab.json" if is_shared else "target_vocab.json",
+            tag_begin=">>",
+            tag_end="<<",
+        )
+        return read_mapped_tokenizers(folder, fields, files)

@@ -1,0 +1,19 @@
+"""The architectures of other programs that mtkit imports, by the `model_type` of their config.json."""
+
+from __future__ import annotations
+
+from mtkit.errors import DataError
+from mtkit.importers.architecture import ForeignArchitecture
+from mtkit.importers.foreign_folder import Fields, shown
+from mtkit.importers.marian import Marian
+
+ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(),)}
+
+
+def find_architecture(fields: Fields) -> ForeignArchitecture:
+    """The architecture of a config.json; DataError if there is none of its name, with those that there are."""
+    name = fields.values.get("model_type")
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
+        raise DataError(f"{fields.path}: model_type: {shown(name)}; mtkit imports {known}")
+    return ARCHITECTURES[name]

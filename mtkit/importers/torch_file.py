@@ -1,0 +1,206 @@
+"""Tensors of a file that `torch.save` wrote, such as pytorch_model.bin, without running what is in it.
+
+The file is a zip archive with a pickle and the bytes of each storage. A pickle is a program that may call any function
+of Python. Here its instructions are read by a list, and only those by which torch describes tensors have a meaning: no
+name is ever imported, and nothing is called. https://docs.python.org/3/library/pickletools.html
+"""
+
+from __future__ import annotations
+
+import math
+import pickletools
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError
+from mtkit.io.files import require_regular_file, translate_read_errors
+from mtkit.io.printable import printable
+
+# the storage classes of torch, and the numpy types of their bytes; bfloat16 as the bits
+STORAGES: dict[str, type[np.generic]] = {
+    "torch DoubleStorage": np.float64,
+    "torch FloatStorage": np.float32,
+    "torch HalfStorage": np.float16,
+    "torch BFloat16Storage": np.uint16,
+    "torch LongStorage": np.int64,
+    "torch IntStorage": np.int32,
+    "torch ShortStorage": np.int16,
+    "torch CharStorage": np.int8,
+    "torch ByteStorage": np.uint8,
+    "torch BoolStorage": np.bool_,
+}
+DICTIONARY, TENSOR, PARAMETER = (
+    "collections OrderedDict",
+    "torch._utils _rebuild_tensor_v2",
+    "torch._utils _rebuild_parameter",
+)
+NAMES = {*STORAGES, DICTIONARY, TENSOR, PARAMETER}
+MAX_PICKLE = 100_000_000  # bytes, far above the names of any model
+
+
+# what reading a damaged archive or pickle can raise
+_INVALID = (zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError)
+
+
+class ForbiddenPickleError(DataError):
+    """A pickle that asks for something other than tensors."""
+
+
+def read_torch_file(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the tensors of a file by name.
+
+    Raises:
+        MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
+        ForbiddenPickleError: its pickle asks for a function that no tensor needs.
+        DataError: it is damaged, or another kind of file.
+    """
+    require_regular_file(path)
+    with translate_read_errors(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return _read_archive(archive, path)
+        except _INVALID as error:
+            raise DataError(
+                f"{path}: damaged, cut off, or no file of torch since 1.6 ({printable(str(error), 200)}); copy it "
+                "again, or save the model with save_pretrained, which writes model.safetensors"
+            ) from error
+
+
+def _read_archive(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any]]:
+    entries = {info.filename: info for info in archive.infolist()}
+    (pickle,) = (name for name in entries if name.rpartition("/")[2] == "data.pkl")
+    root = pickle.removesuffix("data.pkl")
+    if entries[pickle].file_size > MAX_PICKLE or any(each.compress_type for each in entries.values()):
+        raise ValueError("torch compresses nothing, and its description of tensors is short")
+
+    def storage(key: str, dtype: type[np.generic]) -> NDArray[Any]:
+        return np.frombuffer(bytearray(archive.read(f"{root}data/{key}")), dtype=dtype)
+
+    value = _Reader(archive.read(pickle), storage, path).run()
+    if not isinstance(value, dict) or not all(isinstance(each, np.ndarray) for each in value.values()):
+        raise ValueError("not a table of tensors")
+    return {str(name): tensor for name, tensor in value.items()}
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A function or class that the pickle names."""
+
+    name: str
+
+
+class _Reader:
+    """The stack machine of pickle, restricted to tables of tensors."""
+
+    def __init__(self, pickle: bytes, storage: Callable[[str, type[np.generic]], NDArray[Any]], path: Path) -> None:
+        self._pickle, self._storage, self._path = pickle, storage, path
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        self._storages: dict[str, NDArray[Any]] = {}
+
+    def run(self) -> Any:
+        """The value that the pickle describes.
+
+        Raises:
+            ForbiddenPickleError: it names something else.
+            ValueError, LookupError, TypeError, AttributeError: it is not valid, or has an instruction that tensors do
+                not need.
+        """
+        for opcode, argument, _ in pickletools.genops(self._pickle):
+            if opcode.name == "STOP":
+                return self._stack.pop()
+            self._do(opcode.name, argument)
+        raise ValueError("no end")
+
+    def _do(self, name: str, argument: Any) -> None:
+        stack = self._stack
+        if name in _CONSTANTS:
+            stack.append(_CONSTANTS[name]())
+        elif name in _LITERALS:
+            stack.append(argument)
+        elif name == "GLOBAL":
+            stack.append(self._named(argument))
+        elif name == "MARK":
+            self._marks.append(len(stack))
+        elif name in ("BINPUT", "LONG_BINPUT"):
+            self._memo[argument] = stack[-1]
+        elif name in ("BINGET", "LONG_BINGET"):
+            stack.append(self._memo[argument])
+        elif name in _TUPLES:
+            count = _TUPLES[name]
+            items = self._since_mark() if count is None else [stack.pop() for _ in range(count)][::-1]
+            stack.append(tuple(items))
+        elif name in ("SETITEM", "SETITEMS"):
+            items = self._since_mark() if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
+            stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        elif name == "BINPERSID":
+            stack.append(self._stored(stack.pop()))
+        elif name == "REDUCE":
+            arguments, function = stack.pop(), stack.pop()
+            stack.append(self._built(function, arguments))
+        elif name == "BUILD":  # attributes of a table, such as the versions of torch's modules
+            stack.pop()
+        elif name not in ("PROTO", "FRAME"):
+            raise ValueError(f"the instruction {name}, which tensors do not need")
+
+    def _since_mark(self) -> list[Any]:
+        mark = self._marks.pop()
+        items = self._stack[mark:]
+        del self._stack[mark:]
+        return items
+
+    def _named(self, name: str) -> _Name:
+        if name not in NAMES:
+            raise ForbiddenPickleError(
+                f"{self._path}: its pickle would run {printable(name.replace(' ', '.'), 200)}; nothing of it was run. "
+                "Do not load it with other programs; ask for model.safetensors"
+            )
+        return _Name(name)
+
+    def _stored(self, description: tuple[Any, ...]) -> NDArray[Any]:
+        """The storage of a persistent id: ("storage", type, key, device, number of elements)."""
+        kind, storage, key, _, count = description
+        if kind != "storage" or not isinstance(storage, _Name) or storage.name not in STORAGES:
+            raise ValueError(f"no storage: {kind}")
+        if key not in self._storages:
+            self._storages[key] = self._storage(key, STORAGES[storage.name])
+        if self._storages[key].size < count:
+            raise ValueError(f"storage {key} has fewer than {count} elements")
+        return self._storages[key]
+
+    def _built(self, function: _Name, arguments: Sequence[Any]) -> Any:
+        if function.name == DICTIONARY:
+            return dict(*arguments)
+        if function.name == PARAMETER:
+            return arguments[0]
+        if function.name != TENSOR:
+            raise ValueError(f"a call of {function.name}")
+        storage, offset, shape, stride = arguments[:4]
+        numbers = (offset, *shape, *stride)
+        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        if not isinstance(storage, np.ndarray) or not all(type(each) is int and each >= 0 for each in numbers):
+            raise ValueError("the shape of a tensor is not valid")
+        if 0 in shape:
+            return np.zeros(shape, dtype=storage.dtype)
+        if last >= storage.size or math.prod(shape) > storage.size:
+            raise ValueError("a tensor is larger than its storage")
+        size = storage.itemsize
+        return np.lib.stride_tricks.as_strided(storage[offset:], shape, [step * size for step in stride])
+
+
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "EMPTY_DICT": dict,
+    "EMPTY_TUPLE": tuple,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "NONE": lambda: None,
+}
+_LITERALS = {"BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"}
+_TUPLES = {"TUPLE": None, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}  # number of items; None: those since the mark

@@ -1,0 +1,141 @@
+"""Vocabularies of other programs as tokenizers of mtkit: sentencepiece models with the ids of a table of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sentencepiece
+
+from mtkit.errors import DataError
+from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder, shown
+from mtkit.importers.generation import never_generated
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.subword.import_tokenizer import model_type_of
+from mtkit.text.subword.mapped_vocabulary import TokenList, with_vocabulary
+from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+
+MIN_SHARE = 0.5  # of a sentencepiece model's pieces that the vocabulary has, if both are of one model
+
+
+@dataclass(frozen=True)
+class ForeignTokenizers:
+    """The tokenizers of a model.
+
+    Attributes:
+        pair: with mtkit's special tokens after those of the model.
+        sizes: numbers of source and target tokens without them.
+    """
+
+    pair: TokenizerPair
+    sizes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class VocabularyFiles:
+    """Names of the files of a vocabulary, and the marks around the name of a language tag."""
+
+    src_model: str
+    tgt_model: str
+    src_vocabulary: str
+    tgt_vocabulary: str
+    tag_begin: str
+    tag_end: str
+
+
+def read_mapped_tokenizers(folder: ForeignFolder, fields: Fields, files: VocabularyFiles) -> ForeignTokenizers:
+    """Read sentencepiece models of both sides and the ids of their pieces.
+
+    Args:
+        folder: of the model.
+        fields: of config.json, with the sizes and special ids of the vocabulary.
+        files: names in the folder.
+
+    Raises:
+        MissingInputError, ReadWriteError: a file is missing, or cannot be read.
+        DataError: a file is damaged, or of another model than the others.
+    """
+    src_tokens = _token_list(folder, fields, files, files.src_vocabulary, "vocab_size")
+    tgt_key = "vocab_size" if files.tgt_vocabulary == files.src_vocabulary else "decoder_vocab_size"
+    tgt_tokens = _token_list(folder, fields, files, files.tgt_vocabulary, tgt_key)
+    never = never_generated(fields, folder.optional_table(GENERATION)) & set(range(len(tgt_tokens.tokens)))
+    tgt_tokens = replace(tgt_tokens, control=sorted({*tgt_tokens.control, *never} - {tgt_tokens.unk}))
+    sides = [
+        _tokenizer(folder, model, tokens, vocabulary)
+        for model, tokens, vocabulary in (
+            (files.src_model, src_tokens, files.src_vocabulary),
+            (files.tgt_model, tgt_tokens, files.tgt_vocabulary),
+        )
+    ]
+    config = TokenizerConfig(
+        model_type=model_type_of(folder.bytes(files.src_model)),
+        vocab_size=sides[0].vocab.size,
+        shared=files.src_model == files.tgt_model,
+        normaliser="none",
+    )
+    pair = TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(sides[0].tag_ids))
+    sizes = [len(tokens.tokens) - len(SPECIAL_TOKENS) for tokens in (src_tokens, tgt_tokens)]
+    return ForeignTokenizers(pair, (sizes[0], sizes[1]))
+
+
+def _token_list(
+    folder: ForeignFolder, fields: Fields, files: VocabularyFiles, vocabulary: str, size_key: str
+) -> TokenList:
+    path = folder.path / vocabulary
+    names = _by_id(folder.table(vocabulary).values, path)
+    size = fields.count(size_key)
+    if len(names) != size:
+        raise DataError(
+            f"{path}: has {len(names):,} tokens, but the model in {fields.path} has {size:,}; copy the tokenizer of "
+            "the same model"
+        )
+    tags = {
+        name.removeprefix(files.tag_begin).removesuffix(files.tag_end): number
+        for number, name in enumerate(names)
+        if name.startswith(files.tag_begin) and name.endswith(files.tag_end)
+    }
+    if "<unk>" not in names:
+        raise DataError(f"{path}: has no token <unk>; copy the tokenizer of the same model")
+    pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
+    start = _special_id(fields, "decoder_start_token_id", size)
+    names += SPECIAL_TOKENS
+    control = {pad, eos, start, *tags.values(), *range(size, len(names))}
+    try:
+        return TokenList(names, pad, names.index("<unk>"), start, eos, sorted(control), tags)
+    except ValueError as error:
+        raise DataError(f"{path}: does not fit {fields.path}: {error}; copy the tokenizer of the same model") from error
+
+
+def _by_id(values: Mapping[str, object], path: Path) -> list[str]:
+    """The tokens of a table in the order of their ids."""
+    names: dict[object, str] = {number: name for name, number in values.items()}
+    if not names or set(names) != set(range(len(values))):
+        raise DataError(f"{path}: the ids of its {len(values):,} tokens are not 0, 1, 2 ...; copy it again")
+    return [names[number] for number in range(len(values))]
+
+
+def _special_id(fields: Fields, key: str, size: int) -> int:
+    value = fields.get(key, int)
+    if value is None or not 0 <= value < size:
+        raise DataError(f"{fields.path}: {key}: {shown(value)}; the id of one of the {size:,} tokens is expected")
+    return int(value)
+
+
+def _tokenizer(folder: ForeignFolder, model: str, tokens: TokenList, vocabulary: str) -> Tokenizer:
+    """A sentencepiece model with the ids of a vocabulary."""
+    path, content = folder.path / model, folder.bytes(model)
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        pieces: Sequence[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        share = len(set(pieces) & set(tokens.tokens)) / max(1, len(pieces))
+        tokenizer = Tokenizer(with_vocabulary(content, tokens))
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
+    if share < MIN_SHARE:
+        raise DataError(
+            f"{path}: {share:.0%} of its pieces are in {folder.path / vocabulary}; it is the tokenizer of another "
+            "model: copy that of the same one"
+        )
+    return tokenizer

@@ -1,0 +1,131 @@
+"""Models that the package transformers trains on the embedded corpus, in the layout of its hub."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+DATA = Path(__file__).parents[2] / "data"
+PIECES = 500  # of each side
+
+
+def lines(name: str, count: int | None = None) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").split("\n")[:-1][:count]
+
+
+def train_pieces(sentences: Sequence[str], prefix: Path, size: int = PIECES) -> list[str]:
+    """Train a unigram model PREFIX.model with Marian's special pieces; return its ordinary pieces."""
+    text = prefix.with_suffix(".txt")
+    text.write_text("\n".join(sentences), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(prefix), vocab_size=size, minloglevel=2, hard_vocab_limit=False
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    return [processor.id_to_piece(number) for number in range(3, processor.get_piece_size())]
+
+
+def marian_tokenizer(folder: Path, *, num_lines: int = 3000, tags: Sequence[str] = ()) -> None:
+    """Write source.spm, target.spm, vocab.json and the tokenizer's settings. The rarest pieces are in no vocabulary."""
+    folder.mkdir(parents=True, exist_ok=True)
+    src = train_pieces(lines("train.en", num_lines), folder / "source")
+    tgt = train_pieces(lines("train.de", num_lines), folder / "target")
+    tokens = ["</s>", "<unk>", *tags, *dict.fromkeys([*tgt, *src[:-30]]), "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    settings = {"source_lang": "en", "target_lang": "de", "tokenizer_class": "MarianTokenizer", "model_max_length": 512}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    for side in ("source", "target"):
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        for end in ("vocab", "txt"):
+            (folder / f"{side}.{end}").unlink()
+
+
+def marian_config(folder: Path, **changes: Any) -> Any:
+    """A small MarianConfig for the vocabulary in a folder."""
+    import transformers
+
+    size = len(json.loads((folder / "vocab.json").read_text()))
+    keys = {
+        "vocab_size": size,
+        "d_model": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 128,
+        "decoder_ffn_dim": 128,
+        "max_position_embeddings": 128,
+        "activation_function": "swish",
+        "scale_embedding": True,
+        "pad_token_id": size - 1,
+        "decoder_start_token_id": size - 1,
+        "eos_token_id": 0,
+        "forced_eos_token_id": 0,
+        "init_std": 0.05,
+        **changes,
+    }
+    return transformers.MarianConfig(**keys)
+
+
+def train_by_transformers(model: Any, batches: Any, *, updates: int, rate: float = 2e-3) -> None:
+    """Adam with a linear warm-up; `batches` yields arguments of the model, with labels."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda update: min(1.0, (update + 1) / 100))
+    model.train(updates > 0)
+    for _ in range(updates):
+        optimiser.zero_grad()
+        model(**next(batches)).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+    model.eval()
+
+
+def marian_batches(tokenizer: Any, sources: Sequence[str], targets: Sequence[str], size: int = 64) -> Any:
+    generator = torch.Generator().manual_seed(1)
+    while True:
+        picked = torch.randint(len(sources), (size,), generator=generator).tolist()
+        batch = tokenizer(
+            [sources[i] for i in picked],
+            text_target=[targets[i] for i in picked],
+            return_tensors="pt",
+            padding=True,
+        )
+        batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
+        yield batch
+
+
+def make_marian(folder: Path, *, updates: int, **changes: Any) -> Path:
+    """Train a model on the embedded corpus, and write it with its tokenizer and settings of generation.
+
+    Without updates the weights are random.
+    """
+    import transformers
+
+    marian_tokenizer(folder)
+    torch.manual_seed(1)
+    config = marian_config(folder, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        model = transformers.MarianMTModel(config)
+        torch.nn.init.normal_(model.final_logits_bias, std=0.3)
+        batches = marian_batches(tokenizer, lines("train.en"), lines("train.de"))
+        train_by_transformers(model, batches, updates=updates)
+        model.eval()
+        model.generation_config = transformers.GenerationConfig(
+            num_beams=4,
+            max_length=128,
+            bad_words_ids=[[config.pad_token_id]],
+            pad_token_id=config.pad_token_id,
+            eos_token_id=0,
+            decoder_start_token_id=config.pad_token_id,
+            forced_eos_token_id=0,
+        )
+        model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,271 @@
+"""Import of Marian models: equal logits, the files that are written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mtkit.assembly.translator import load_translator
+from mtkit.errors import MtkitError, UsageError
+from mtkit.importers.import_model import Languages, import_model
+from mtkit.model_folder.folder import read_metadata, read_model
+from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.translate.engines.fast_engine import FastEngine
+from tests.toy.foreign_models import lines, make_marian, train_pieces
+
+NO_LANGUAGES = Languages()
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    return make_marian(tmp_path_factory.mktemp("marian"), updates=0, d_model=32, encoder_ffn_dim=48, decoder_ffn_dim=48)
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "opus-mt-en-de"))
+
+
+@torch.inference_mode()
+def test_logits_are_those_of_transformers(folder: Path, tmp_path: Path) -> None:
+    import transformers
+
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    theirs, ours = transformers.MarianMTModel.from_pretrained(folder).eval(), read_model(tmp_path / "out")
+    source = ours.tokenizers.encode("src", [lines("test.en", 1)[0]])[0] + [ours.tokenizers.src.vocab.eos]
+    start = ours.tokenizers.tgt.vocab.bos
+    decoded = [start, 5, 9, 300, 7]
+    expected = theirs(torch.tensor([source]), decoder_input_ids=torch.tensor([decoded])).logits[0]  # [T, V]
+    state = ours.model.start(ours_source(source))
+    for position, token in enumerate(decoded):
+        step = ours.model.step(torch.tensor([token]), state)
+        state, logits = step.state, step.logits()[0]
+        torch.testing.assert_close(logits[: -len(SPECIAL_TOKENS)], expected[position], rtol=0, atol=1e-5)
+        assert logits.softmax(-1)[-len(SPECIAL_TOKENS) :].sum() == 0
+
+
+def ours_source(ids: list[int]) -> Any:
+    from mtkit.corpus.order.batch import Source
+
+    pos = torch.arange(len(ids)).unsqueeze(0)
+    return Source(torch.tensor([ids]), torch.ones_like(pos, dtype=torch.bool), pos)
+
+
+def test_a_pickle_gives_the_same_model(folder: Path, tmp_path: Path) -> None:
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    import_model(folder, tmp_path / "again", NO_LANGUAGES)
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
+        tmp_path / "again" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_weights_in_several_files_are_joined(folder: Path, tmp_path: Path) -> None:
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    state = load_file(folder / "model.safetensors")
+    parts = {name: f"model-{number % 2}.safetensors" for number, name in enumerate(state)}
+    for part in set(parts.values()):
+        save_file({name: tensor for name, tensor in state.items() if parts[name] == part}, folder / part)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    (folder / "model.safetensors").unlink()
+    import_model(folder, tmp_path / "again", NO_LANGUAGES)
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
+        tmp_path / "again" / "model.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_becomes_float32(folder: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    path = folder / "model.safetensors"
+    state = {name: tensor.to(dtype) for name, tensor in load_file(path).items()}
+    save_file(state, path)
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    table = load_file(tmp_path / "out" / "model.safetensors")["src_embedding.table.weight"]
+    assert torch.equal(table[: -len(SPECIAL_TOKENS)], state["model.shared.weight"].float())
+
+
+def test_the_folder_is_translated_on_the_fast_road(folder: Path, tmp_path: Path) -> None:
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    translator = load_translator(tmp_path / "out", search_overrides=["max_length.offset=5"])
+    assert isinstance(translator.engine, FastEngine)
+    assert len(translator.translate_lines(["A dog.", ""])) == 2
+
+
+def test_languages_come_from_settings_name_or_options(folder: Path, tmp_path: Path) -> None:
+    def languages(given: Languages) -> tuple[str, str]:
+        import_model(folder, tmp_path / "out", given)
+        metadata = read_metadata(tmp_path / "out")
+        return metadata.src_lang, metadata.tgt_lang
+
+    assert languages(Languages("fr", "it")) == ("fr", "it")
+    (folder / "tokenizer_config.json").unlink()
+    assert languages(NO_LANGUAGES) == ("en", "de")
+    moved = folder.rename(folder.with_name("model"))
+    with pytest.raises(UsageError, match="--src-lang and --tgt-lang"):
+        import_model(moved, tmp_path / "out", NO_LANGUAGES)
+
+
+def test_settings_of_generation_become_the_search(folder: Path, tmp_path: Path) -> None:
+    pad = json.loads((folder / "config.json").read_text())["pad_token_id"]
+    settings = {
+        "num_beams": 6,
+        "length_penalty": 0.5,
+        "early_stopping": "never",
+        "max_length": 100,
+        "min_length": 3,
+        "no_repeat_ngram_size": 3,
+        "bad_words_ids": [[pad], [1], [17], [5, 6]],
+        "do_sample": True,
+    }
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    notes = import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    search = read_metadata(tmp_path / "out").search
+    assert (search.beam_size, search.length_penalty, search.early_stopping, search.patience) == (6, 0.5, True, 1e6)
+    assert (search.max_length.of(50), search.min_length.of(50), search.no_repeat_ngram) == (98, 2, 3)
+    assert not search.allow_unknown
+    assert 17 in load_translator(tmp_path / "out").special_ids.banned
+    assert len(notes) == 3
+    assert "sequences of several tokens" in notes[1]
+
+
+Change = Callable[[Path], None]
+
+
+def set_key(name: str, **changes: Any) -> Change:
+    def change(folder: Path) -> None:
+        values = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps({**values, **changes}))
+
+    return change
+
+
+def change_weights(edit: Callable[[dict[str, torch.Tensor]], Any]) -> Change:
+    def change(folder: Path) -> None:
+        state = load_file(folder / "model.safetensors")
+        edit(state)
+        save_file(state, folder / "model.safetensors")
+
+    return change
+
+
+def cut(name: str, share: float) -> Change:
+    def change(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(len(content) * share)])
+
+    return change
+
+
+def remove(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name: str, content: str) -> Change:
+    return lambda folder: (folder / name).write_text(content) and None
+
+
+def other_pieces(folder: Path) -> None:
+    """The tokenizer of a model of other languages, with as many pieces."""
+    texts = [
+        "".join(chr(0x5D0 + ord(each) % 27) if each != " " else " " for each in line) for line in lines("train.en", 400)
+    ]
+    train_pieces(texts, folder / "other", 200)
+    (folder / "other.model").rename(folder / "source.spm")
+
+
+def add_code(folder: Path) -> None:
+    class Code:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.mkdir, (str(folder / "run"),)
+
+    torch.save({"model.shared.weight": Code()}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+BAD: dict[str, tuple[Change, str]] = {
+    "a pickle with code": (add_code, r"pytorch_model\.bin: its pickle would run posix\.mkdir; nothing of it was run"),
+    "no weights": (remove("model.safetensors"), r"has neither model\.safetensors nor pytorch_model\.bin"),
+    "weights cut off": (cut("model.safetensors", 0.9), r"model\.safetensors: damaged, cut off"),
+    "weights that are a zip": (write("model.safetensors", "PK" + 100 * "x"), r"model\.safetensors: damaged"),
+    "no config": (remove("config.json"), r"config\.json: no such file"),
+    "config cut off": (cut("config.json", 0.5), r"config\.json: damaged, cut off, or no JSON"),
+    "config is a list": (write("config.json", "[1]"), "a table is expected"),
+    "another architecture": (
+        set_key("config.json", model_type="t5"),
+        r"model_type: 't5'; mtkit imports marian \(Marian",
+    ),
+    "no architecture": (set_key("config.json", model_type=["marian"]), r"model_type: \['marian'\]; mtkit imports"),
+    "an activation": (
+        set_key("config.json", activation_function="gelu_new"),
+        "activation_function: 'gelu_new'; mtkit has",
+    ),
+    "more layers": (set_key("config.json", encoder_layers=3), r"the weights have no model\.encoder\.layers\.2"),
+    "fewer layers": (set_key("config.json", decoder_layers=1), r"model\.decoder\.layers\.1\..* no weight of marian"),
+    "another width": (set_key("config.json", d_model=64), "of different models"),
+    "a width of text": (set_key("config.json", d_model="64"), "d_model: '64'; int is expected"),
+    "no heads": (set_key("config.json", encoder_attention_heads=0), "a number above 0 is expected"),
+    "heads that do not divide": (
+        set_key("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
+        "does not divide",
+    ),
+    "untied": (
+        set_key("config.json", tie_word_embeddings=False),
+        "tie_word_embeddings: False; mtkit imports models with",
+    ),
+    "padding outside": (set_key("config.json", pad_token_id=99999), "pad_token_id: 99999; the id of one of the"),
+    "a tensor too many": (
+        change_weights(lambda state: state.update(adapter=torch.zeros(3))),
+        "adapter .* no weight of marian",
+    ),
+    "a tensor too few": (change_weights(lambda state: state.pop("model.decoder.layers.1.fc1.bias")), "have no .*fc1"),
+    "not finite": (
+        change_weights(lambda state: state["model.shared.weight"].fill_(float("nan"))),
+        "contains NaN or infinity",
+    ),
+    "a short bias": (
+        change_weights(lambda state: state.update(final_logits_bias=torch.zeros(1, 5))),
+        "final_logits_bias has 5 numbers",
+    ),
+    "no source tokenizer": (remove("source.spm"), r"source\.spm: no such file"),
+    "source tokenizer cut off": (cut("source.spm", 0.5), r"source\.spm: damaged, cut off"),
+    "source tokenizer of text": (write("source.spm", "hello"), r"source\.spm: damaged"),
+    "tokenizer of another model": (other_pieces, r"source\.spm: .*% of its pieces are in .*another model"),
+    "vocabulary of another model": (write("vocab.json", '{"<unk>": 0, "</s>": 1}'), r"vocab\.json: has 2 tokens, but"),
+    "vocabulary cut off": (cut("vocab.json", 0.5), r"vocab\.json: damaged"),
+    "vocabulary with gaps": (set_key("vocab.json", gap=5000), r"vocab\.json: the ids of its"),
+    "vocabulary of words": (set_key("vocab.json", word="five"), r"vocab\.json: the ids of its"),
+    "a length penalty below 0": (set_key("generation_config.json", length_penalty=-1.0), "length_penalty: -1.0"),
+    "beams of text": (set_key("generation_config.json", num_beams="four"), "num_beams: 'four'; int is expected"),
+    "too many beams": (set_key("generation_config.json", num_beams=5000), "search.beam_size: 5000"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_and_nothing_is_written(folder: Path, tmp_path: Path, name: str) -> None:
+    change, message = BAD[name]
+    change(folder)
+    with pytest.raises(MtkitError, match=message) as caught:
+        import_model(folder, tmp_path / "out" / "deep", NO_LANGUAGES)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+    assert not (folder / "run").exists()
+
+
+def test_no_folder_and_folders_of_mtkit_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(MtkitError, match="no such folder"):
+        import_model(tmp_path / "none", tmp_path / "out", NO_LANGUAGES)
+    import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    with pytest.raises(UsageError, match="model folder of mtkit"):
+        import_model(tmp_path / "out", tmp_path / "again", NO_LANGUAGES)
+    with pytest.raises(UsageError, match="is not a model folder"):
+        import_model(folder, folder, NO_LANGUAGES)
