@@ -57,7 +57,8 @@ class FastSearch:
         config, special_ids = settings.config, settings.special_ids
         self.is_sampling = isinstance(config.method, SamplingConfig)
         self.width = config.num_hypotheses
-        self.is_single_path = self.is_sampling or self.width == 1
+        self.coverage = 0.0 if self.is_sampling else config.coverage_penalty  # which sampling ignores
+        self.is_single_path = self.is_sampling or (self.width == 1 and not self.coverage)
         self.stops_early = self.is_single_path or config.early_stopping
         self.n_best = config.num_returned if self.stops_early else self.width
         self._excluded = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
@@ -94,6 +95,7 @@ class FastSearch:
             constraints=None if constraints is None else ctypes.pointer(constraints),
             sampling=None if sampling is None else ctypes.pointer(sampling[0]),
             **{name: address(array) for name, array in arrays.items()},
+            coverage_weight=self.coverage,
             embedding_scale=self.model.embedding_scale,
             enough_ends=self.width if self.is_single_path else self.settings.config.patience * self.width,
             num_excluded=len(self._excluded),

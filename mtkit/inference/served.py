@@ -66,6 +66,7 @@ SERVED_SEARCH_KEYS = frozenset(
         "min_length",
         "patience",
         "early_stopping",
+        "coverage_penalty",
         "no_repeat_ngram",
         "repetition_penalty",
         "allow_unknown",

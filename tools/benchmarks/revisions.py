@@ -59,10 +59,10 @@ SEARCHES = {
     "greedy": Search(("search.beam_size=1",), count=1000),
     "beam 5": Search(("search.beam_size=5",), count=500),
     "one line": Search(("search.beam_size=5",), count=100, at_once=1),
+    "coverage": Search(("search.beam_size=5", "search.coverage_penalty=0.2")),
 }
 WRITTEN = {  # that run as written, in Python and torch
     "diverse beams": Search(("search.beam_size=6", "search.method={kind: diverse, groups: 3}")),
-    "coverage": Search(("search.beam_size=5", "search.coverage_penalty=0.2")),
     "ensemble": Search(("search.beam_size=5",), models=2),
     "required phrases": Search(("search.beam_size=5",), include=True),
 }

@@ -61,6 +61,7 @@ SETTINGS = {
     "no length penalty": Setting(SearchConfig(beam_size=4, length_penalty=0.0)),
     "gnmt": Setting(SearchConfig(beam_size=4, length_penalty=GNMT())),
     "word reward": Setting(SearchConfig(beam_size=4, length_penalty=WordReward())),
+    "coverage": Setting(replace(BEAM, coverage_penalty=0.2)),
     "minimum length": Setting(replace(BEAM, min_length=LengthLimit(factor=1.5))),
     "greedy minimum length": Setting(replace(GREEDY, min_length=LengthLimit(factor=1.5)), with_scores=False),
     "maximum length": Setting(replace(BEAM, max_length=MaxLength(factor=0.6, offset=0))),
@@ -101,6 +102,7 @@ class Roads:
             constraints = [ForbiddenTexts([texts] * len(ids), self.table), ForcedPrefix(self.prefixes(ids, setting))]
         request = SearchRequest(
             source=source,
+            real=source.real,
             max_length=torch.tensor([max(setting.prefix, setting.config.max_length.of(size)) for size in sizes]),
             min_length=torch.tensor([setting.config.min_length.of(size) for size in sizes]),
             sentence_ids=torch.arange(first, first + len(ids)),

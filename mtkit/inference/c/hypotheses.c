@@ -2,6 +2,8 @@
 
 #include "scratch.h"
 
+static const float MIN_COVERAGE = 1e-6f; /* of a source token, before the logarithm */
+
 /* ---- cache and notes ---- */
 
 /* Give an array [places, capacity, size] another capacity. */
@@ -28,7 +30,7 @@ static int set_capacity(Search *s, int capacity) {
         const size_t size = sizeof(float) * (size_t)stack->layers[l].heads * stack->head_dim;
         if (!RESIZE(s->caches[l].keys, size) || !RESIZE(s->caches[l].values, size)) return 0;
     }
-    if (task->attention && !RESIZE(s->notes.attention, sizeof(float) * (size_t)task->max_source_length)) return 0;
+    if (needs_attention(task) && !RESIZE(s->notes.attention, sizeof(float) * (size_t)task->max_source_length)) return 0;
     const size_t alternatives = sizeof(float) * (size_t)task->num_alternatives;
     if (alternatives && (!RESIZE(s->notes.alternatives, alternatives) ||
                          !RESIZE(s->notes.alternative_log_probs, alternatives)))
@@ -156,9 +158,23 @@ static float own_score(const Search *s, const Active *a, const Ending *ending) {
     return score_of(s->task, (float)sum, a->length + 1);
 }
 
+/* Weight times the sum over source tokens of log(min(attention received, 1)), as mtkit/search/beam/coverage.py. */
+static float coverage_penalty(const Search *s, const Active *a, int row) {
+    const Task *task = s->task;
+    float sum = 0;
+    for (int i = 0; i < task->source_lengths[a->sentence]; i++) {
+        float received = 0;
+        for (int t = 0; t <= a->length; t++)
+            received += s->notes.attention[cached_token(s, a, row, t) * (size_t)task->max_source_length + i];
+        sum += logf(fminf(fmaxf(received, MIN_COVERAGE), 1));
+    }
+    return task->coverage_weight * sum;
+}
+
 void add_result(Search *s, const Active *a, const Ending *ending) {
     Task *task = s->task;
-    const float score = task->is_single_path ? own_score(s, a, ending) : score_of(task, ending->log_prob, a->length + 1);
+    float score = task->is_single_path ? own_score(s, a, ending) : score_of(task, ending->log_prob, a->length + 1);
+    if (task->coverage_weight > 0) score += coverage_penalty(s, a, ending->row);
     const size_t first = (size_t)a->sentence * task->n_best, length = (size_t)task->max_length;
     const size_t k = (size_t)task->num_alternatives;
     int32_t *count = task->counts + a->sentence;

@@ -156,7 +156,7 @@ Search *mtkit_search_begin(Task *task, int places) {
     NEW(s->end_logit, rows);
     NEW(s->best_tokens, rows);
     NEW(s->x, rows * stack->d_model);
-    if (task->attention)
+    if (needs_attention(task))
         NEW(s->head_attention, rows * stack->layers[stack->alignment_layer].source_heads * task->max_source_length);
     for (int i = 0; i < 2; i++) {
         Hypotheses *h = i ? &s->next : &s->now;

@@ -63,6 +63,7 @@ typedef struct {
                                        there are no more */
     float *alternative_log_probs;
 
+    float coverage_weight;          /* of the coverage penalty in the scores of finished hypotheses; 0: none */
     float embedding_scale, enough_ends; /* enough_ends: patience times width */
     int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
@@ -114,6 +115,8 @@ typedef struct {
     int32_t *num_candidates;       /* [places] */
     int64_t *best_tokens;          /* [rows], of greedy search */
 } Search;
+
+INLINE int needs_attention(const Task *task) { return task->attention || task->coverage_weight > 0; }
 
 INLINE int end_of(const Task *task) { return task->excluded[task->num_excluded - 1]; }
 

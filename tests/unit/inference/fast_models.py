@@ -138,8 +138,10 @@ def written_search(
     if any(each.prefix or each.forbidden for each in asked):
         forbidden = ForbiddenTexts([each.forbidden for each in asked], TokenBytes(TOKEN_BYTES))
         constraints = (forbidden, ForcedPrefix([each.prefix for each in asked]))
+    source = padded(asked)
     request = SearchRequest(
-        source=padded(asked),
+        source=source,
+        real=source.real,
         max_length=torch.tensor([each.max_length for each in asked]),
         min_length=torch.tensor([each.min_length for each in asked]),
         sentence_ids=torch.tensor([each.sentence_id for each in asked]),

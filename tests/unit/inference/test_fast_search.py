@@ -65,6 +65,9 @@ SEARCHES: dict[str, tuple[SearchConfig, dict[str, Any]]] = {
     "no length penalty": (replace(BEAM, length_penalty=0.0), {}),
     "gnmt": (replace(BEAM, length_penalty=GNMT()), {}),
     "word reward": (replace(BEAM, length_penalty=WordReward(reward=-0.3)), {}),
+    "coverage": (replace(BEAM, coverage_penalty=3.0, patience=2.0), {}),
+    "coverage, late stopping": (replace(BEAM, coverage_penalty=3.0, early_stopping=False), LIMITS),
+    "coverage, one path": (replace(GREEDY, coverage_penalty=0.5), PREFIX),
     "greedy": (GREEDY, {}),
     "greedy with limits": (GREEDY, LIMITS),
     "prefix": (BEAM, PREFIX),
@@ -121,7 +124,6 @@ def test_other_models_are_refused(config) -> None:
 def test_other_searches_are_refused() -> None:
     assert unserved_search(BEAM) is unserved_search(sampled()) is None
     assert unserved_search(SearchConfig(beam_size=4, method=DiverseBeamConfig(groups=2))) is not None
-    assert unserved_search(SearchConfig(beam_size=4, coverage_penalty=0.2)) is not None
 
 
 def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
