@@ -62,8 +62,8 @@ def batches(loaded: LoadedModel, text: ReferenceText) -> Iterator[Batch]:
     """
     tokenizers = loaded.tokenizers
     prefix = prefix_ids(loaded, text.prefix)
-    src = [[*prefix, *ids] for ids in tokenizers.encode("src", text.src)]
-    tgt = tokenizers.encode("tgt", text.ref)
+    src, tgt = tokenizers.encode_texts(text.src, text.ref)
+    src = [[*prefix, *ids] for ids in src]
     _require_positions(loaded, src, tgt)
     order = sorted(range(len(src)), key=lambda index: len(src[index]))
     for start in range(0, len(order), BATCH_SENTENCES):

@@ -125,8 +125,7 @@ def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
 
 def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, report: CleaningReport) -> None:
     tokenizers, threads, cleaning = segmentation.tokenizers, segmentation.threads, segmentation.cleaning
-    src = tokenizers.src.encode(block.src, threads=threads)
-    tgt = tokenizers.tgt.encode(block.tgt, threads=threads)
+    src, tgt = tokenizers.encode_pairs(block.src, block.tgt, threads=threads)
     reasons = np.full(len(src), -1, dtype=np.int8)
     prefix = segmentation.prefix
     if cleaning is not None:

@@ -117,6 +117,11 @@ def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
             "lines in capitals: mtkit translates them as lower case, and writes the translation in capitals; the other "
             "program does not (mtkit/text/form/variants.py)"
         )
+    if tokenizer.copy_tokens:
+        sentences.append(
+            "copy tokens: mtkit replaces URLs, numbers and others by reserved tokens, and these by the spans in the "
+            "translation; the other program does not (mtkit/text/copy_tokens.py)"
+        )
     return sentences
 
 

@@ -122,7 +122,9 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         raise UsageError("there is nothing to translate: the sentence is empty")
     ids = [*before, *ids]
     config = loaded.metadata.search
-    ids_with_meaning = special_ids(loaded.tokenizers.tgt, allow_unknown=config.allow_unknown)
+    ids_with_meaning = special_ids(
+        loaded.tokenizers.tgt, allow_unknown=config.allow_unknown, copy_ids=loaded.tokenizers.copy_ids("tgt")
+    )
     search = config.build(ids_with_meaning, with_attention=True)
     source = collate_source([ids], loaded.tokenizers.src.vocab)
     best = search(loaded.model, SearchRequest.of(source, torch.tensor([config.max_length.of(len(ids) + 1)])))[0][0]

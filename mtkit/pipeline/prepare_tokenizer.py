@@ -33,6 +33,7 @@ _FIELD_NAMES = {  # of other fields, for messages
     "init_from": "the tokenizer of training.init_from",
     "normalisation": "tokenizer.normalisation",
     "normaliser": "tokenizer.normaliser",
+    "copy_tokens": "tokenizer.copy_tokens",
     "pad_to_multiple_of": "tokenizer.pad_to_multiple_of",
     "tags": "a tag of corpus.train",
     "limits": "a limit of corpus.train",
@@ -92,18 +93,19 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
     recipe = run.recipe
     text = [run.hash(path) for pair in recipe.corpus.train for path in (pair.src, pair.tgt)]
     tags = _corpus_fields(recipe)
+    copies: Json = {"copy_tokens": True} if recipe.tokenizer.copy_tokens else {}
     if recipe.training.tokenizer_from is not None:
         if run.folder.has_training() and "init_from" in known_inputs:
-            return {"text": text, "init_from": known_inputs["init_from"], **tags}
+            return {"text": text, "init_from": known_inputs["init_from"], **copies, **tags}
         model = find_model(recipe.training.tokenizer_from)
         names = model_names(read_metadata(model).tokenizer.shared)
-        return {"text": text, "init_from": [hash_file(model / name) for name in names], **tags}
+        return {"text": text, "init_from": [hash_file(model / name) for name in names], **copies, **tags}
     if recipe.tokenizer.model is not None:
         paths = model_paths(recipe.tokenizer)
         is_lost = run.folder.has_training() and not all(path.is_file() for path in paths)
         hashes = known_inputs["model"] if is_lost and "model" in known_inputs else [hash_file(path) for path in paths]
         multiple = recipe.tokenizer.pad_to_multiple_of
-        more: Json = {"pad_to_multiple_of": multiple} if multiple > 1 else {}
+        more: Json = {"pad_to_multiple_of": multiple, **copies} if multiple > 1 else {**copies}
         if (normaliser := recipe.tokenizer.normaliser) != TokenizerConfig().normaliser:
             more["normaliser"] = normaliser
         return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **more, **tags}
@@ -148,7 +150,7 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
         model = find_model(recipe.training.tokenizer_from)
         verify_model(model)
         copied = read_tokenizers(model, read_metadata(model))
-        _with_tags(copied, recipe).save(folder)  # tags of the model keep their numbers
+        _with_tags(_with_copies(copied, recipe), recipe).save(folder)  # tags of the model keep their numbers
         return f"copied from {model}"
     pairs = recipe.corpus.train
     src = [training_text(pair)[0] for pair in pairs]
@@ -162,6 +164,26 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
     if recipe.corpus.tags:
         _with_tags(TokenizerPair.load(folder), recipe).save(folder)
     return "; ".join(sentences)
+
+
+def _with_copies(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
+    """Return tokenizers that also have copy tokens if the recipe states them, which training then teaches.
+
+    Raises:
+        RecipeError: they have no normaliser, or lack the tokens.
+    """
+    if not recipe.tokenizer.copy_tokens:
+        return pair
+    try:
+        copying = replace(pair, config=replace(pair.config, copy_tokens=True))
+        copying.copy_ids("src"), copying.copy_ids("tgt")
+    except ValueError as error:
+        raise RecipeError(f"tokenizer.{error}; the tokenizer of training.init_from has none") from error
+    except KeyError as error:
+        raise RecipeError(
+            f"tokenizer.copy_tokens: the tokenizer of training.init_from has no token {error}; set it to false"
+        ) from error
+    return copying
 
 
 def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:

@@ -4,9 +4,11 @@ lines                   text files read line by line (UTF-8, plain or compressed
 form/                   the normaliser before the tokenizer
 normalise               Unicode normalisation of a line before tokenization
 special_tokens          reserved tokens of every vocabulary (mask, tags, sentinels)
+copy_tokens             reserved tokens for spans that a translation keeps
 vocab                   size and special ids of a vocabulary
 config                  the `tokenizer` section of a recipe
-tokenizer               text to token ids and back; the tokenizer pair of a translation system
+subword_tokenizer       text to token ids and back by one subword model
+tokenizer               the tokenizer pair of a translation system
 subword/                subword models of other programs, and the use of a model on text
 structure/              sentences and inline marks of a text
 token_lines             lines of text to lines of tokens or ids and back

@@ -57,6 +57,9 @@ class TokenizerConfig:
     # final stop. Translation then reads lines in capitals as lower case, and writes their translations in capitals.
     # Default: 0 reads every sample as it is.
     robustness: Annotated[float, Limits(ge=0, le=1)] = 0.0
+    # Whether URLs, numbers, placeholders and other spans are copied: reserved tokens stand for those that both sides of
+    # a training pair have, and for all of a source that is translated. Default: false reads them as text.
+    copy_tokens: bool = False
     # Whether every digit is a token of its own. Default: false, as in most papers; true helps with long numbers.
     split_digits: bool = False
     # Lines that train the tokenizer, taken evenly from longer text, and at most 80 MiB of it. Default: more lines
@@ -72,6 +75,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         if isinstance(self.model, TokenizerFiles) and self.shared:
             raise ValueError("shared: two models have two vocabularies; set it to false, or give one tokenizer.model")
+        if self.copy_tokens and self.normaliser == "none":
+            raise ValueError("copy_tokens: needs normaliser plain-1, since the text beside a copy has single spaces")
         if self.min_frequency > 1 and self.model_type not in ("word", "char"):
             raise ValueError(
                 f"min_frequency: a {self.model_type} vocabulary is limited by vocab_size alone; set it to 1, or "

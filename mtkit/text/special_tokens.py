@@ -25,7 +25,7 @@ def sentinel_token(number: int) -> str:
 
 
 def reserved_token(number: int) -> str:
-    """A token without a meaning yet."""
+    """A token for spans that are copied (see copy_tokens.py), or without a meaning yet."""
     return f"<spare{number}>"
 
 

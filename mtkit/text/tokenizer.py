@@ -1,251 +1,23 @@
-"""Text to token ids and back: one subword model, and the pair of tokenizers of a translation system.
-
-A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226), also with the
-ids of another vocabulary (subword/mapped_vocabulary.py), a file of BPE merges (subword/bpe_codes.py) or a vocabulary of
-WordPiece (subword/word_piece.py). `decode(encode(x)) == x` for each
-line x whose characters are in the vocabulary, with byte fallback or a byte-level model for each line, unless x is
-normalised: by `normalisation`, by a sentencepiece model of another program with rules of its own, and always U+2581
-(see normalise.py).
-"""
+"""The pair of tokenizers of a translation system: text to the ids that training and translation read, and back."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
-
-import sentencepiece
 
 from mtkit.errors import DataError
-from mtkit.io.files import translate_read_errors, write_bytes
 from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
+from mtkit.text.copy_tokens import COPY_VERSION, CopyTokens, copied_texts, pair_places, source_places
 from mtkit.text.form.plain import plain
-from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
-from mtkit.text.subword.bpe_codes import BpeCodes
-from mtkit.text.subword.listed_vocabulary import ListedVocabulary
-from mtkit.text.subword.mapped_vocabulary import MappedVocabulary
-from mtkit.text.subword.padding import open_listed_vocabulary
-from mtkit.text.subword_regularization import SubwordSampler
-from mtkit.text.vocab import Vocab
+from mtkit.text.subword_tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Side, Tokenizer
 
-Side = Literal["src", "tgt"]
+__all__ = ["FIRST_SPECIAL_ID", "UNKNOWN_SURFACE", "Side", "Tokenizer", "TokenizerPair", "model_names", "prepared"]
+
 FORMAT = 2  # of tokenizer.json
-UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
-FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
-
-
-class Tokenizer:
-    """One subword model: a sentencepiece model, BPE codes or a vocabulary of WordPiece.
-
-    Attributes:
-        is_codes: whether it is a file of BPE merges.
-        is_byte_level: whether its characters stand for bytes.
-        normalisation: applied to a line before segmentation.
-    """
-
-    def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
-        """Parse the bytes of a model file; RuntimeError if they are not one."""
-        self.model = model
-        listed = open_listed_vocabulary(model)
-        self.is_codes = isinstance(listed, BpeCodes)
-        self._processor: Any = listed or sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._is_listed = listed is not None
-        self._alphabet = _alphabet_of(self._processor)
-        self.is_byte_level = isinstance(self._alphabet, ByteLevel)
-        self.normalisation: Normalisation = normalisation
-        self.vocab = Vocab(
-            size=self._processor.get_piece_size(),
-            pad=self._processor.pad_id(),
-            unk=self._processor.unk_id(),
-            bos=self._processor.bos_id(),
-            eos=self._processor.eos_id(),
-        )
-        self._sampler: Callable[..., list[int]] | None = None  # built on first use
-        self._is_byte = [self._processor.is_byte(token_id) for token_id in range(self.vocab.size)]
-
-    @classmethod
-    def load(cls, path: Path, *, normalisation: Normalisation = "identity") -> Tokenizer:
-        """Read a model file that mtkit wrote; `import_tokenizer` reads those of other programs too.
-
-        Raises:
-            MissingInputError, ReadWriteError: as `files.translate_read_errors`.
-            DataError: the file is no model, or one without the special tokens.
-        """
-        with translate_read_errors(path):
-            model = path.read_bytes()
-        try:
-            tokenizer = cls(model, normalisation=normalisation)
-        except RuntimeError as error:
-            raise DataError(f"{path}: not a sentencepiece model, or a damaged one; train it again") from error
-        if reason := tokenizer.unsupported():
-            raise DataError(f"{path}: {reason}; train a model with mtkit train-bpe")
-        return tokenizer
-
-    def unsupported(self) -> str | None:
-        """Reason why a model of other settings cannot be used, or None."""
-        try:
-            pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        except UnicodeDecodeError:
-            return "a token of the model is not UTF-8, so that the file is damaged"
-        control = {pieces[token_id] for token_id in self.special_ids}
-        if missing := [token for token in SPECIAL_TOKENS if token not in control]:
-            return f"the model has no special token {missing[0]}"
-        return None if min(self.vocab.pad, self.vocab.bos, self.vocab.eos) >= 0 else "the model has no pad, bos or eos"
-
-    def save(self, path: Path) -> None:
-        """Write the model file, byte for byte as it was read."""
-        write_bytes(path, self.model)
-
-    def hash(self) -> str:
-        """SHA-256 of the model file, in hexadecimal."""
-        return hashlib.sha256(self.model).hexdigest()
-
-    def normalise(self, line: str) -> str:
-        """The line after normalisation; the function is idempotent."""
-        return normalise(line, self.normalisation)
-
-    def encode(self, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
-        """The ids of each line, without bos and eos. Large batches are fast, and only they benefit from threads."""
-        prepared = [self._alphabet.escape(self.normalise(line)) for line in lines]
-        if len(prepared) == 1 and not self._is_listed:  # sentencepiece starts a thread for any list
-            return [self._processor.encode(prepared[0])]
-        ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
-        return ids
-
-    def encode_as_tokens(self, lines: Sequence[str], *, threads: int = 1) -> list[list[str]]:
-        """The tokens of each line as `ids_to_tokens` writes them; every unknown character is a token of its own."""
-        ids = self.encode(lines, threads=threads)
-        return [
-            self._spell_out(line) if self.vocab.unk in tokens else self.ids_to_tokens(tokens)
-            for line, tokens in zip(lines, ids, strict=True)
-        ]
-
-    def spell(self, line: str, ids: Sequence[int]) -> list[str]:
-        """The tokens of a line, one for each of its ids, with unknown ones as they stand in the line."""
-        if self.vocab.unk not in ids or self._is_listed:
-            return self.ids_to_tokens(ids)
-        tokens = self._processor.encode(self._alphabet.escape(self.normalise(line)), out_type=str)
-        return list(map(self._alphabet.unescape_token, tokens))
-
-    def _spell_out(self, line: str) -> list[str]:
-        """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
-        tokens: list[str] = self._processor.encode([self._alphabet.escape(self.normalise(line))], out_type=str)[0]
-        is_unknown = [i == self.vocab.unk and not self._is_listed for i in self._processor.piece_to_id(tokens)]
-        parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
-        return [self._alphabet.unescape_token(part) for each in parts for part in each]
-
-    def decode_tokens(self, lines: Sequence[Sequence[str]]) -> list[str]:
-        """The text of tokens as `encode_as_tokens` writes them; one that the model lacks stands for its characters."""
-        tokens = [[self._alphabet.escape_token(token) for token in line] for line in lines]
-        texts: list[str] = self._processor.decode(tokens, num_threads=1) if tokens else []
-        ids = [self._processor.piece_to_id(line) for line in tokens]
-        return [self._unescape(text, each) for text, each in zip(texts, ids, strict=True)]
-
-    def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """A random segmentation; a pure function of its arguments, in any thread and process.
-
-        BPE-dropout with probability `alpha` (Provilkov et al. 2020), or for a unigram model a sample with
-        probabilities to the power `alpha` (Kudo 2018).
-
-        Raises:
-            RuntimeError: a word or char model, which has one segmentation only.
-        """
-        if self._sampler is None:
-            self._sampler = self._processor.sample if self._is_listed else SubwordSampler(self._processor)
-        return self._sampler(self._alphabet.escape(self.normalise(line)), seed=seed, alpha=alpha)
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence; special tokens are dropped, bytes that form no character become U+FFFD.
-
-        Raises:
-            IndexError: an id outside the vocabulary.
-        """
-        if len(ids) == 1 and not self._is_listed:
-            texts = [self._processor.decode(list(ids[0]))]
-        else:
-            texts = self._processor.decode([list(sequence) for sequence in ids], num_threads=1) if ids else []
-        return [self._unescape(text, sequence) for text, sequence in zip(texts, ids, strict=True)]
-
-    def _unescape(self, text: str, ids: Sequence[int]) -> str:
-        if SPACE_MARK in text:
-            # A space that was written as bytes. Only the mark before the first word represents no space, and
-            # sentencepiece has already dropped it unless that mark was written as bytes too, or is itself unknown.
-            first = next(token_id for token_id in ids if not self._processor.is_control(token_id))
-            if self._is_byte[first] or first == self.vocab.unk:
-                text = text.removeprefix(SPACE_MARK)
-            text = text.replace(SPACE_MARK, " ")
-        return self._alphabet.unescape(text)
-
-    def ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """The tokens as strings, for plots and reports; a space is written U+2581."""
-        return [self._token_strings[token_id] for token_id in ids]
-
-    @cached_property
-    def _token_strings(self) -> list[str]:
-        pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        return [self._alphabet.unescape_token(piece) for piece in pieces]
-
-    def token_bytes(self) -> list[bytes]:
-        """The surface of each token in UTF-8, with U+2581 for a space; empty for special tokens.
-
-        The concatenation equals the decoded text, except for the space before the first word or after the last, and
-        for bytes that form no character.
-        """
-        pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        texts = [self._processor.surface(piece) for piece in pieces] if self._is_listed else pieces
-        surfaces = [self._alphabet.piece_bytes(text) for text in texts]
-        for token_id in self.special_ids:
-            surfaces[token_id] = b""
-        for token_id in (token_id for token_id, is_byte in enumerate(self._is_byte) if is_byte):
-            surfaces[token_id] = bytes([int(pieces[token_id][1:-1], 16)])  # such as <0x0A>
-        surfaces[self.vocab.unk] = f"{SPACE_MARK}{UNKNOWN_SURFACE}{SPACE_MARK}".encode()
-        return surfaces
-
-    def text_bytes(self, text: str) -> bytes:
-        """A text in the encoding of `token_bytes`."""
-        return self._alphabet.text_bytes(self.normalise(text))
-
-    def tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
-        """The ids of tokens as `ids_to_tokens` writes them; KeyError if the vocabulary lacks one."""
-        ids: list[int] = self._processor.piece_to_id([self._alphabet.escape_token(token) for token in tokens])
-        unknown = self._processor.id_to_piece(self.vocab.unk)
-        for token, token_id in zip(tokens, ids, strict=True):
-            if token_id == self.vocab.unk and token != unknown:
-                raise KeyError(token)
-        return ids
-
-    def token_to_id(self, token: str) -> int:
-        """The id of a token such as those of special_tokens.py; KeyError if the vocabulary lacks it."""
-        token_id: int = self._processor.piece_to_id(token)
-        if token_id == self.vocab.unk:
-            raise KeyError(token)
-        return token_id
-
-    @property
-    def tag_ids(self) -> dict[str, int]:
-        """The ids of tags that have tokens of their own in a model of another program, by name."""
-        return self._processor.token_list.tags if isinstance(self._processor, MappedVocabulary) else {}
-
-    @cached_property
-    def special_ids(self) -> list[int]:
-        """The ids that no text produces (pad, bos, eos and the reserved tokens), ascending; unk is not among them."""
-        return [token_id for token_id in range(self.vocab.size) if self._processor.is_control(token_id)]
-
-
-def _alphabet_of(processor: Any) -> Alphabet:
-    """The alphabet of a model: models of other programs lack the special tokens, or have them after the others."""
-    if (
-        isinstance(processor, ListedVocabulary | MappedVocabulary)
-        or processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID
-    ):
-        return Alphabet()
-    return ByteLevel() if processor.is_control(processor.piece_to_id(BYTE_LEVEL)) else PrivateUse()
 
 
 def prepared(line: str, side: Side, config: TokenizerConfig) -> str:
@@ -285,13 +57,70 @@ class TokenizerPair:
 
     def encode(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids that training and translation read for each line; `Tokenizer.encode` is exact."""
-        return self.of(side).encode([prepared(line, side, self.config) for line in lines], threads=threads)
+        return self.read(side, [prepared(line, side, self.config) for line in lines], threads=threads)
+
+    def read(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
+        """The ids of normalised lines; sources have copy tokens for all their spans, if the tokenizer uses them."""
+        if side == "src" and self._src_copies and any(places := [source_places(line) for line in lines]):
+            return self._src_copies.encode(lines, places, threads=threads)
+        return self.of(side).encode(lines, threads=threads)
+
+    def encode_pairs(
+        self, src: Sequence[str], tgt: Sequence[str], *, threads: int = 1
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """The ids of both sides of normalised pairs, with copy tokens for the spans of both, if it uses them."""
+        if self._src_copies is None or self._tgt_copies is None:
+            return self.src.encode(src, threads=threads), self.tgt.encode(tgt, threads=threads)
+        places = [pair_places(*pair) for pair in zip(src, tgt, strict=True)]
+        return (
+            self._src_copies.encode(src, [of_src for of_src, _ in places], threads=threads),
+            self._tgt_copies.encode(tgt, [of_tgt for _, of_tgt in places], threads=threads),
+        )
+
+    def encode_texts(self, src: Sequence[str], tgt: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+        """`encode_pairs` of lines that are not normalised."""
+        return self.encode_pairs(
+            [self.prepare("src", line) for line in src], [self.prepare("tgt", line) for line in tgt]
+        )
+
+    def decode(self, ids: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
+        """The text of each translation, of which copy tokens have the texts of spans in its normalised source."""
+        texts = self.tgt.decode(ids)
+        if copies := self._tgt_copies:
+            has_copies = (i for i, each in enumerate(ids) if not copies.ids.isdisjoint(each))
+            texts = [*texts]
+            for i in has_copies:
+                texts[i] = copies.decode(ids[i], copied_texts(sources[i]))
+        return texts
+
+    def spell(self, side: Side, ids: Sequence[int], src: str) -> list[str]:
+        """The text of each token, with U+2581 for a space: of a source line, or of a translation of it."""
+        tokens = self.src.spell(src, ids) if side == "src" else self.tgt.ids_to_tokens(ids)
+        copies = self._src_copies if side == "src" else self._tgt_copies
+        if copies is None or copies.ids.isdisjoint(ids):
+            return tokens
+        return copies.surfaces(ids, copied_texts(src), self.of(side).ids_to_tokens(ids))
+
+    def copy_ids(self, side: Side) -> frozenset[int]:
+        """The ids of copy tokens of a side; empty if the tokenizer does not use them."""
+        copies = self._src_copies if side == "src" else self._tgt_copies
+        return copies.ids if copies else frozenset()
+
+    @cached_property
+    def _src_copies(self) -> CopyTokens | None:
+        return CopyTokens.of(self.src) if self.config.copy_tokens else None
+
+    @cached_property
+    def _tgt_copies(self) -> CopyTokens | None:
+        return CopyTokens.of(self.tgt) if self.config.copy_tokens else None
 
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text."""
         parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)
         if self.config.normaliser != "none":
             parts = (*parts, self.config.normaliser)
+        if self.config.copy_tokens:
+            parts = (*parts, COPY_VERSION)
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @classmethod

@@ -103,8 +103,7 @@ def score_lines(
     if max_source_length is not None:
         max_source_length -= len(prefix_ids)
     while window := list(itertools.islice(stream, WINDOW)):
-        src = tokenizers.encode("src", [src_line for _, (src_line, _) in window])
-        tgt = _target_ids([(line, given) for line, (_, given) in window], tokenizers)
+        src, tgt = _ids(window, tokenizers)
         parts = [
             _Pair(i, *part)
             for i, (line, (src_line, given)) in enumerate(window)
@@ -166,7 +165,7 @@ def _score(
 ) -> list[list[ScoredToken] | ItemError]:
     """Scores of the tokens of each pair, or the error of one that is too long for the models or the memory."""
     scores: dict[int, list[ScoredToken] | ItemError] = {}
-    eos, ids_with_meaning = tokenizers.src.vocab.eos, special_ids(tokenizers.tgt)
+    eos, ids_with_meaning = tokenizers.src.vocab.eos, special_ids(tokenizers.tgt, copy_ids=tokenizers.copy_ids("tgt"))
 
     def cost(k: int) -> int:
         return pairs[k].length
@@ -214,19 +213,24 @@ def _tokens_of(path: Path) -> Iterator[tuple[str, ...]]:
         yield tuple(tokens)
 
 
-def _target_ids(translations: Sequence[tuple[int, GivenTranslation]], tokenizers: TokenizerPair) -> list[list[int]]:
-    """The ids of translations, each with the number of its line."""
-    texts = iter(tokenizers.encode("tgt", [given for _, given in translations if isinstance(given, str)]))
-    ids = []
-    for line, given in translations:
+def _ids(
+    window: Sequence[tuple[int, tuple[str, GivenTranslation]]], tokenizers: TokenizerPair
+) -> tuple[list[list[int]], list[list[int]]]:
+    """The ids of sources and translations, each with the number of its line."""
+    texts = [(src, given) for _, (src, given) in window if isinstance(given, str)]
+    of_texts = zip(*tokenizers.encode_texts([src for src, _ in texts], [given for _, given in texts]), strict=True)
+    of_sources = iter(tokenizers.encode("src", [src for _, (src, given) in window if not isinstance(given, str)]))
+    pairs = []
+    for line, (_, given) in window:
         try:
-            ids.append(next(texts) if isinstance(given, str) else tokenizers.tgt.tokens_to_ids(given))
+            is_text = isinstance(given, str)
+            pairs.append(next(of_texts) if is_text else (next(of_sources), tokenizers.tgt.tokens_to_ids(given)))
         except KeyError as error:
             raise DataError(
                 f"line {line}: {error} is no token of this model's vocabulary; was the translation made by another "
                 "model?"
             ) from error
-    return ids
+    return [src for src, _ in pairs], [tgt for _, tgt in pairs]
 
 
 def _split_pair(

@@ -94,7 +94,7 @@ def split_lines(
     split = split and max_length is not None
     can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
     whole = [i for i in not_blank if i not in can_split or (len(requests[i].text) <= MAX_CHUNK and not sentences)]
-    ids_of = dict(zip(whole, tokenizer.encode([requests[i].text for i in whole]), strict=True))
+    ids_of = dict(zip(whole, tokenizers.read("src", [requests[i].text for i in whole]), strict=True))
     for i in not_blank:
         text, constraints = requests[i]
         before, after = spaces.get(i, NO_SPACE)
@@ -107,7 +107,7 @@ def split_lines(
             yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i])
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
-            parts = _split_line(requests[i], first + i, tokenizer, limit, sentences=sentences)
+            parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences)
             yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
 
 
@@ -116,10 +116,10 @@ def _can_split(request: LineRequest) -> bool:
 
 
 def _split_line(
-    request: LineRequest, line: int, tokenizer: Tokenizer, max_length: int, *, sentences: bool
+    request: LineRequest, line: int, tokenizers: TokenizerPair, max_length: int, *, sentences: bool
 ) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in tokenizer.encode(texts)]
+        return [len(ids) for ids in tokenizers.read("src", texts)]
 
     from mtkit.text.structure.sentences import split_sentences  # as split_line
 
@@ -127,9 +127,9 @@ def _split_line(
     for chunk in cut_into_chunks(request.text):
         parts = split_line(chunk, lengths, max_length)
         is_cut = not sentences or len(parts) > len(split_sentences(chunk))
-        for part, ids in zip(parts, tokenizer.encode([p.text for p in parts]), strict=True):
+        for part, ids in zip(parts, tokenizers.read("src", [p.text for p in parts]), strict=True):
             end += len(part.leading_space) + len(part.text)
-            flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizer))
+            flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizers.src))
             given = constraints if ids else None
             yield Segment(line, number, part.leading_space, "", part.text, ids, flags, given, end=end)
             number += 1
@@ -260,8 +260,9 @@ class _Alignment:
         self._tgt.append(space)
         pairs = links_of(attention, len(segment.ids))
         self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in pairs]
-        src = self._tokenizers.src.spell(segment.text, segment.ids)
-        tgt = self._tokenizers.tgt.ids_to_tokens(segment.hypotheses[0].tokens)
+        text, pair = segment.text, self._tokenizers
+        src = pair.spell("src", segment.ids, text)
+        tgt = pair.spell("tgt", segment.hypotheses[0].tokens, text)
         for tokens, new in ((self._src, src), (self._tgt, tgt)):
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]

@@ -71,7 +71,9 @@ class Translator:
         self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
         # a sentence takes the tokens of its source, and as many for each hypothesis
         self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
-        self.special_ids = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown)
+        self.special_ids = special_ids(
+            tokenizers.tgt, allow_unknown=search.allow_unknown, copy_ids=tokenizers.copy_ids("tgt")
+        )
         self.token_bytes = tokenizers.tgt.token_bytes()
 
     @property
@@ -254,7 +256,8 @@ class Translator:
 
     def _detokenize(self, segments: Sequence[Segment], end: _End) -> None:
         """Convert the ids of all hypotheses to text, rank them again if asked to, and keep the n best."""
-        texts = iter(self.tokenizers.tgt.decode([h.tokens for s in segments for h in s.hypotheses]))
+        pairs = [(h.tokens, s.text) for s in segments for h in s.hypotheses]
+        texts = iter(self.tokenizers.decode([tokens for tokens, _ in pairs], [src for _, src in pairs]))
         lists = [[Candidate(h, collapse_newlines(next(texts))) for h in s.hypotheses] for s in segments]
         if self.rerank is not None:
             lists, error = rerank_until_error(self.rerank, lists)

@@ -112,12 +112,12 @@ class SubwordSegmenter:
             pair_variant(part.store.text("src", sample), part.store.text("tgt", sample), each)
             for sample, each in zip(part.sample[rows].tolist(), choice, strict=True)
         ]
-        prefix, sides = part.store.manifest.prefix, []
-        for side, lines in zip(SIDES, zip(*texts, strict=True), strict=True) if texts else ():
-            ids = Ragged.of(self.tokenizers.of(side).encode(lines))
-            sides.append(ids.with_first(prefix if side == "src" else ()))
-        if not sides:
+        prefix = part.store.manifest.prefix
+        if not texts:
             return pair
+        src_lines, tgt_lines = map(list, zip(*texts, strict=True))
+        new_src, new_tgt = map(Ragged.of, self.tokenizers.encode_pairs(src_lines, tgt_lines))
+        sides = [new_src.with_first(prefix), new_tgt]
         fits = [ids.lengths <= part.store.stats(side).max_length for side, ids in zip(SIDES, sides, strict=True)]
         fitting = np.flatnonzero(fits[0] & fits[1] & (sides[0].lengths > len(prefix)) & (sides[1].lengths > 0))
         src, tgt = (old.with_rows(rows[fitting], new.take(fitting)) for old, new in zip(pair, sides, strict=True))
@@ -130,19 +130,21 @@ class SubwordSegmenter:
     def _sample_segmentations(self, stored: Ragged, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
         """Sample segmentations; one that is longer than the longest stored sentence is replaced by the stored one.
 
-        So no sentence exceeds the token budget or the table of positions that the stored sentences fit into.
+        So no sentence exceeds the token budget or the table of positions that the stored sentences fit into. Those
+        with copy tokens stay as they are stored.
         """
         tokenizer = self.tokenizers.src if side == "src" else self.tokenizers.tgt
         max_length = part.store.stats(side).max_length
         prefix = part.store.manifest.prefix if side == "src" else ()
+        copy_ids = self.tokenizers.copy_ids(side)
         rows: list[Sequence[int]] = []
         for row, (sample, epoch) in enumerate(zip(part.sample.tolist(), part.epoch.tolist(), strict=True)):
             if cancelled.is_set():
                 raise CancelledError
             seed = hash_seed(self.seed, SIDES.index(side), part.start + sample, epoch) >> 32
             ids = tokenizer.sample(part.store.text(side, sample), seed=seed, alpha=self.subword_regularization)
-            ids = [*prefix, *ids]
-            rows.append(ids if len(ids) <= max_length else stored[row].tolist())
+            ids, old = [*prefix, *ids], stored[row].tolist()
+            rows.append(ids if len(ids) <= max_length and copy_ids.isdisjoint(old) else old)
         return Ragged.of(rows)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mtkit.inference.compute_type import ComputeType
@@ -49,10 +49,10 @@ class Engine(Protocol):
         """
 
 
-def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False) -> SpecialIds:
-    """Ids with a meaning for search; control tokens are never generated, the unknown token only if allowed."""
+def special_ids(tokenizer: Tokenizer, *, allow_unknown: bool = False, copy_ids: Iterable[int] = ()) -> SpecialIds:
+    """Ids with a meaning for search; control tokens are never generated, except for copy tokens and what is allowed."""
     vocab = tokenizer.vocab
-    banned = {*tokenizer.special_ids, vocab.pad, vocab.bos} - {vocab.eos}
+    banned = {*tokenizer.special_ids, vocab.pad, vocab.bos} - {vocab.eos, *copy_ids}
     if not allow_unknown:
         banned.add(vocab.unk)
     return SpecialIds(vocab.size, vocab.bos, vocab.eos, tuple(sorted(banned)))

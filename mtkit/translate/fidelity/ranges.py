@@ -19,11 +19,11 @@ SIGNS_OF_SPANS = "_/@%{}<>$#=&+-:'"
 
 def token_ends(tokens: Sequence[str], text: str) -> list[int] | None:
     """The number of characters of the text up to the end of each token; None if the text is not that of the tokens."""
-    ends, length = [], -int(bool(tokens) and tokens[0].startswith(SPACE_MARK))
+    written = "".join(tokens).replace(SPACE_MARK, " ")
+    ends, length = [], -int(written.startswith(" "))
     for token in tokens:
         length += len(token)
         ends.append(max(0, length))
-    written = "".join(tokens).replace(SPACE_MARK, " ")
     return ends if written.removeprefix(" ") == text.removeprefix(" ") else None
 
 
@@ -48,8 +48,8 @@ class Aligned:
         cls, src: str, src_ids: Sequence[int], hyp: str, hyp_ids: Sequence[int], attention: object, pair: TokenizerPair
     ) -> Aligned | None:
         """The alignment of a hypothesis; None where tokens are no characters, or the model has no attention."""
-        src_ends = token_ends(pair.src.spell(src, src_ids), src)
-        tgt_ends = token_ends(pair.tgt.ids_to_tokens(hyp_ids), hyp)
+        src_ends = token_ends(pair.spell("src", src_ids, src), src)
+        tgt_ends = token_ends(pair.spell("tgt", hyp_ids, src), hyp)
         if attention is None or not src_ends or not tgt_ends:
             return None
         return cls(hyp, src_ends, tgt_ends, np.asarray(attention)[: len(tgt_ends), : len(src_ends)])

@@ -58,6 +58,12 @@ class WordTokenizers:
     def hash(self) -> str:
         return self.name
 
+    def encode_pairs(self, src: list[str], tgt: list[str], *, threads: int = 1) -> tuple[list[list[int]], ...]:
+        return self.src.encode(src), self.tgt.encode(tgt)
+
+    def copy_ids(self, side: str) -> frozenset[int]:
+        return frozenset()
+
     def prepare(self, side: str, line: str) -> str:
         return (self.src if side == "src" else self.tgt).normalise(line)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import CONFIG
@@ -58,6 +59,44 @@ def test_a_line_in_capitals_is_translated_in_lower_case_and_written_in_capitals(
     found = list(model.translate(["the dog", *capitals]))
     assert all(each.hyp == each.nbest[0].hyp for each in found)
     assert translator(tokenizers, max_source_length=4).translate_lines(capitals) != expected
+
+
+LINE_WITH_SPANS = "the dog sees https://x.org and {name} at 12 ."
+
+
+def with_copies(tokenizers: TokenizerPair) -> TokenizerPair:
+    return replace(tokenizers, config=replace(tokenizers.config, copy_tokens=True))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_become_the_texts_of_their_spans_or_the_line_is_flagged(tokenizers, beam_size, seed):
+    pair = with_copies(tokenizers)
+    assert sum(token_id in pair.copy_ids("src") for token_id in pair.encode("src", [LINE_WITH_SPANS])[0]) == 3
+    model = translator(pair, transformer(pair, seed), beam_size=beam_size)
+    with torch.no_grad():  # so that copies are likely
+        for token_id in pair.copy_ids("tgt"):
+            model.engine.models[0].output.weight[token_id] *= 3
+    for found in model.translate([LINE_WITH_SPANS, "a cat .", f"{LINE_WITH_SPANS} {LINE_WITH_SPANS}"]):
+        assert "<spare" not in found.hyp
+        is_whole = all(span in found.hyp for span in ("https://x.org", "{name}"))
+        assert found.line == 2 or is_whole or "missing" in found.flags
+        assert found.alignment or not found.hyp.strip()
+
+
+def test_scores_of_tokens_with_copies_are_those_of_their_translation(tokenizers):
+    pair = with_copies(tokenizers)
+    model = transformer(pair, 2)
+    lines = [LINE_WITH_SPANS, "the dog at {name} sees {name}"]
+    found = list(translator(pair, model).translate(lines))
+    engine = ModelEngine([model], compute_type="float32", rewrite=False)
+    scores = list(score_lines(engine, pair, [(src, each.tokens) for src, each in zip(lines, found, strict=True)]))
+    for score, each in zip(scores, found, strict=True):
+        assert score.log_prob == pytest.approx(each.log_prob, abs=1e-4)
+    texts = list(score_lines(engine, pair, [("see {name} at 12", "the {name} at 12"), ("see {name}", "the cat")]))
+    assert [len(each.tokens) for each in texts] == [
+        len(ids) for ids in pair.encode_texts(["see {name} at 12", "see {name}"], ["the {name} at 12", "the cat"])[1]
+    ]
 
 
 def test_scores_are_those_of_the_plain_pair(tokenizers):

@@ -23,6 +23,7 @@ SPANS = [
     "<b>",
     "</b>",
     "`a b`",
+    "``a_b``",
     "--long-option",
     "snake_case",
     "call()",
