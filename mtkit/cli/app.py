@@ -24,7 +24,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
     "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
-    "Deploy": ("deployment", ("compress", "export", "import")),
+    "Deploy": ("deployment", ("compress", "export", "import", "serve")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
 

@@ -36,4 +36,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "import": ("mtkit import opus-mt-en-de -o en-de",),
     "compress": ("mtkit compress runs/en-de --to int8 -o small",),
     "export": ("mtkit export runs/en-de --to ctranslate2 -o exported",),
+    "serve": ("mtkit serve runs/en-de runs/de-en",),
 }

@@ -99,14 +99,22 @@ def _translate_docx(
 
 
 @dataclass
-class _Pending:
-    """A stretch whose lines are being translated."""
+class PendingStretch:
+    """A stretch whose lines are being translated.
+
+    Attributes:
+        line: number of its first line.
+        parts: lines of each unit.
+        translations: of its lines so far.
+    """
 
     line: int
     stretch: str
     units: list[TextUnit]
-    parts: list[list[Marked]]  # lines of each unit
     translations: list[LineTranslation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.parts = [_split_lines(unit.source) for unit in self.units]
 
     def lines(self) -> Iterator[str]:
         """The lines to translate: those with words."""
@@ -115,7 +123,7 @@ class _Pending:
 
 def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Translate, report: DocumentReport) -> None:
     """Translate a file or a part of an archive."""
-    queue: deque[_Pending] = deque()
+    queue: deque[PendingStretch] = deque()
 
     def write(text: str) -> None:
         errors = "xmlcharrefreplace" if source.form.is_xml else "strict"
@@ -129,7 +137,7 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
 
     def lines() -> Iterator[str]:
         for line, stretch, units in source.read(source.form.units):
-            pending = _Pending(line, stretch, units, [_split_lines(unit.source) for unit in units])
+            pending = PendingStretch(line, stretch, units)
             count = sum(1 for _ in pending.lines())
             if not count and not queue:
                 write(stretch)
@@ -140,13 +148,15 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
     for translation in translate(lines()):
         _next_open(queue, write, source.name, report).translations.append(translation)
     while queue:
-        write(_finish(queue.popleft(), source.name, report))
+        write(finish_stretch(queue.popleft(), source.name, report))
 
 
-def _next_open(queue: deque[_Pending], write: Callable[[str], None], name: str, report: DocumentReport) -> _Pending:
+def _next_open(
+    queue: deque[PendingStretch], write: Callable[[str], None], name: str, report: DocumentReport
+) -> PendingStretch:
     """The first stretch that lacks translations, after all before it are written."""
     while len(queue[0].translations) == sum(1 for _ in queue[0].lines()):
-        write(_finish(queue.popleft(), name, report))
+        write(finish_stretch(queue.popleft(), name, report))
     return queue[0]
 
 
@@ -156,8 +166,8 @@ def _split_lines(marked: Marked) -> list[Marked]:
     return marked.split([*ends, len(marked.text)]) if ends else [marked]
 
 
-def _finish(pending: _Pending, name: str, report: DocumentReport) -> str:
-    """The stretch with its translations."""
+def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -> str:
+    """The stretch with its translations, which are counted; `name` is that of its file."""
     translations = iter(pending.translations)
     edits: list[tuple[int, int, str]] = []
     for unit, parts in zip(pending.units, pending.parts, strict=True):

@@ -102,6 +102,13 @@ def language_of_text(lines: Iterable[str]) -> str | None:
     return str(code) if text.strip() and probability >= MIN_PROBABILITY and code != NO_LANGUAGE else None
 
 
+def rank_languages(text: str) -> list[tuple[str, float]]:
+    """Languages that a text may be in with their probabilities, the most probable first; none without py3langid."""
+    if not text.strip() or not can_classify():
+        return []
+    return [(str(code), float(probability)) for code, probability in _identifier().rank(text) if code != NO_LANGUAGE]
+
+
 @cache
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier

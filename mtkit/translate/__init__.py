@@ -10,6 +10,7 @@ fidelity/           what a translation must contain: spans of the source, terms
 alignment           word alignment from attention
 repetition          detection of loops
 reranking           minimum Bayes risk, and the scores of a language model
+next_words          words that may follow the beginning of a translation
 score               forced decoding: log-probabilities of given translations
 workers             worker processes
 source_lines        source lines that are JSON, or have constraints or a prefix

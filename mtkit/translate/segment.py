@@ -185,7 +185,7 @@ class LineMerger:
         """Take the next segment, after search and detokenization."""
         self._num_segments += 1
         self._num_src_tokens += len(segment.ids)
-        space = space_between("".join(self._hyp[-1:]), segment)
+        space = space_between("".join(self._hyp[-1:]), segment.leading_space, is_blank=not segment.texts)
         self._hyp.append(space)
         self._length += len(space)
         self._trailing_space = collapse_newlines(segment.trailing_space)
@@ -272,13 +272,19 @@ class _Alignment:
         return word_pairs(self._links, self._src, self._tgt)
 
 
-def space_between(before: str, segment: Segment) -> str:
-    """White space between a translation and that of the next segment: as in the source, or as the script needs it."""
-    if not segment.leading_space and before.endswith((".", "!", "?", "…")) and segment.texts:
+def space_between(before: str, space: str, *, is_blank: bool = False) -> str:
+    """White space between a translation and that of the next segment: as in the source, or as the script needs it.
+
+    Args:
+        before: the translation before it.
+        space: white space of the source before the segment.
+        is_blank: whether the segment has no translation.
+    """
+    if not space and before.endswith((".", "!", "?", "…")) and not is_blank:
         return " "
-    if segment.leading_space == " " and before.endswith(("。", "！", "？")):
+    if space == " " and before.endswith(("。", "！", "？")):
         return ""
-    return collapse_newlines(segment.leading_space)
+    return collapse_newlines(space)
 
 
 def collapse_newlines(text: str) -> str:

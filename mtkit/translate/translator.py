@@ -92,12 +92,19 @@ class Translator:
         Example:
             >>> load_model("runs/many-to-many").with_source_prefix(SourcePrefix(tag="de")).translate_lines(["A dog."])
         """
+        return self.varied(options=replace(self.options, source_prefix=prefix))
+
+    def varied(self, *, search: SearchConfig | None = None, options: TranslationOptions | None = None) -> Translator:
+        """A translator with another search or other options, which shares engine and model.
+
+        Options of loading (`language_model`, `rewrite`) have no effect. Errors as the constructor.
+        """
         return Translator(
             self.engine,
             self.tokenizers,
-            self.search,
+            search or self.search,
             max_source_length=self.max_source_length,
-            options=replace(self.options, source_prefix=prefix),
+            options=options or self.options,
             rerank=self.rerank,
             requires_tag=self.requires_tag,
         )

@@ -16,7 +16,7 @@ from mtkit.pipeline.average import average_models
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
-from tests.e2e.conftest import sentences
+from tests.toy.models import sentences
 
 
 def test_models_with_different_vocabularies_of_equal_size_are_refused(

@@ -72,18 +72,18 @@ class Glossary:
             folded = line.lower()
         terms, end = [], 0
         for start in range(len(folded) if len(folded) == len(line) else 0):
-            if start < end or not _is_boundary(folded, start):
+            if start < end or not is_word_boundary(folded, start):
                 continue
             keys = (key for size in range(_KEY, 0, -1) for key in self._by_key.get(folded[start : start + size], ()))
             for key in keys:
-                if folded.startswith(key, start) and _is_boundary(folded, start + len(key)):
+                if folded.startswith(key, start) and is_word_boundary(folded, start + len(key)):
                     end = start + len(key)
                     terms.append(Term(start, end, self.terms[key]))
                     break
         return terms
 
 
-def _is_boundary(text: str, index: int) -> bool:
+def is_word_boundary(text: str, index: int) -> bool:
     """Return whether a word may begin or end before the character at an index."""
     if index in (0, len(text)):
         return True
@@ -99,7 +99,7 @@ def honoured_form(term: Term, hyp: str) -> str | None:
 
 def _contains_words(text: str, words: str) -> bool:
     start = text.find(words)
-    while start >= 0 and not (_is_boundary(text, start) and _is_boundary(text, start + len(words))):
+    while start >= 0 and not (is_word_boundary(text, start) and is_word_boundary(text, start + len(words))):
         start = text.find(words, start + 1)
     return start >= 0
 

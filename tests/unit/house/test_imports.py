@@ -49,7 +49,8 @@ TABLE: dict[str, set[str]] = {
     "evidence": SCIENCE
     | ASSEMBLY
     | {"pipeline", "study", "bench.machine", "compression.compress", "analysis.head_statistics"},
-    "cli": {"documents"} | SCIENCE | ASSEMBLY | PROGRAMS,
+    "serve": {"documents"} | SCIENCE | ASSEMBLY,
+    "cli": {"documents", "serve"} | SCIENCE | ASSEMBLY | PROGRAMS,
     "__main__": {"cli"},
     "__init__": SCIENCE | ASSEMBLY | PROGRAMS,
 }

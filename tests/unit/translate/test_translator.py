@@ -12,7 +12,7 @@ from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskCo
 from mtkit.search.interface import Hypothesis
 from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.segment import Segment, space_between
+from mtkit.translate.segment import space_between
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 
@@ -284,5 +284,4 @@ def test_sentences_of_a_line_are_translated_by_themselves(tokenizers):
     ("before", "space", "expected"), [("一。", " ", ""), ("One.", "", " "), ("One.", "  ", "  "), ("一", "", "")]
 )
 def test_space_between_sentences_is_that_of_the_target_script(before, space, expected):
-    segment = Segment(1, 1, space, "", "x", [5], texts=["y"])
-    assert space_between(before, segment) == expected
+    assert space_between(before, space) == expected

@@ -1,0 +1,248 @@
+"""Core of the server behind its interfaces: lines to translations, through cache, queue and models."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
+from mtkit.documents.unit import DocumentFormat, StretchError
+from mtkit.errors import ComputeError
+from mtkit.serve.cache import TranslationCache
+from mtkit.serve.fair_queue import QueuedRequest
+from mtkit.serve.languages import match_language
+from mtkit.serve.metrics import ServerMetrics
+from mtkit.serve.pieces import LineResult, Piece, merge_pieces, split_pieces, through
+from mtkit.serve.registry import Hop, Registry
+from mtkit.serve.request_error import RequestError
+from mtkit.serve.settings import ServerSettings
+from mtkit.text.language import rank_languages
+
+DETECTED_CHARACTERS = 2000  # of a text whose language is detected
+LINE_END = re.compile(r"(\r\n|[\n\r])")
+LOADING_SECONDS = 5  # after which a client may ask again for a model that cannot be loaded now
+
+Terms = tuple[tuple[str, ...], ...]  # of a glossary: (term, allowed forms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """Options of a request.
+
+    Attributes:
+        client: whose turn it takes.
+        sentences: whether the sentences of a line are translated by themselves.
+        alternatives: number of further translations.
+        details: whether alignment and confidence are wanted.
+        glossary: terms; none for a route through a third language.
+        model: name of the model; None: the first of the direction.
+        next_words: number of words that may follow the beginning; 0: a translation is wanted.
+        is_patient: whether it waits for a place in the queue, as documents do.
+    """
+
+    client: str
+    sentences: bool = True
+    alternatives: int = 0
+    details: bool = False
+    glossary: Terms = ()
+    model: str | None = None
+    next_words: int = 0
+    is_patient: bool = False
+
+
+class Direction(NamedTuple):
+    """Languages as the models name them."""
+
+    source: str
+    target: str
+
+
+class DetectedLanguage(NamedTuple):
+    """A language and its probability in percent."""
+
+    code: str
+    confidence: float
+
+
+class TranslationService:
+    """Translates lines and texts with the models of a registry."""
+
+    def __init__(
+        self, settings: ServerSettings, registry: Registry, metrics: ServerMetrics, note: Callable[[str], None]
+    ) -> None:
+        self.settings, self.registry, self.metrics, self._note = settings, registry, metrics, note
+        self._cache = TranslationCache(settings.cache_bytes)
+
+    def check_length(self, texts: Sequence[str]) -> None:
+        """Check the number of characters of a request; RequestError if there are too many."""
+        if (count := sum(map(len, texts))) > self.settings.max_characters:
+            most = self.settings.max_characters
+            raise RequestError(413, f"{count:,} characters; at most {most:,} are translated at once")
+
+    def log_texts(self, texts: Sequence[str], hyps: Sequence[str]) -> None:
+        """Write texts and translations to the log, if it is to have them."""
+        if self.settings.log == "texts":
+            for text, hyp in zip(texts, hyps, strict=True):
+                self._note(f"{text!r} -> {hyp!r}")
+
+    def find_direction(self, source: str, target: str, model: str | None = None) -> Direction:
+        """The direction that a request names.
+
+        Raises:
+            RequestError: a language is unknown, or no model translates so.
+        """
+        targets = self.registry.targets()
+        sources = [code for code in targets if targets[code]]
+        src, tgt = match_language(source, sources), match_language(target, targets)
+        for name, code, match, known in (("source", source, src, sources), ("target", target, tgt, [*targets])):
+            if match is None:
+                raise RequestError(400, f"{name}: {code[:40]!r} is not supported; one of {', '.join(known)}")
+        direction = Direction(str(src), str(tgt))
+        if direction.source != direction.target and not self.registry.find_route(*direction, model):
+            named = "" if model is None else f" with the model {model[:80]!r}"
+            raise RequestError(400, f"{direction.source} to {direction.target} is not supported{named}")
+        return direction
+
+    def detect(self, text: str) -> list[DetectedLanguage]:
+        """Source languages of the models that a text may be in, the most probable first; all if none is."""
+        targets = self.registry.targets()
+        sources = [code for code in targets if targets[code]]
+        found: dict[str, float] = {}
+        for code, probability in rank_languages(text[:DETECTED_CHARACTERS]):
+            if (language := match_language(code, sources)) is not None:
+                found[language] = found.get(language, 0.0) + probability
+        ranked = sorted(found, key=lambda code: -found[code]) or sources
+        return [DetectedLanguage(code, round(100 * found.get(code, 0.0), 1)) for code in ranked]
+
+    async def translate_lines(
+        self, lines: Sequence[str], direction: Direction, options: RequestOptions, *, beginnings: Sequence[str] = ()
+    ) -> list[LineResult]:
+        """Translate lines.
+
+        Args:
+            lines: without line ends.
+            direction: a result of `find_direction`; a language to itself leaves the lines as they are.
+            options: of the request.
+            beginnings: of the translation of each line; none: no line has one.
+
+        Raises:
+            RequestError: the queue is full, a line cannot be translated, or a model cannot be loaded.
+        """
+        self.metrics.characters.labels(*direction).inc(sum(map(len, lines)))
+        if direction.source == direction.target:
+            return [LineResult(hyp=line) for line in lines]
+        *first, last = self.registry.find_route(*direction, options.model)
+        if not first:
+            return await self._translate(lines, last, options, beginnings)
+        plain = replace(options, glossary=())
+        middle = await self._translate(lines, first[0], replace(plain, alternatives=0, next_words=0), ())
+        final = await self._translate([each.hyp for each in middle], last, plain, beginnings)
+        return [through(*pair) if not options.next_words else pair[1] for pair in zip(middle, final, strict=True)]
+
+    async def _translate(
+        self, lines: Sequence[str], hop: Hop, options: RequestOptions, beginnings: Sequence[str]
+    ) -> list[LineResult]:
+        for_model: dict[str, Any] = {
+            "sentences": options.sentences,
+            "n_best": 1 + options.alternatives,
+            "details": options.details,
+            "tag": hop.tag,
+            "glossary": options.glossary,
+            "next_words": options.next_words,
+        }
+        pieces = [
+            [Piece("", line)] if beginnings and beginnings[index] else split_pieces(line, sentences=options.sentences)
+            for index, line in enumerate(lines)
+        ]
+        texts = [
+            (piece.text, beginnings[index] if beginnings and number == 0 else "")
+            for index, of_line in enumerate(pieces)
+            for number, piece in enumerate(of_line)
+        ]
+        results = iter(await self._results(texts, hop, for_model, options))
+        return [merge_pieces(of_line, [next(results) for _ in of_line]) for of_line in pieces]
+
+    async def _results(
+        self, texts: Sequence[tuple[str, str]], hop: Hop, for_model: dict[str, Any], options: RequestOptions
+    ) -> list[dict[str, Any]]:
+        """The results of texts, from the cache or the model."""
+        version = (hop.model.digest, *for_model.values())
+        results: dict[tuple[str, str], dict[str, Any]] = {}
+        missing: dict[tuple[str, str], None] = {}
+        for text in texts:
+            if not text[0].strip():
+                results[text] = {"hyp": text[0]}
+            elif (known := self._cache.get((version, text))) is not None:
+                results[text] = known
+            else:
+                missing[text] = None
+        self.metrics.cache_hits.inc(len(results))
+        self.metrics.cache_misses.inc(len(missing))
+        if missing:
+            job = QueuedRequest(options.client, for_model, [*missing])
+            await self._compute(job, hop, is_patient=options.is_patient)
+            for text, result in zip(missing, job.results, strict=True):
+                if "error" in result:
+                    raise RequestError(400, f"{result['error']} (in {text[0][:40]!r})")
+                results[text] = result
+                self._cache.put((version, text), text[0], result)
+        return [results[text] for text in texts]
+
+    async def _compute(self, job: QueuedRequest, hop: Hop, *, is_patient: bool) -> None:
+        """Let a request go through the queue of its model."""
+        model, queue = hop.model, hop.model.queue
+        while queue.waiting and queue.waiting + job.characters > self.settings.max_waiting:
+            if not is_patient:
+                rate = (model.pool.rate if model.pool else 1000.0) * self.settings.workers
+                seconds = math.ceil(queue.waiting / rate)
+                raise RequestError(503, f"busy; try again in {seconds} s", retry_after=seconds)
+            await queue.wait()
+        queue.add(job)
+        try:
+            await self.registry.load(model)
+            await job.done
+        except ComputeError as error:
+            message = f"the model {model.name} cannot be loaded now"
+            raise RequestError(503, message, retry_after=LOADING_SECONDS) from error
+        finally:
+            if not job.done.done() or job.done.cancelled():
+                queue.remove(job)
+
+    async def translate_texts(
+        self, texts: Sequence[str], direction: Direction, options: RequestOptions
+    ) -> list[LineResult]:
+        """Translate texts line by line; alternatives are those of a text of one line. Errors as `translate_lines`."""
+        parts = [LINE_END.split(text) for text in texts]
+        results = iter(await self.translate_lines([line for each in parts for line in each[::2]], direction, options))
+        return [_join(each, [next(results) for _ in each[::2]]) for each in parts]
+
+    async def translate_markup(
+        self, texts: Sequence[str], form: DocumentFormat, direction: Direction, options: RequestOptions
+    ) -> list[LineResult]:
+        """Translate texts with tags, which keep their places.
+
+        Raises:
+            RequestError: as `translate_lines`, or a text is not of its form.
+        """
+        try:
+            pending = [PendingStretch(1, text, form.units(text)) for text in texts]
+        except StretchError as error:
+            raise RequestError(400, str(error)) from error
+        lines = [[*each.lines()] for each in pending]
+        with_alignment = replace(options, details=True, alternatives=0)
+        results = iter(await self.translate_lines([line for each in lines for line in each], direction, with_alignment))
+        for each, of_text in zip(pending, lines, strict=True):
+            each.translations += [next(results) for _ in of_text]
+        return [LineResult(hyp=finish_stretch(each, "text", DocumentReport())) for each in pending]
+
+
+def _join(parts: Sequence[str], results: Sequence[LineResult]) -> LineResult:
+    """The result of a text, whose lines and line ends are `parts`."""
+    if len(results) == 1:
+        return results[0]
+    written = list(parts)
+    written[::2] = [each.hyp for each in results]
+    return LineResult(hyp="".join(written), flags=tuple(dict.fromkeys(flag for each in results for flag in each.flags)))

@@ -1,0 +1,142 @@
+"""The interface of LibreTranslate: translation, detection and languages; documents are in files.py.
+
+Requests are JSON or forms, errors `{"error": sentence}`. Beyond LibreTranslate, `model` names one of several models of
+a direction, and `glossary` (JSON) is a list of terms, each a list of the term and its allowed translations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mtkit.documents.choose import SUFFIXES
+from mtkit.documents.formats.html import Html
+from mtkit.serve.clients import Clients
+from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
+from mtkit.serve.fronts.exchange import while_connected
+from mtkit.serve.fronts.requests import Fields, read_fields
+from mtkit.serve.languages import language_name
+from mtkit.serve.request_error import RequestError
+
+MAX_ALTERNATIVES = 10
+
+
+class LibreTranslate:
+    """Handlers of the routes."""
+
+    def __init__(self, service: TranslationService, clients: Clients) -> None:
+        self._service, self._clients = service, clients
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+        return [
+            Route("/translate", self.translate, methods=["POST"]),
+            Route("/detect", self.detect, methods=["POST"]),
+            Route("/languages", self.languages, methods=["GET"]),
+            Route("/frontend/settings", self.frontend_settings, methods=["GET"]),
+            Route("/health", self.health, methods=["GET"]),
+        ]
+
+    async def translate(self, request: Request) -> Response:
+        """Translate a text or a list of texts."""
+        fields = await read_fields(request)
+        client = self._clients.admit(key_of(request, fields), address_of(request))
+        texts = fields.texts("q")
+        self._service.check_length(texts)
+        count = fields.integer("alternatives", 0, maximum=MAX_ALTERNATIVES)
+        is_html = fields.choice("format", ("text", "html"), "text") == "html"
+        source, detected = fields.text("source"), None
+        if source == "auto":
+            detected = self._service.detect("\n".join(texts))[0]
+            source = detected.code
+        model = fields.text("model", "") or None
+        direction = self._service.find_direction(source, fields.text("target"), model)
+        options = RequestOptions(client=client, alternatives=count, model=model, glossary=fields.terms("glossary"))
+        if is_html:
+            work = self._service.translate_markup(texts, Html(), direction, options)
+        else:
+            work = self._service.translate_texts(texts, direction, options)
+        results = await while_connected(request, work, timeout=self._service.settings.timeout)
+        self._service.log_texts(texts, [each.hyp for each in results])
+
+        def shape(values: Sequence[Any]) -> Any:
+            return list(values) if fields.is_list("q") else values[0]
+
+        answer = {"translatedText": shape([each.hyp for each in results])}
+        if detected is not None:
+            answer["detectedLanguage"] = shape([_as_dict(detected)] * len(texts))
+        if count:
+            answer["alternatives"] = shape([list(each.alternatives) for each in results])
+        return JSONResponse(answer)
+
+    async def detect(self, request: Request) -> Response:
+        """Languages that a text may be in."""
+        fields = await read_fields(request)
+        self._clients.admit(key_of(request, fields), address_of(request))
+        texts = fields.texts("q")
+        self._service.check_length(texts)
+        found = self._service.detect("\n".join(texts))
+        return JSONResponse([_as_dict(each) for each in found if each.confidence] or [_as_dict(found[0])])
+
+    async def languages(self, request: Request) -> Response:
+        """The languages, each with those that it can be translated to."""
+        targets = self._service.registry.targets()
+        return JSONResponse(
+            [
+                {"code": code, "name": language_name(code), "targets": [code, *targets[code]]}
+                for code in targets
+                if targets[code]
+            ]
+        )
+
+    async def frontend_settings(self, request: Request) -> Response:
+        """Properties of the server that a page shows."""
+        settings = self._service.settings
+        targets = self._service.registry.targets()
+        source = next(code for code in targets if targets[code])
+        target = targets[source][0]
+        return JSONResponse(
+            {
+                "apiKeys": self._clients.needs_key,
+                "keyRequired": self._clients.needs_key,
+                "charLimit": settings.max_characters,
+                "frontendTimeout": 300,
+                "filesTranslation": True,
+                "supportedFilesFormat": list(SUFFIXES),
+                "suggestions": settings.suggestions is not None,
+                "language": {
+                    "source": {"code": source, "name": language_name(source)},
+                    "target": {"code": target, "name": language_name(target)},
+                },
+            }
+        )
+
+    async def health(self, request: Request) -> Response:
+        """The state of the server: it answers."""
+        return JSONResponse({"status": "ok"})
+
+
+def key_of(request: Request, fields: Fields) -> str | None:
+    """The API key of a request: a field, or a header of DeepL's or of the usual form."""
+    if "api_key" in fields and (key := fields.text("api_key")):
+        return key
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return value.strip() or None if scheme.lower() in ("deepl-auth-key", "bearer") else None
+
+
+def address_of(request: Request) -> str:
+    """The address of a client, of a proxy's client if the proxy is trusted."""
+    return "" if request.client is None else request.client.host
+
+
+def _as_dict(detected: DetectedLanguage) -> dict[str, Any]:
+    return {"confidence": detected.confidence, "language": detected.code}
+
+
+def error_body(error: RequestError) -> dict[str, str]:
+    """The body of an error."""
+    return {"error": str(error)}

@@ -1,0 +1,190 @@
+"""Workers of a model as the server sees them: started, replaced when they die, ended when their model is unloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mtkit.errors import ComputeError
+from mtkit.hardware import memory_of
+from mtkit.serve.fair_queue import FairQueue, Item
+from mtkit.serve.metrics import ServerMetrics
+from mtkit.serve.processes.messages import receive_async, send_async
+
+BATCH_SECONDS = 0.25  # of computation: those who come meanwhile wait as long
+FIRST_RATE = 4000.0  # characters a second of a worker, until it is measured
+MIN_BATCH, MAX_BATCH = 600, 12_000  # characters
+MAX_TEXTS = 256
+MAX_FAILURES = 3  # of workers that had a text alone, after which it gets an error
+RETRY_SECONDS = 0.5
+MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
+
+
+class ModelPool:
+    """The processes of one version of a model, which take batches from a queue.
+
+    Attributes:
+        compute_type: number format of the model, with `auto` resolved.
+        busy: batches that are being translated.
+        rate: characters that a worker translates in a second.
+    """
+
+    def __init__(self, settings: dict[str, Any], queue: FairQueue, workers: int, metrics: ServerMetrics) -> None:
+        """Take the settings, as the process receives them."""
+        self._settings, self._queue, self._num_workers, self._metrics = settings, queue, workers, metrics
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pids: set[int] = set()
+        self._is_retired = False
+        self._forking = asyncio.Lock()
+        self._bytes, self._measured = 0, -math.inf
+        self.compute_type, self.busy, self.rate = "", 0, FIRST_RATE
+
+    async def start(self) -> None:
+        """Start the processes.
+
+        Raises:
+            ComputeError: the model cannot be loaded.
+        """
+        await self._start_process()
+        count = self._num_workers if self._can_fork else 1
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(count)]
+
+    async def _start_process(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        folder = str(Path(__file__).parents[3])
+        paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "mtkit.serve.processes.worker", str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths}
+        )
+        theirs.close()
+        self._control = ours
+        try:
+            await send_async(ours, self._settings)
+            answer = await receive_async(ours)
+        except (EOFError, OSError):
+            answer = {"error": f"its process ended with code {await asyncio.to_thread(self._process.wait)}"}
+        except BaseException:
+            self._end()
+            raise
+        if "error" in answer:
+            self._end()
+            raise ComputeError(f"{self._settings['model']}: {answer['error']}")
+        self.compute_type, self._can_fork = answer["compute_type"], answer["can_fork"]
+
+    async def _start_worker(self) -> tuple[socket.socket, int]:
+        """A socket of a new worker, and its process."""
+        async with self._forking:
+            try:
+                return await self._fork()
+            except (EOFError, OSError):  # the process of the model has ended too
+                self._end()
+                await self._start_process()
+                return await self._fork()
+
+    async def _fork(self) -> tuple[socket.socket, int]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"w"], [theirs.fileno()])
+        ours.setblocking(False)
+        try:
+            return ours, (await receive_async(self._control))["pid"]
+        except BaseException:
+            ours.close()
+            raise
+
+    async def _work(self) -> None:
+        """Translate batches with one worker, and with the next one when it dies, until the pool is retired."""
+        while not self._is_retired:
+            try:
+                sock, pid = await self._start_worker()
+            except (ComputeError, EOFError, OSError):
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._pids.add(pid)
+            try:
+                while await self._translate_batch(sock):
+                    pass
+            finally:
+                sock.close()
+                self._pids.discard(pid)
+
+    async def _translate_batch(self, sock: socket.socket) -> bool:
+        """Translate the next batch; False if the worker has died or is not needed any longer."""
+        size = int(min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH))
+        while not (batch := self._queue.take(size, MAX_TEXTS)):
+            if self._is_retired:
+                return False
+            await self._queue.wait()
+        begun = time.perf_counter()
+        self.busy += 1
+        try:
+            lines = [job.texts[index] for job, index in batch]
+            await send_async(sock, {"options": batch[0][0].options, "lines": lines})
+            results = await receive_async(sock)
+        except (EOFError, OSError):
+            self._metrics.lost_workers.inc()
+            self._lose(batch)
+            return False
+        except BaseException:
+            self._queue.put_back(batch)
+            raise
+        finally:
+            self.busy -= 1
+        for (job, index), result in zip(batch, results, strict=True):
+            job.accept(index, result)
+        seconds, characters = time.perf_counter() - begun, sum(len(text) for text, _ in lines)
+        self.rate += 0.2 * (characters / seconds - self.rate)
+        self._metrics.batch_texts.observe(len(batch))
+        self._metrics.batch_seconds.observe(seconds)
+        return not self._is_retired
+
+    def _lose(self, batch: Sequence[Item]) -> None:
+        """Put a batch back whose worker has died; a text that has lost too many workers alone is the cause."""
+        for job in {job for job, _ in batch}:
+            job.failures += 1
+        if len(batch) == 1:
+            job, index = batch[0]
+            job.blamed[index] += 1
+            if job.blamed[index] >= MAX_FAILURES:
+                job.accept(index, {"error": "the process that translates this text has ended each time"})
+                return
+        self._queue.put_back(batch)
+
+    @property
+    def pids(self) -> list[int]:
+        """All processes."""
+        return [self._process.pid, *self._pids]
+
+    def memory(self) -> int:
+        """Bytes of all processes, as they were at most MEASURED_SECONDS ago; 0 if that is unknown."""
+        if time.monotonic() - self._measured > MEASURED_SECONDS:
+            self._measured = time.monotonic()
+            with suppress(OSError):
+                self._bytes = memory_of(self.pids)
+        return self._bytes
+
+    async def retire(self) -> None:
+        """End the processes when they have finished what they translate."""
+        self._is_retired = True
+        self._queue.wake()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._end()
+
+    def _end(self) -> None:
+        self._control.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=0.05)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,177 @@
+"""Process of a model, `python -m mtkit.serve.processes.worker FD`: loads it once, and forks workers with one thread.
+
+The server sends the settings of the model over the control socket FD, then the sockets of its workers. A worker is a
+copy of this process, so that it starts in milliseconds and shares the weights. All end when the server closes their
+sockets, which happens however it ends; signals are the server's to handle.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import re
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mtkit.assembly.translator_spec import TranslatorSpec
+from mtkit.errors import MtkitError
+from mtkit.hardware import one_thread, set_num_threads
+from mtkit.serve.processes.messages import receive, send
+from mtkit.signals import HANDLED
+from mtkit.text.source_prefix import SourcePrefix
+from mtkit.translate.alignment import words_of
+from mtkit.translate.constraints import ConstrainedLine, Line
+from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.next_words import next_words
+from mtkit.translate.translation import Translation
+from mtkit.translate.translator import Translator
+
+MAX_VARIANTS = 32  # translators with other options or another glossary, which share engine and model
+_PLACE = re.compile(r"^line \d+: ")
+
+
+def main() -> None:
+    """Load the model and fork a worker for each socket that comes, until the control socket closes."""
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the workers leave no zombies
+    control = socket.socket(fileno=int(sys.argv[1]))
+    with suppress(EOFError, OSError):
+        settings = receive(control)
+        try:
+            with one_thread():
+                translator = load(settings)
+        except (MtkitError, MemoryError, RuntimeError, OSError) as error:
+            send(control, {"error": str(error) or type(error).__name__})
+            return
+        gc.collect()
+        gc.freeze()  # a collection in a copy would touch, and so copy, the memory of all objects
+        send(control, {"compute_type": translator.compute_type, "can_fork": translator.can_fork})
+        _fork_workers(control, translator)
+
+
+def _fork_workers(control: socket.socket, translator: Translator) -> None:
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            return
+        if not translator.can_fork:  # on a GPU: this process is the one worker
+            send(control, {"pid": os.getpid()})
+            work(socket.socket(fileno=descriptors[0]), translator)
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            work(socket.socket(fileno=descriptors[0]), translator)
+        os.close(descriptors[0])
+        send(control, {"pid": pid})
+
+
+def load(settings: dict[str, Any]) -> Translator:
+    """The translator of a model; errors as `load_translator`."""
+    return TranslatorSpec(
+        models=[Path(settings["model"])],
+        search_overrides=settings["search"],
+        compute_type=settings["compute_type"],
+        device=settings["device"],
+    ).load()
+
+
+def work(sock: socket.socket, translator: Translator) -> NoReturn:
+    """Translate batches until the socket closes, which ends the process."""
+    set_num_threads(1)
+    variants = Variants(translator)
+    with suppress(EOFError, OSError):
+        while True:
+            batch = receive(sock)
+            send(sock, variants.translate(batch["lines"], batch["options"]))
+    os._exit(0)
+
+
+class Variants:
+    """A translator with the options of requests."""
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._variants: OrderedDict[str, Translator] = OrderedDict()
+
+    def translate(self, lines: Sequence[Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+        """Translate lines, each a text and the beginning of its translation; errors take the place of results."""
+        translator = self._variant(options)
+        wanted: list[Line] = [ConstrainedLine(text=text, prefix=prefix) if prefix else text for text, prefix in lines]
+        results: list[dict[str, Any]] = []
+        while len(results) < len(lines):
+            rest = wanted[len(results) :]
+            try:
+                results.extend(_results(translator, rest, options))
+            except (MtkitError, MemoryError) as error:
+                results.append({"error": _PLACE.sub("", str(error)) or "out of memory"})
+        return results
+
+    def _variant(self, options: dict[str, Any]) -> Translator:
+        key = repr(options)
+        if key not in self._variants:
+            base = self._translator
+            n_best = options["n_best"]
+            search = replace(base.search, n_best=n_best, beam_size=max(n_best, base.search.beam_size))
+            changed = replace(
+                base.options,
+                split_sentences=options["sentences"],
+                with_scores=options["details"],
+                source_prefix=SourcePrefix(tag=options["tag"]),
+                glossary=_glossary(options["glossary"]),
+            )
+            self._variants[key] = base.varied(search=search, options=changed)
+            if len(self._variants) > MAX_VARIANTS:
+                self._variants.popitem(last=False)
+        self._variants.move_to_end(key)
+        return self._variants[key]
+
+
+def _glossary(terms: Sequence[Sequence[str]] | None) -> Glossary | None:
+    if not terms:
+        return None
+    glossary = Glossary()
+    for source, *forms in terms:
+        glossary.add(source, forms, "glossary")
+    return glossary
+
+
+def _results(translator: Translator, lines: Sequence[Line], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if count := options["next_words"]:
+        yield from ({"next": next_words(translator, line, count)} for line in lines)
+    else:
+        yield from (_plain(translation, options) for translation in translator.translate(lines))
+
+
+def _plain(translation: Translation, options: dict[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {"hyp": translation.hyp, "flags": translation.flags}
+    if options["n_best"] > 1:
+        result["alternatives"] = [each.hyp for each in translation.nbest[1:]]
+    if options["details"]:
+        result["alignment"] = translation.alignment
+        result["confidence"] = word_confidence(translation)
+        result["terms"] = translation.terms
+    return result
+
+
+def word_confidence(translation: Translation) -> list[float | None]:
+    """The probability of the least probable token of each word; None where words were put in after the search."""
+    words = translation.hyp.split()
+    values: list[float] = []
+    for word, log_prob in zip(words_of(translation.tokens), translation.token_log_probs, strict=False):
+        if word >= 0:
+            values += [1.0] * (word + 1 - len(values))
+            values[word] = min(values[word], math.exp(log_prob))
+    return [round(each, 3) for each in values] if len(values) == len(words) else [None] * len(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Models of the server: their directions, routes through a third language, loading on demand, exchange for others."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mtkit.assembly.translator import search_config
+from mtkit.errors import MtkitError, UsageError
+from mtkit.model_folder.config_file import WEIGHTS, model_hash
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
+from mtkit.serve.fair_queue import FairQueue
+from mtkit.serve.languages import is_code, match_language
+from mtkit.serve.metrics import ServerMetrics
+from mtkit.serve.processes.pool import ModelPool
+from mtkit.serve.settings import ServerSettings
+
+PROCESS_BYTES = 100 << 20  # of Python and libraries, before a model is measured
+MULTIPLE = "mul"  # source language of a model of many, in ISO 639-2
+IDLE_SECONDS = 0.1  # between looks for a model that is idle and can make room
+
+
+@dataclass(eq=False)
+class ServedModel:
+    """A model: its queue, and its processes while it is loaded.
+
+    Attributes:
+        name: its folder, by which requests choose among several models of a direction.
+        digest: hash of the version that is served.
+        used: when it was used last.
+    """
+
+    name: str
+    path: Path
+    metadata: ModelMetadata
+    digest: str
+    queue: FairQueue
+    pool: ModelPool | None = None
+    used: float = 0.0
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing waits and nothing is translated."""
+        return not self.queue.count and (self.pool is None or not self.pool.busy)
+
+
+class Hop(NamedTuple):
+    """A model, and the tag with which it translates in a direction; None if it needs none."""
+
+    model: ServedModel
+    tag: str | None
+
+
+class Registry:
+    """All models of the server."""
+
+    def __init__(self, settings: ServerSettings, metrics: ServerMetrics, note: Callable[[str], None]) -> None:
+        """Read the metadata of the models, but not their weights.
+
+        Raises:
+            MtkitError: a model does not exist, is damaged, or translates nothing.
+        """
+        self._settings, self._metrics, self._note = settings, metrics, note
+        self._memory = asyncio.Lock()
+        self.models: list[ServedModel] = []
+        for path in settings.models:
+            folder = find_model(path)
+            metadata = read_metadata(folder)
+            if metadata.is_language_model or metadata.is_encoder_only:
+                raise UsageError(f"{folder}: not a translation model; serve translates")
+            search_config(metadata.search, settings.search)
+            name = folder.parent.name if folder.name == "model" else folder.name
+            if name in {each.name for each in self.models}:
+                raise UsageError(f"serve: two models are named {name}; rename one of the folders")
+            self.models.append(ServedModel(name, path, metadata, model_hash(folder), FairQueue()))
+        self.directions = self._find_directions()
+
+    def _find_directions(self) -> dict[tuple[str, str], list[Hop]]:
+        directions: dict[tuple[str, str], list[Hop]] = {}
+        for model in self.models:
+            metadata = model.metadata
+            tags = [tag for tag in metadata.tags if is_code(tag)]
+            targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
+            sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
+            for source, (target, tag) in itertools.product(sources, targets):
+                if source != target:
+                    directions.setdefault((source, target), []).append(Hop(model, tag))
+        return directions
+
+    def targets(self) -> dict[str, list[str]]:
+        """The languages, each with those that it can be translated to."""
+        languages = list(dict.fromkeys(code for pair in self.directions for code in pair))
+        return {src: [tgt for tgt in languages if self._route(src, tgt)] for src in languages}
+
+    def find_route(self, source: str, target: str, model: str | None = None) -> list[Hop]:
+        """The models that translate from one language to another, in order; empty if there are none.
+
+        Args:
+            source, target: languages, as `languages` has them.
+            model: name of a model; None: the first of the direction.
+        """
+        if model is None:
+            return self._route(source, target)
+        return [hop for hop in self.directions.get((source, target), []) if hop.model.name == model][:1]
+
+    def _route(self, source: str, target: str) -> list[Hop]:
+        if direct := self.directions.get((source, target)):
+            return direct[:1]
+        middles = [tgt for src, tgt in self.directions if src == source and (tgt, target) in self.directions]
+        if not middles or source == target:
+            return []
+        middle = match_language("en", middles) or middles[0]
+        return [self.directions[source, middle][0], self.directions[middle, target][0]]
+
+    async def load(self, model: ServedModel) -> None:
+        """Load a model unless it is loaded, after others have made room.
+
+        Raises:
+            ComputeError: it cannot be loaded.
+        """
+        model.used = time.monotonic()
+        if model.pool is not None:
+            return
+        async with model.loading:
+            if model.pool is None:
+                async with self._memory:
+                    await self._make_room(_estimated_bytes(model))
+                    model.pool = await self._start(model)
+
+    async def _start(self, model: ServedModel) -> ModelPool:
+        folder = find_model(model.path)
+        settings: dict[str, Any] = {
+            "model": str(folder),
+            "search": list(self._settings.search),
+            "compute_type": self._settings.compute_type,
+            "device": self._settings.device,
+        }
+        pool = ModelPool(settings, model.queue, self._settings.workers, self._metrics)
+        await pool.start()
+        self._metrics.model_loads.labels(model.name).inc()
+        return pool
+
+    async def _make_room(self, needed: int) -> None:
+        """Unload models that are idle, the one that was not used for longest first, until there is room."""
+        bound = self._settings.max_memory
+        while bound and (loaded := [each for each in self.models if each.pool is not None]):
+            if sum(each.pool.memory() for each in loaded if each.pool is not None) + needed <= bound:
+                return
+            if idle := sorted((each for each in loaded if each.is_idle), key=lambda each: each.used):
+                await self._unload(idle[0])
+            else:
+                await asyncio.sleep(IDLE_SECONDS)
+
+    async def _unload(self, model: ServedModel) -> None:
+        pool, model.pool = model.pool, None
+        if pool is not None:
+            await pool.retire()
+        if model.queue.count:  # of a request that came meanwhile
+            model.pool = await self._start(model)
+
+    async def preload(self) -> None:
+        """Load the models that fit into the memory together."""
+        used = 0
+        for model in self.models:
+            used += _estimated_bytes(model)
+            if not self._settings.max_memory or used <= self._settings.max_memory:
+                await self.load(model)
+
+    async def reload(self) -> None:
+        """Exchange the models whose folders have changed; requests that wait are translated by the new version."""
+        for model in self.models:
+            try:
+                folder = find_model(model.path)
+                digest, metadata = model_hash(folder), read_metadata(folder)
+                if digest == model.digest:
+                    continue
+                if (metadata.src_lang, metadata.tgt_lang, metadata.tags) != _languages(model.metadata):
+                    raise UsageError(f"{folder}: translates other languages than before; start the server again")
+                async with model.loading:
+                    pool = None if model.pool is None else await self._start(model)
+            except MtkitError as error:
+                self._note(f"the model before stays: {error}")
+                continue
+            old, model.pool, model.digest, model.metadata = model.pool, pool, digest, metadata
+            if old is not None:
+                await old.retire()
+            self._note(f"{model.name}: exchanged for its new version")
+
+    async def close(self) -> None:
+        """End all processes."""
+        pools: Sequence[ModelPool] = [each.pool for each in self.models if each.pool is not None]
+        await asyncio.gather(*(pool.retire() for pool in pools))
+
+
+def _languages(metadata: ModelMetadata) -> tuple[str, str, list[str]]:
+    return metadata.src_lang, metadata.tgt_lang, metadata.tags
+
+
+def _estimated_bytes(model: ServedModel) -> int:
+    """Memory that a model will need: twice its weights, which are packed again, and a process."""
+    with suppress(MtkitError, OSError):
+        return PROCESS_BYTES + 2 * (find_model(model.path) / WEIGHTS).stat().st_size
+    return PROCESS_BYTES

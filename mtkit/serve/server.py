@@ -1,0 +1,170 @@
+"""The server process: listens, exchanges models at SIGHUP, and finishes what it has accepted at SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mtkit.errors import ReadWriteError
+from mtkit.serve.fronts.app import build_app
+from mtkit.serve.settings import ServerSettings, is_local
+
+HEAD_SECONDS = 20.0  # for the head of a request
+WRITE_SECONDS = 30.0  # without a byte that the client reads
+KEEP_ALIVE_SECONDS = 30
+MAX_HEAD = 32 << 10  # bytes
+MAX_CONNECTIONS = 2000
+BACKLOG = 2048
+
+
+class ServerConnection(H11Protocol):
+    """A connection that ends if its client sends no complete head, or does not read."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; called by asyncio."""
+        super().connection_made(transport)
+        self._set_timer(HEAD_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; called by asyncio."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timer()
+        elif self._timer is None:
+            self._set_timer(HEAD_SECONDS)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read; called by asyncio."""
+        super().pause_writing()
+        self._set_timer(WRITE_SECONDS)
+
+    def resume_writing(self) -> None:
+        """Go on; called by asyncio."""
+        super().resume_writing()
+        self._stop_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, also if its client does not read the end of an answer."""
+        super().timeout_keep_alive_handler()
+        self._set_timer(WRITE_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End; called by asyncio."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _set_timer(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are ours."""
+
+    def __init__(self, config: uvicorn.Config, reload: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._reload = reload
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Handle signals while the server runs; called by uvicorn."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+
+
+def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; a second Ctrl-C ends at once.
+
+    Args:
+        settings: of the server.
+        note: receives messages for the log.
+
+    Raises:
+        MtkitError: a model cannot be loaded, a file is damaged, or the address cannot be used.
+    """
+    app, registry = build_app(settings, note)
+    config = uvicorn.Config(
+        app,
+        http=ServerConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        root_path=settings.root_path,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(settings.timeout) + 5,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEAD,
+    )
+    tasks: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = asyncio.get_running_loop().create_task(registry.reload())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def run(sock: socket.socket) -> None:
+        host, port = sock.getsockname()[:2]
+        try:
+            if settings.preload:
+                await registry.preload()
+            note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")
+            await _Server(config, reload).serve(sockets=[sock])
+        finally:
+            await registry.close()
+
+    with _listen(settings) as sock:
+        if not is_local(settings.host) and settings.keys is None:
+            note("everybody who reaches this address can translate: no keys are asked for")
+        asyncio.run(run(sock))
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    """The socket at which the server listens.
+
+    Raises:
+        ReadWriteError: the address is in use, or not one of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+        except OSError:
+            sock.close()
+            raise
+    except OSError as error:
+        hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
+        raise ReadWriteError(f"serve: {settings.host}:{settings.port}: {reason}{hint}") from error
+    return sock

@@ -1,0 +1,221 @@
+"""Life of the server: signals, lost workers, exchanged models, keys, limits, addresses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mtkit.cli import entry
+from tests.e2e.serve.conftest import ROOT, Server, running
+from tests.toy.models import sentences
+
+LINES = sentences(60)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_no_process_imports_torch(models: dict[str, Path]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "mtkit", "serve", str(models["en-de"]), "--port", "0"]
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # of the processes that translate too
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if "listening at" in line:
+            url = line.split()[-1]
+            break
+    fields = {"q": "Das ist ein Satz.", "source": "auto", "target": "de"}
+    assert httpx.post(f"{url}/translate", data=fields, trust_env=False, timeout=60).status_code == 200
+    process.terminate()
+    text = "".join(lines) + process.communicate(timeout=60)[1]
+    imported = {line.split("|")[-1].strip() for line in text.split("\n") if line.startswith("import time:")}
+    assert "mtkit.serve.fronts.app" in imported
+    assert "mtkit.inference.fast_search" in imported
+    assert "torch" not in imported
+
+
+def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
+    expected = translated(LINES, "--split-sentences")
+    with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server:
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(server.translate, q=LINES) for _ in range(40)]
+            for _ in range(10):
+                wait_until(lambda: len(server.workers()) > 0)
+                os.kill(server.workers()[0], signal.SIGKILL)
+                time.sleep(0.1)
+            os.kill(server.children()[0], signal.SIGKILL)  # the process of the model
+        assert [each.result().json()["translatedText"] for each in answers] == [expected] * 40
+        assert server.translate(q="the dog").status_code == 200
+        wait_until(lambda: len(server.workers()) == 2)
+
+
+def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
+    expected = translated(LINES, "--split-sentences")
+    with running(str(models["en-de"]), "--workers", "1", "--cache", "0") as server:
+        with ThreadPoolExecutor(20) as pool:
+            answers = [pool.submit(server.translate, q=LINES) for _ in range(20)]
+            wait_until(lambda: "mtkit_queue_texts 0.0" not in server.client.get("/metrics").text)
+            for worker in server.workers():  # as systemd does
+                os.kill(worker, signal.SIGTERM)
+            server.process.send_signal(signal.SIGTERM)
+            results = [each.result() for each in answers]
+        assert [each.json()["translatedText"] for each in results if each.status_code == 200] == [expected] * 20
+        code, text = server.stop()
+        assert (code, "Traceback" in text) == (0, False)
+        assert not server.workers() if Path(f"/proc/{server.process.pid}").exists() else True
+
+
+def test_a_new_version_of_a_model(
+    models: dict[str, Path], tmp_path: Path, translated: Callable[..., list[str]]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(models["en-de"], folder)
+    expected = [translated(LINES, "--split-sentences"), translated(LINES, "--split-sentences", model="special")]
+    with running(str(folder), "--workers", "2") as server, ThreadPoolExecutor(4) as pool:
+        assert server.translate(q=LINES).json()["translatedText"] == expected[0]
+        answers = [pool.submit(server.translate, q=[*LINES, f"the dog {number}"]) for number in range(60)]
+        shutil.rmtree(folder)
+        shutil.copytree(models["special"], folder)
+        server.process.send_signal(signal.SIGHUP)
+        results = [each.result().json()["translatedText"][:-1] for each in answers]
+        assert all(each in expected for each in results)
+        wait_until(lambda: server.translate(q=LINES).json()["translatedText"] == expected[1])
+        (folder / "config.json").write_text("{}")
+        server.process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert server.translate(q=LINES[:1]).json()["translatedText"] == expected[1][:1]
+        assert "stays" in server.stop()[1]
+
+
+def test_models_are_loaded_on_demand_within_the_memory(models: dict[str, Path]) -> None:
+    words = [str(models[name]) for name in ("en-de", "de-fr", "fr-en")]
+    with running(*words, "--workers", "1", "--max-memory", "0.12") as server:  # of which one model takes 0.1
+        assert len(server.children()) == 1
+        for source, target in (("en", "de"), ("de", "fr"), ("fr", "en"), ("en", "fr")):
+            assert server.translate(q="the dog", source=source, target=target).status_code == 200
+            assert len(server.children()) == 1
+        pairs = [("en", "de"), ("de", "fr"), ("fr", "en")] * 4
+        with ThreadPoolExecutor(6) as pool:
+            answers = [
+                pool.submit(server.translate, q=f"a dog {i}", source=s, target=t) for i, (s, t) in enumerate(pairs)
+            ]
+        assert [each.result().status_code for each in answers] == [200] * 12
+
+
+def test_keys_and_limits(models: dict[str, Path], tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("# of the team\nfirst-key-1\nsecond-key-2\n")
+    with running(str(models["en-de"]), "--keys", str(keys), "--max-requests", "3", "--host", "0.0.0.0") as server:
+        server.client.base_url = httpx.URL(f"http://127.0.0.1:{server.port}")
+        for wrong in ({}, {"api_key": "wrong"}, {"api_key": "first-key-1x"}, {"api_key": "ключ"}):
+            response = server.translate(q="the dog", **wrong)
+            assert (response.status_code, "key" in response.json()["error"]) == (403, True)
+        statuses = [server.translate(q="the dog", api_key="first-key-1").status_code for _ in range(5)]
+        assert statuses == [200, 200, 200, 429, 429]
+        limited = server.translate(q="the dog", api_key="first-key-1")
+        assert 0 < int(limited.headers["retry-after"]) <= 20
+        header = {"authorization": "Bearer second-key-2"}
+        data = {"q": "the dog", "source": "en", "target": "de"}
+        assert server.client.post("/translate", data=data, headers=header).status_code == 200
+        assert server.client.get("/frontend/settings").json()["keyRequired"] is True
+        text = server.client.get("/metrics").text
+        assert "first-key" not in text
+        _, log = server.stop()
+        assert "the dog" not in log
+        assert "key-1" not in log
+
+
+def test_a_full_queue(models: dict[str, Path]) -> None:
+    with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--max-waiting", "3000") as server:
+        with ThreadPoolExecutor(12) as pool:
+            answers = [pool.submit(server.translate, q=LINES) for _ in range(48)]
+        responses = [each.result() for each in answers]
+        refused = [each for each in responses if each.status_code != 200]
+        assert {each.status_code for each in refused} == {503}
+        assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+        assert len(refused) < len(responses)
+        assert server.translate(q="the dog").status_code == 200
+
+
+def test_a_request_that_takes_too_long_leaves_the_queue(models: dict[str, Path]) -> None:
+    with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--timeout", "0.3") as server:
+        many = [f"{number} {' '.join(LINES[:20])}" for number in range(80)]
+        statuses = {server.translate(q=many).status_code for _ in range(2)}
+        assert statuses == {503}
+        wait_until(lambda: "mtkit_queue_texts 0.0" in server.client.get("/metrics").text)
+
+
+def test_texts_are_logged_only_if_asked_for(models: dict[str, Path]) -> None:
+    with running(str(models["en-de"]), "--log", "texts") as server:
+        server.translate(q="the dog \x1b[31m")
+        _, log = server.stop()
+        assert "the dog" in log
+        assert "\x1b" not in log
+
+
+def test_a_path_behind_a_proxy(models: dict[str, Path]) -> None:
+    with running(str(models["en-de"]), "--root-path", "/mt") as server:
+        assert server.client.get("/health").status_code == 200
+        assert server.client.post("/translate", json={}).json() == {"error": "q is missing"}
+
+
+def test_a_slow_head_and_a_client_that_reads_nothing_do_not_stop_others(server: Server) -> None:
+    socks = [socket.create_connection((server.host, server.port)) for _ in range(50)]
+    for sock in socks[:25]:
+        sock.sendall(b"GET /hea")
+    for sock in socks[25:]:
+        sock.sendall(b"GET /languages HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+    assert server.client.get("/health", timeout=20).status_code == 200
+    assert server.translate(q="the dog").status_code == 200
+    for sock in socks:
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--host", "0.0.0.0"], 2, "--no-keys"),
+        (["--host", "::"], 2, "--no-keys"),
+        (["--host", "192.0.2.1", "--no-keys"], 74, "192.0.2.1"),
+        (["--root-path", "mt"], 2, "--root-path"),
+        (["--keys", "/nothing"], 66, "/nothing"),
+        (["--set", "nothing=1"], 78, "nothing"),
+    ],
+)
+def test_refusals(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str], words: list[str], code: int, sentence: str
+) -> None:
+    assert entry.execute(["serve", str(models["en-de"]), "--port", "0", *words]) == code
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+
+
+def test_an_address_in_use(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        assert entry.execute(["serve", str(models["en-de"]), "--port", str(sock.getsockname()[1])]) == 74
+    assert "in use; choose another --port" in capsys.readouterr().err
+
+
+def test_keys_that_are_no_keys(models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in ("", "short\n", "two words here\n"):
+        (tmp_path / "keys").write_text(content)
+        assert entry.execute(["serve", str(models["en-de"]), "--keys", str(tmp_path / "keys")]) == 65
+        assert f"{tmp_path / 'keys'}" in capsys.readouterr().err
