@@ -18,7 +18,7 @@ from mtkit.documents.formats.html import Html
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.requests import Fields, read_fields
+from mtkit.serve.fronts.requests import RequestFields, read_fields
 from mtkit.serve.languages import language_name
 from mtkit.serve.request_error import RequestError
 
@@ -120,7 +120,7 @@ class LibreTranslate:
         return JSONResponse({"status": "ok"})
 
 
-def key_of(request: Request, fields: Fields) -> str | None:
+def key_of(request: Request, fields: RequestFields) -> str | None:
     """The API key of a request: a field, or a header of DeepL's or of the usual form."""
     if "api_key" in fields and (key := fields.text("api_key")):
         return key

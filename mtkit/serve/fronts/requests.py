@@ -1,4 +1,4 @@
-"""Fields of requests, which come as JSON, as a form, or in the address; each error is one sentence."""
+"""RequestFields of requests, which come as JSON, as a form, or in the address; each error is one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_TERMS = 5000  # of a glossary
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
 
 
-class Fields:
+class RequestFields:
     """The fields of a request by name; a list where one name has several values.
 
     Methods raise RequestError with status 400 if a field has another type or range.
@@ -121,7 +121,7 @@ def check_terms(terms: Terms) -> None:
         raise RequestError(400, f"glossary: {error}") from error
 
 
-async def read_fields(request: Request, *, lists: Sequence[str] = ()) -> Fields:
+async def read_fields(request: Request, *, lists: Sequence[str] = ()) -> RequestFields:
     """The fields of a request.
 
     Args:
@@ -142,8 +142,8 @@ async def read_fields(request: Request, *, lists: Sequence[str] = ()) -> Fields:
     elif kind == "application/x-www-form-urlencoded":
         pairs += _parse_form(await request.body())
     elif body := await request.body():
-        return Fields({**_collect(pairs, lists), **parse_json_object(body)})
-    return Fields(_collect(pairs, lists))
+        return RequestFields({**_collect(pairs, lists), **parse_json_object(body)})
+    return RequestFields(_collect(pairs, lists))
 
 
 def _collect(pairs: Sequence[tuple[str, Any]], lists: Sequence[str]) -> dict[str, Any]:

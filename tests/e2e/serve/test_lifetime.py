@@ -60,7 +60,9 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
                 wait_until(lambda: len(server.workers()) > 0)
                 os.kill(server.workers()[0], signal.SIGKILL)
                 time.sleep(0.1)
-            os.kill(server.children()[0], signal.SIGKILL)  # the process of the model
+            wait_until(lambda: len(server.workers()) == 2)
+            for process in (*server.children(), *server.workers()):  # that of the model first, and its copies
+                os.kill(process, signal.SIGKILL)
         assert [each.result().json()["translatedText"] for each in answers] == [expected] * 40
         assert server.translate(q="the dog").status_code == 200
         wait_until(lambda: len(server.workers()) == 2)
