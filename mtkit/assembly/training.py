@@ -253,6 +253,7 @@ def build_validator(
         precision=precision,
         objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
         command=command,
+        pool_sets=config.pool_sets,
     )
     if command is not None:
         command.check(validator.sources(), validator.references())

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 
 import numpy as np
@@ -113,6 +113,7 @@ class TranslationValidator:
         batch_tokens: sentences × longest side of a batch.
         objective: computes the nll, without label smoothing.
         command: further score of sources, hypotheses and references; None: there is none.
+        pool_sets: the sets count as one text; otherwise the first one gives all but the values by set.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class TranslationValidator:
         precision: Precision,
         objective: Objective,
         command: CommandFn | None = None,
+        pool_sets: bool = True,
     ) -> None:
         self.sets = sets
         self.bleu = bleu
@@ -131,6 +133,7 @@ class TranslationValidator:
         self.precision = precision
         self.objective = objective
         self.command = command
+        self.pool_sets = pool_sets
 
     def validate_shard(self, model: TranslationModel, update: int, ranks: ProcessGroup) -> ValidationShard:
         """Compute the losses and translations of this rank's share: every world_size-th batch and sentence.
@@ -153,38 +156,49 @@ class TranslationValidator:
 
     def _validate(self, model: TranslationModel, ranks: ProcessGroup) -> ValidationShard:
         device = next(model.parameters()).device
-        nats, tokens, predictions = [], 0, []
-        batches = chain.from_iterable(eval_batches(one.corpus, batch_tokens=self.batch_tokens) for one in self.sets)
-        for batch in islice(batches, ranks.rank, None, ranks.world_size):
+        shard = ValidationShard([], [], [])
+        batches = (
+            (number, batch)
+            for number, one in enumerate(self.sets)
+            for batch in eval_batches(one.corpus, batch_tokens=self.batch_tokens)
+        )
+        for number, batch in islice(batches, ranks.rank, None, ranks.world_size):
             with self.precision.autocast(), record_predictions() as chunks:
                 losses = model(batch.to(device), self.objective)
-            nats.append(float(losses.sum))
-            tokens += losses.tokens
-            predictions.append(_counts(chunks))
+            shard.nats.append(float(losses.sum))
+            shard.tokens.append(losses.tokens)
+            shard.predictions.append(_counts(chunks))
+            shard.sets.append(number)
         lines = [(one, line) for one in self.sets for line in one.subset.src]
-        hyps: list[str] = []
         for one, own in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
-            hyps += one.translate(model, [line for _, line in own])
-        return ValidationShard(nats, tokens, hyps, predictions)
+            shard.hyps.extend(one.translate(model, [line for _, line in own]))
+        return shard
 
     def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:
         """Return the nll of all sets, in nats per scored token, and the BLEU of the decoded subsets as one text."""
-        nats = sum(unshard([share.nats for share in shares]))
-        nll = nats / max(sum(share.tokens for share in shares), 1)
+        sets = unshard([share.sets for share in shares])
+        deciding = [number for number, of in enumerate(sets) if self.pool_sets or of == 0]
+        nats, tokens = unshard([share.nats for share in shares]), unshard([share.tokens for share in shares])
+        nll = _nll(nats, tokens, deciding)
         counts = unshard([share.predictions for share in shares])
-        calibration = Calibration.sum(counts).as_dict() if math.isfinite(nll) else {}
+        calibration = Calibration.sum([counts[each] for each in deciding]).as_dict() if math.isfinite(nll) else {}
+        nll_by_set = {
+            one.name: _nll(nats, tokens, [each for each, of in enumerate(sets) if of == number])
+            for number, one in enumerate(self.sets if len(self.sets) > 1 and math.isfinite(sum(nats)) else ())
+        }
         hyps, refs = unshard([share.hyps for share in shares]), self.references()
         if not hyps:
-            return Validation(nll=nll, calibration=calibration)
+            return Validation(nll=nll, calibration=calibration, nll_by_set=nll_by_set)
         first = next(one.subset for one in self.sets if one.subset.src)
-        example = first.example_index
+        example, decoded = first.example_index, len(refs) if self.pool_sets else len(self.sets[0].subset.ref)
         return Validation(
             nll=nll,
-            bleu=self.bleu(hyps, refs),
+            bleu=self.bleu(hyps[:decoded], refs[:decoded]),
             sample=(first.src[example], hyps[example], first.ref[example]),
             calibration=calibration,
             bleu_by_set=self._bleu_by_set(hyps) if len(self.sets) > 1 else {},
             command=None if self.command is None else self.command(self.sources(), hyps, refs),
+            nll_by_set=nll_by_set,
         )
 
     def sources(self) -> list[str]:
@@ -202,6 +216,11 @@ class TranslationValidator:
             for one in self.sets
             if one.subset.ref
         }
+
+
+def _nll(nats: Sequence[float], tokens: Sequence[int], batches: Sequence[int]) -> float:
+    """Loss in nats per token of some batches."""
+    return sum(nats[each] for each in batches) / max(sum(tokens[each] for each in batches), 1)
 
 
 def _counts(chunks: Sequence[TokenPredictions]) -> list[list[float]]:

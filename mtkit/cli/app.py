@@ -20,7 +20,7 @@ from mtkit.errors import UsageError
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Whole pipeline": ("pipeline", ("run", "new")),
     "Prepare text": ("text", ("fetch", "train-bpe", "train-vectors", "encode", "decode", "preprocess")),
-    "Train": ("training", ("train", "watch", "checkpoints", "average", "study")),
+    "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
     "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),

@@ -12,6 +12,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "decode": ("mtkit decode joint.model train.en.tokens",),
     "preprocess": ("mtkit preprocess en-de.yaml",),
     "train": ("mtkit train en-de.yaml training.max_updates=4000",),
+    "finetune": (
+        "mtkit finetune runs/en-de memory.tmx -o runs/mine --budget 30m",
+        "mtkit finetune runs/en-de mine.en mine.de --general train.en train.de -o runs/mine --keep-general 0.5",
+    ),
     "watch": ("mtkit watch runs/en-de",),
     "checkpoints": ("mtkit checkpoints runs/en-de",),
     "average": ("mtkit average runs/en-de/checkpoints/update-* -o averaged",),

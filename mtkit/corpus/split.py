@@ -27,7 +27,7 @@ MIN_PAIRS = 100
 MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000  # of a held-out side: headings are no test, and occur many times
 USUAL_SHARE = 0.9  # of the pairs that must be within these limits, which otherwise become those of the text
 ODD_RATIO = 4.0  # lengths of the two sides, relative to the median ratio
-GIVE_HELD_OUT = "give files for them: mtkit new SRC TGT --valid SRC TGT --test SRC TGT"
+GIVE_HELD_OUT = "give files for them: --valid SRC TGT --test SRC TGT"
 ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies much
 
 

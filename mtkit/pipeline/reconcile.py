@@ -178,6 +178,8 @@ def validation_fingerprint(
     """Return a hash of everything except the model that `training.validation.metric` depends on."""
     text = [digest for store in valid for digest in (store.manifest.src.sha256, store.manifest.tgt.sha256)]
     content: list[Any] = [validation.metric, text]
+    if not validation.pool_sets:
+        content.append("the first set decides")
     if any(store.manifest.prefix for store in valid):
         content.append([store.manifest.prefix for store in valid])
     if validation.metric == "command":

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 
@@ -267,4 +268,9 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     Raises:
         ReadWriteError: the file cannot be written.
     """
-    write_text_record(path, yaml.dump(to_plain(recipe), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+    write_text_record(path, recipe_text(to_plain(recipe)))
+
+
+def recipe_text(plain: Mapping[str, Any]) -> str:
+    """Return the YAML of a recipe's values."""
+    return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)

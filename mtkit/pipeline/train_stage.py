@@ -137,7 +137,7 @@ def _run_training_loop(
 ) -> tuple[TrainingResult, Learner]:
     """Build everything that the training loop needs and run it; return its result and the learner."""
     recipe = run.recipe
-    learner = _build_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
+    learner = build_run_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
     if recipe.training.compile:
         compile_model(learner.model)  # not in build/: dry runs and FLOP counts need the uncompiled operations
     valid, precision = corpora.valid, learner.precision
@@ -158,9 +158,10 @@ def _run_training_loop(
     return train(training_run, loader), learner
 
 
-def _build_learner(
+def build_run_learner(
     run: Run, model: TranslationModel, tokenizers: TokenizerPair, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> Learner:
+    """Build the learner of a run; its corpora are prepared."""
     sampler = TrainingSampler.from_recipe(run.recipe, tokenizers.tgt)
     teacher = load_teacher(run.recipe, model, tokenizers)
     vocab_ids = target_vocab_ids(tokenizers.tgt)
@@ -178,7 +179,7 @@ def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: Prep
     if run.recipe.training.batch_tokens != "auto":
         return run
     model = build_model_architecture(run.recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
-    learner = _build_learner(run, model, tokenizers)
+    learner = build_run_learner(run, model, tokenizers)
     max_length = max(store.stats(side).max_length for store in corpora.train for side in SIDES) + 1  # with eos
     local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
     processes = local_processes if learner.device.type == "cpu" else 1  # they share the RAM, but not a GPU

@@ -33,6 +33,9 @@ class ValidationConfig:
     # Number of sentences, evenly spread over the set, that are translated for BLEU, to at most twice the tokens of the
     # longest reference and 10; 0 translates none. Default: enough to see progress, in seconds.
     sentences: Annotated[int, Limits(ge=0)] = 200
+    # Whether several validation sets count as one text; otherwise the first one decides, and the others are watched.
+    # Default: true, since a multilingual model has a set for each direction.
+    pool_sets: bool = True
     # Shell command that reads the files $SRC, $HYP and $REF and prints a number; see docs/training.md. Default: null
     # has none.
     command: Annotated[str, Limits(pattern=r"\S")] | None = None

@@ -179,10 +179,10 @@ def test_unequal_lengths_and_missing_files(run: Run, folder: Path) -> None:
 
 def test_too_few_lines_to_split(run: Run, folder: Path) -> None:
     write(folder, "few", 0, 30)
-    for command in ("new", "run"):  # the remedy is right for both: run has no --valid
+    for command in ("new", "run"):  # both have these options
         code, message = refusal(run, command, "few.en", "few.de")
         assert code == 65
-        assert "are too few to hold valid and test sets out; give files for them: mtkit new SRC TGT --valid" in message
+        assert "are too few to hold valid and test sets out; give files for them: --valid" in message
 
 
 def test_an_existing_recipe_is_not_replaced(run: Run, folder: Path) -> None:

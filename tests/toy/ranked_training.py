@@ -60,11 +60,11 @@ class FiveBatchValidator:
         with torch.no_grad():
             losses = [model(batch, CrossEntropy(TeacherForced(), 0.0)) for batch in batches]
         return ValidationShard(
-            [float(each.sum) for each in losses], sum(each.tokens for each in losses), [f"zwölf, {ranks.rank}"]
+            [float(each.sum) for each in losses], [each.tokens for each in losses], [f"zwölf, {ranks.rank}"]
         )
 
     def merge_shards(self, shards):
-        nats, tokens = unshard([shard.nats for shard in shards]), sum(shard.tokens for shard in shards)
+        nats, tokens = unshard([shard.nats for shard in shards]), sum(sum(shard.tokens) for shard in shards)
         assert [shard.hyps for shard in shards] == [[f"zwölf, {rank}"] for rank in range(len(shards))]
         assert len(nats) == 5
         return Validation(sum(nats) / tokens)

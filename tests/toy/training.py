@@ -164,7 +164,7 @@ class UnshardedValidator:
 
     def validate_shard(self, model, update, ranks):
         self.result = self.validate(model, update)
-        return ValidationShard([], 0, [])
+        return ValidationShard([], [], [])
 
     def merge_shards(self, shards):
         return self.result

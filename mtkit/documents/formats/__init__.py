@@ -8,4 +8,5 @@ subtitles    SubRip and WebVTT
 gettext      PO files
 tables       CSV and TSV
 json_values  strings of JSON
+spreadsheet  pairs of XLSX workbooks
 """

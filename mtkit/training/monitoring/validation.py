@@ -28,6 +28,7 @@ class Validation:
         calibration: token accuracy, calibration error and reliability table, for the log; empty if not measured.
         bleu: of the decoded subset of the validation set, 0 to 100; None if nothing was decoded.
         bleu_by_set: BLEU of each validation set by name; empty if there is only one.
+        nll_by_set: nll of each validation set by name; empty if there is only one.
         command: number of `training.validation.command`; None without a command, or if it failed.
         sample: source, hypothesis and reference of one sentence, for the display; None if nothing was decoded.
     """
@@ -38,12 +39,14 @@ class Validation:
     calibration: Mapping[str, Any] = field(default_factory=dict)
     bleu_by_set: Mapping[str, float] = field(default_factory=dict)
     command: float | None = None
+    nll_by_set: Mapping[str, float] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the log's event."""
         perplexity = math.exp(min(self.nll, 700.0))
         values = {"nll": self.nll, "perplexity": perplexity, "bleu": self.bleu, "sample": self.sample}
-        by_set = {"bleu_by_set": dict(self.bleu_by_set)} if self.bleu_by_set else {}
+        sets = {"nll_by_set": self.nll_by_set, "bleu_by_set": self.bleu_by_set}
+        by_set = {name: dict(values) for name, values in sets.items() if values}
         command = {} if self.command is None else {"command": self.command}
         return {**values, **command, **by_set, **self.calibration}
 
@@ -71,15 +74,17 @@ class ValidationShard:
 
     Attributes:
         nats: summed loss of each of its batches.
-        tokens: scored tokens of these batches.
+        tokens: scored tokens of each of these batches.
         hyps: translation of each of its sentences.
         predictions: counts of each of its batches, see evaluation/calibration.py.
+        sets: number of the validation set of each of its batches.
     """
 
     nats: list[float]
-    tokens: int
+    tokens: list[int]
     hyps: list[str]
     predictions: list[list[list[float]]] = field(default_factory=list)
+    sets: list[int] = field(default_factory=list)
 
 
 class ShardedValidator(Protocol):

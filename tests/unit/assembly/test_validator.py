@@ -105,6 +105,35 @@ def test_the_result_does_not_depend_on_the_number_of_processes(
     assert validate(whole, model, world_size) == validate(whole, model)
 
 
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("pool_sets", [True, False])
+def test_each_set_has_its_own_values(parts, tmp_path: Path, pool_sets: bool, world_size: int) -> None:
+    store, tokenizers, model = parts
+    text = tmp_path / "other"
+    text.write_text("so so\nline 3\n")
+    binarise(text, text, tmp_path / "other.store", tokenizers, None)
+    stores = {"own": store, "general": Store(tmp_path / "other.store")}
+    subsets = {name: DecodedSubset.from_store(each, 2 + len(name)) for name, each in stores.items()}
+    both = TranslationValidator(
+        [ValidationSet(name, each, subsets[name], shout, same) for name, each in stores.items()],
+        bleu=same,
+        batch_tokens=40,
+        precision=Precision(name="float32", device="cpu", dtype=None),
+        objective=CrossEntropy(TeacherForcing(), 0.0),
+        pool_sets=pool_sets,
+    )
+    alone = {name: validate(validator(each, subsets[name]), model) for name, each in stores.items()}
+    result = validate(both, model, world_size)
+    assert dict(result.nll_by_set) == pytest.approx({name: each.nll for name, each in alone.items()})
+    if pool_sets:
+        tokens = [each.stats("tgt").num_tokens + len(each) for each in stores.values()]
+        sums = [each.nll * count for each, count in zip(alone.values(), tokens, strict=True)]
+        assert (result.nll, result.bleu) == (pytest.approx(sum(sums) / sum(tokens)), 7.0)
+    else:
+        assert (result.nll, result.bleu) == (pytest.approx(alone["own"].nll), alone["own"].bleu)
+        assert dict(result.calibration) == dict(alone["own"].calibration)
+
+
 def test_validation_changes_neither_weights_nor_random_state(
     parts: tuple[Store, TokenizerPair, TranslationModel],
 ) -> None:

@@ -18,7 +18,9 @@ SCIENCE = {
 ASSEMBLY = {"recipe", "model_folder", "assembly"}
 
 
-PROGRAMS = {"pipeline", "bench", "describe", "analysis", "study", "export", "importers", "compression", "evidence"}
+PROGRAMS = {
+    "pipeline", "bench", "describe", "analysis", "study", "export", "importers", "compression", "evidence", "finetuning"
+}  # fmt: skip
 
 
 TABLE: dict[str, set[str]] = {
@@ -45,6 +47,8 @@ TABLE: dict[str, set[str]] = {
     "bench": SCIENCE | ASSEMBLY | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
     "compression": SCIENCE | ASSEMBLY | {"analysis.head_statistics"},
+    # a fine-tuning is an ordinary run, on pairs of documents
+    "finetuning": SCIENCE | ASSEMBLY | {"pipeline", "documents"},
     # claims are tested by studies
     "evidence": SCIENCE
     | ASSEMBLY

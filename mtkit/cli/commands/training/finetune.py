@@ -1,0 +1,118 @@
+"""`mtkit finetune`: own text for an existing model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import (
+    Device,
+    DocId,
+    Format,
+    Fresh,
+    Model,
+    Prefix,
+    Tag,
+    TestFiles,
+    ValidFiles,
+    non_empty_path,
+    parse_prefix,
+)
+
+
+def finetune(
+    model: Model,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC TGT|FILE [key=value]...",
+            help="Two text files, line by line, or one .tmx, .xliff, .po, .csv, .tsv or .xlsx; then keys.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", "--run-dir", metavar="RUN", parser=non_empty_path, help="Run to write.")
+    ],
+    general: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--general", metavar="SRC TGT", help="General text: replayed in training, and watched."),
+    ] = None,
+    general_source: Annotated[
+        Path | None,
+        typer.Option("--general-source", metavar="FILE", help="The same without translations; the model makes them."),
+    ] = None,
+    general_test: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--general-test", metavar="SRC TGT", help="Test set of --general (default: split)."),
+    ] = None,
+    general_share: Annotated[
+        float | None,
+        typer.Option(
+            "--general-share", min=0.0, max=0.9, help="Share of general text (default: 0.25); 0 only watches."
+        ),
+    ] = None,
+    keep_general: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-general",
+            metavar="BLEU",
+            min=0.0,
+            help="Also mix the weights before and after, to lose at most this much on general text.",
+        ),
+    ] = None,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Fit it to 10m or 2h.")] = None,
+    valid: ValidFiles = None,
+    test: TestFiles = None,
+    docid: DocId = None,
+    tag: Tag = None,
+    prefix: Prefix = None,
+    fresh: Fresh = False,
+    device: Device = None,
+    form: Format = None,
+) -> None:
+    """Fine-tune a model on text of your own.
+
+    The tokenizer is kept. The learning rate is measured by short trainings; updates end with patience or the budget.
+    The result is an ordinary run, which a repeated command resumes, and a table of scores before and after.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.recipe.defaults.facts import check_budget
+    from mtkit.recipe.recipe import check_overrides
+
+    files = [Path(word) for word in words if "=" not in word or Path(word).is_file()]
+    overrides = words[len(files) :]
+    if not 1 <= len(files) <= 2 or words[: len(files)] != [str(path) for path in files]:
+        raise UsageError("finetune: give a source and its translation, or one file with both; then key=value")
+    limits = check_budget(budget, overrides)
+    check_overrides(overrides)
+    if general_test is not None and general is None:
+        raise UsageError("finetune: --general-test is the test set of --general; give both")
+
+    from mtkit.cli.display import open_display
+    from mtkit.cli.printing import print_lines, print_results
+    from mtkit.finetuning.finetune import FinetuneOptions, finetune
+    from mtkit.finetuning.texts import GivenText
+    from mtkit.hardware import on_device, tune_malloc
+    from mtkit.io.cpu_quota import limit_spinning
+
+    options = FinetuneOptions(
+        base=model,
+        run=output,
+        text=GivenText(tuple(files), valid, test, docid),
+        general=None if general is None else GivenText(general, None, general_test),
+        general_source=general_source,
+        general_share=general_share,
+        limits=limits,
+        prefix=parse_prefix(tag, prefix),
+        overrides=tuple(overrides),
+        keep_general=keep_general,
+        fresh=fresh,
+    )
+    limit_spinning()
+    tune_malloc()
+    with on_device(device), open_display() as display:
+        report = finetune(options, display)
+    print_results(report.tables, form, content=report.content)
+    if form is None or form == "text":
+        print_lines(report.lines)

@@ -1,0 +1,282 @@
+"""Fine-tuning: the steps from a model and own text to a tuned model and a report on own and general text.
+
+The training is an ordinary run of a recipe that begins with the weights of the model (`training.init_from`). A command
+that is repeated continues where it was interrupted: texts and recipe are kept once they are written, and the run
+resumes as any run does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mtkit.assembly.translator import load_translator, require_translation_model
+from mtkit.errors import MtkitError, RecipeError, UsageError
+from mtkit.finetuning.mixtures import Mixtures, mix
+from mtkit.finetuning.range_test import RangeTest
+from mtkit.finetuning.report import FinetuneReport, report
+from mtkit.finetuning.settings import (
+    GENERAL,
+    OWN,
+    TrainingPlan,
+    default_share,
+    fit_updates,
+    with_course,
+    with_rate,
+    write_tree,
+)
+from mtkit.finetuning.texts import GivenText, describe_split, split_text, translated_text
+from mtkit.io.files import hash_file
+from mtkit.io.lock import FileLock
+from mtkit.io.records import read_record, write_record
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_stored_model
+from mtkit.pipeline import stages
+from mtkit.pipeline.open_run import open_run
+from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
+from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
+from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens
+from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
+from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.sections import Recipe
+from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+from mtkit.training.monitoring.log import Display, NullDisplay
+
+RECORD, RECIPE = "finetune.json", "finetune.yaml"
+RATE = "training.optimiser.learning_rate"
+RANGE_TEST_SHARE = 0.12  # of a budget
+MAX_TRANSLATED = 5000  # lines of --general-source
+_WRITTEN = (OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneOptions:
+    """Options of a fine-tuning.
+
+    Attributes:
+        base: the model folder or run to begin from.
+        run: the run folder to write.
+        general: pairs of general text, for replay and to watch; None: there are none.
+        general_source: general text in the source language, which the model translates itself; None: there is none.
+        general_share: share of general text among the samples; None: by rule.
+        prefix: tag and prefix of all sources.
+        overrides: of the recipe, `key=value` each.
+        keep_general: BLEU of general text that a mixture of the weights before and after may lose; None: no mixture.
+        fresh: delete a training in the run folder and begin again.
+    """
+
+    base: Path
+    run: Path
+    text: GivenText
+    general: GivenText | None = None
+    general_source: Path | None = None
+    general_share: float | None = None
+    limits: BudgetLimits = NO_LIMITS
+    prefix: SourcePrefix = NO_PREFIX
+    overrides: tuple[str, ...] = ()
+    keep_general: float | None = None
+    fresh: bool = False
+
+    @property
+    def has_general(self) -> bool:
+        """True if there is general text to watch."""
+        return self.general is not None or self.general_source is not None
+
+    def check(self) -> None:
+        """Check the options before any work.
+
+        Raises:
+            UsageError: two options contradict each other, or a file is of a wrong kind.
+            MissingInputError: a file does not exist.
+        """
+        self.text.check()
+        if self.general is not None and self.general_source is not None:
+            raise UsageError("finetune: --general and --general-source are two ways to one end; give one of them")
+        if self.general is not None:
+            self.general.check()
+        if self.general_source is not None:
+            replace(self.text, files=(self.general_source, self.general_source), valid=None, test=None).check()
+        for option, value in (("--general-share", self.general_share), ("--keep-general", self.keep_general)):
+            if value is not None and not self.has_general:
+                raise UsageError(f"finetune: {option} needs general text: give --general SRC TGT or --general-source")
+
+
+def finetune(options: FinetuneOptions, display: Display | None = None) -> FinetuneReport:
+    """Fine-tune a model on own text, or resume it, and compare the model before and after.
+
+    Raises:
+        UsageError: options contradict each other, the model is no translation model or lacks the tag, or the folder is
+            no fine-tuning.
+        RecipeError: an override is invalid, or a training was started in the folder with other text or options.
+        MissingInputError, DataError, ReadWriteError, BusyError, ComputeError, Interrupted: as `stages.run`.
+    """
+    options.check()
+    base = find_model(options.base)
+    metadata = _require_base(base, options.prefix)
+    steps = _Steps(options, base, metadata, display or NullDisplay())
+    with _locked(options.run):
+        steps.prepare_texts()
+        recipe = steps.recipe()
+        result = stages.run_stages(recipe, run_dir=options.run, fresh=options.fresh, display=display)
+        if "train" not in result.content:
+            return FinetuneReport(options.run, lines=result.lines)
+        mixtures = steps.mixtures(recipe)
+        return report(recipe, base, RunFolder(options.run), mixtures)
+
+
+def _require_base(base: Path, prefix: SourcePrefix) -> ModelMetadata:
+    """Metadata of the model, which must translate, with the tag that its sources need.
+
+    Raises:
+        UsageError: it is another kind of model, or lacks the tag.
+        MissingInputError, DataError: it cannot be read.
+    """
+    stored = read_stored_model(base)
+    require_translation_model(stored)
+    prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
+    prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
+    return read_metadata(base)
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """Lock the folder of a fine-tuning, which is made; a new one that stays empty is removed."""
+    if run.exists() and (not run.is_dir() or (any(run.iterdir()) and not (run / RECORD).is_file())):
+        raise UsageError(f"{run}: exists and is no fine-tuning of mtkit; name another folder with -o")
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(run / "finetune.lock", run, remove=True):
+            yield
+    finally:
+        if not any(run.iterdir()):
+            run.rmdir()
+
+
+class _Steps:
+    """Steps of a fine-tuning, each of which keeps what an earlier call has finished."""
+
+    def __init__(self, options: FinetuneOptions, base: Path, metadata: ModelMetadata, display: Display) -> None:
+        self.options, self.base, self.metadata, self.display = options, base, metadata, display
+        self.run = options.run
+        self.langs = metadata.src_lang, metadata.tgt_lang
+        self.share = default_share(options.general_share, has_general=options.has_general)
+
+    def _notify(self, stage: str, message: str) -> None:
+        self.display.event(stage, None, {"result": message})
+
+    def prepare_texts(self) -> None:
+        """Split own and general text, unless that was done; after an error nothing of it is left."""
+        self._compare_record()
+        try:
+            own = split_text(self.options.text, self.run / OWN, self.langs)
+            reports = {OWN: own}
+            if (general := self._general()) is not None:
+                reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs)
+        except (MtkitError, KeyboardInterrupt):
+            if not RunFolder(self.run).has_training():
+                self._remove_written()
+            raise
+        for name, each in reports.items():
+            for line in describe_split(name, each):
+                self._notify("text", line)
+
+    def _general(self) -> GivenText | None:
+        """General text as pairs; the model translates text in the source language."""
+        source = self.options.general_source
+        if source is None:
+            return self.options.general
+        translator = load_translator(self.base).with_source_prefix(self.options.prefix)
+        folder = self.run / f"{GENERAL}-translated"
+        self._notify("text", f"{source}: translating up to {MAX_TRANSLATED:,} lines with the model")
+        return GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))
+
+    def _compare_record(self) -> None:
+        """Compare text and options with those of the fine-tuning in the folder, and write them.
+
+        Raises:
+            RecipeError: they are others, and training was started.
+        """
+        options, path = self.options, self.run / RECORD
+        general = options.general or (GivenText((options.general_source,)) if options.general_source else None)
+        content: dict[str, Any] = {
+            "model": hash_file(self.base / WEIGHTS),
+            "text": options.text.inputs,
+            "general": general.inputs if general else {},
+            "--general-share": self.share,
+            "--budget": options.limits.words,
+            "--tag and --prefix": asdict(options.prefix),
+        }
+        known = read_record(path, remedy="start over with --fresh") if path.is_file() and not options.fresh else {}
+        changed = [key for key, value in content.items() if known and known.get(key) != value]
+        if changed and RunFolder(self.run).has_training():
+            raise RecipeError(
+                f"{self.run}: {', '.join(changed)} changed since this fine-tuning was started; start over with "
+                "--fresh, or name another folder with -o"
+            )
+        if changed or not known:
+            self._remove_written()
+            write_record(path, content)
+
+    def _remove_written(self) -> None:
+        for path in (self.run / name for name in _WRITTEN):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def recipe(self) -> Recipe:
+        """The recipe of the training; its settings are chosen once, and then kept."""
+        path, overrides = self.run / RECIPE, self.options.overrides
+        if not path.is_file():
+            plan = TrainingPlan(
+                base=self.base,
+                metadata=self.metadata,
+                run=self.run,
+                has_general=self.options.has_general,
+                general_share=self.share,
+                prefix=self.options.prefix,
+                limits=self.options.limits,
+            )
+            tree, reasons = plan.recipe_tree()
+            write_tree(self.run / f".{RECIPE}", with_rate(tree, 1e-4), {})
+            try:
+                draft = load_recipe(str(self.run / f".{RECIPE}"), overrides)
+                tree, reasons = self._measured(tree, reasons, draft)
+            finally:
+                (self.run / f".{RECIPE}").unlink(missing_ok=True)
+            write_tree(path, tree, reasons)
+        return load_recipe(str(path), overrides)
+
+    def _measured(
+        self, tree: dict[str, Any], reasons: dict[str, str], draft: Recipe
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """A tree with the learning rate of the range test, and with the updates that fit into the budget."""
+        limits = self.options.limits
+        check_inputs(draft)
+        with open_run(draft, self.run, fresh=self.options.fresh, display=self.display) as run:
+            check_init_sources(run)
+            tokenizers = prepare_tokenizer(run)
+            corpora = prepare_corpus(run, tokenizers)
+            run = resolve_auto_batch_tokens(run, tokenizers, corpora)
+            seconds = None if limits.hours is None else RANGE_TEST_SHARE * 3600 * limits.hours
+            test = RangeTest(run, tokenizers, corpora, seconds=seconds)
+            stated = {override.partition("=")[0] for override in self.options.overrides}
+            updates = fit_updates(draft.training.max_updates, limits, test.seconds_per_update)
+            if updates < draft.training.max_updates:
+                reasons = {**reasons, "training.max_updates": f"{limits.words} of training"}
+            tree = with_course(tree, updates)
+            if RATE in stated:
+                return with_rate(tree, 1e-4), reasons
+            result = test.result()
+            return with_rate(tree, result.rate), {**reasons, RATE: result.describe()}
+
+    def mixtures(self, recipe: Recipe) -> Mixtures | None:
+        """Mixtures of the weights before and after, if they are asked for."""
+        if self.options.keep_general is None:
+            return None
+        return mix(recipe, RunFolder(self.run), max_loss=self.options.keep_general, notify=self._notify)

@@ -1,0 +1,164 @@
+"""Range test: the learning rate of a fine-tuning, by short trainings from the same weights on the same data.
+
+Each trial is a whole training in small: warm-up, linear decay to 0, then the loss on the validation sets. The search
+goes from a rate in the direction in which that loss falls, until it rises. Smith 2017 raises the rate within one
+training (https://arxiv.org/abs/1506.01186); a loss of training text then shows what diverges, but not what generalises.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from mtkit.assembly.training import build_loader, build_model, build_validator
+from mtkit.corpus.order.loader import UpdateData
+from mtkit.errors import ComputeError
+from mtkit.hardware import limit_onednn_cache
+from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.prepare_corpus import PreparedCorpora
+from mtkit.pipeline.train_stage import build_run_learner
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.distributed.process_group import SINGLE_PROCESS
+from mtkit.training.learner import Learner
+from mtkit.training.loop import accumulate_gradients
+from mtkit.training.optimisers.schedule import LinearConfig
+from mtkit.training.weights import load_weights, weights
+
+RATE_TIMES_WIDTH = 0.05  # of the first rate: a tenth of that of a training from random weights
+STEP = 2.0  # ratio of neighbouring rates
+MAX_TRIALS = 7
+TRIAL_SHARE = 0.02  # of the updates of the training
+MIN_TRIAL, MAX_TRIAL = 10, 80  # updates
+WARM_UP_SHARE = 0.1
+TIMED_UPDATES = 2
+
+
+@dataclass(frozen=True)
+class RangeResult:
+    """Result of a range test.
+
+    Attributes:
+        rate: with the lowest loss.
+        losses: validation loss in nats per token, by rate.
+        seconds_per_update: measured in the trials.
+    """
+
+    rate: float
+    losses: dict[float, float]
+    updates: int
+    seconds_per_update: float
+
+    def describe(self) -> str:
+        """The result as a reason: the losses by rate."""
+        losses = ", ".join(f"{loss:.3f} at {rate:.2g}" for rate, loss in sorted(self.losses.items()))
+        return f"range test of {self.updates} updates, validation loss {losses}"
+
+
+class RangeTest:
+    """Short trainings of a run from the same weights.
+
+    Args:
+        run: with `training.max_updates` of the whole training.
+        seconds: limit of all trials; None: no limit.
+    """
+
+    def __init__(
+        self, run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, *, seconds: float | None = None
+    ) -> None:
+        validation = replace(run.recipe.training.validation, metric="nll", sentences=0, command=None)
+        training = replace(run.recipe.training, ema=None, validation=validation)
+        self._run = replace(run, recipe=replace(run.recipe, training=training))
+        self._tokenizers = tokenizers
+        self._model = build_model(self._run.recipe, tokenizers, lambda stage, message: None)
+        self._initial = {name: tensor.clone() for name, tensor in weights(self._model).items()}
+        learner = self._learner(1e-9, MIN_TRIAL)  # its first updates are timed
+        self._validator = build_validator(self._run.recipe, corpora.valid, tokenizers, learner.precision)
+        self._stream = build_loader(self._run.recipe, corpora.train, tokenizers).updates()
+        self._data: list[UpdateData] = []
+        limit_onednn_cache()
+        start = time.perf_counter()
+        self._train(learner, TIMED_UPDATES)
+        self.seconds_per_update = (time.perf_counter() - start) / TIMED_UPDATES
+        wanted = round(TRIAL_SHARE * self._run.recipe.training.max_updates)
+        self.updates = min(max(wanted, MIN_TRIAL), MAX_TRIAL)
+        if seconds is not None:
+            fitting = int(seconds / MAX_TRIALS / self.seconds_per_update)
+            self.updates = max(MIN_TRIAL, min(self.updates, fitting))
+
+    def result(self) -> RangeResult:
+        """Run the trials.
+
+        Raises:
+            ComputeError: the loss is not finite at any rate, or memory runs out.
+        """
+        start = time.perf_counter()
+        rates = list(search_rates(self._loss, RATE_TIMES_WIDTH / self._run.recipe.model.d_model))
+        losses = dict(rates)
+        best = min(losses, key=lambda rate: losses[rate])
+        if not math.isfinite(losses[best]):
+            raise ComputeError(
+                "the range test found no learning rate with a finite loss; check the text, or state one: "
+                "training.optimiser.learning_rate=1e-5"
+            )
+        elapsed = time.perf_counter() - start
+        self._run.notify("range test", f"learning rate {best:.2g} after {len(losses)} trials in {elapsed:.0f} s")
+        return RangeResult(best, losses, self.updates, self.seconds_per_update)
+
+    def _loss(self, rate: float) -> float:
+        """Validation loss after a trial; infinite if the training diverged."""
+        load_weights(self._model, self._initial)
+        learner = self._learner(rate, self.updates)
+        if not self._train(learner, self.updates):
+            return math.inf
+        with learner.eval_model() as model:
+            shard = self._validator.validate_shard(model, self.updates, SINGLE_PROCESS)
+        nll = self._validator.merge_shards([shard]).nll
+        return nll if math.isfinite(nll) else math.inf
+
+    def _learner(self, rate: float, updates: int) -> Learner:
+        training = self._run.recipe.training
+        trial = replace(
+            training,
+            optimiser=replace(training.optimiser, learning_rate=rate),
+            schedule=LinearConfig(warmup=round(WARM_UP_SHARE * updates)),
+            max_updates=updates,
+        )
+        run = replace(self._run, recipe=replace(self._run.recipe, training=trial))
+        return build_run_learner(run, self._model, self._tokenizers)
+
+    def _train(self, learner: Learner, updates: int) -> bool:
+        """Run some updates; return False if one is not finite."""
+        learner.model.train()
+        for number, data in enumerate(self._updates(updates), start=1):
+            learner.start_update(number)
+            sums = accumulate_gradients(learner, data.batches, number)
+            if not math.isfinite(sums.mean() + float(learner.reduce_and_clip_gradients())):
+                return False
+            learner.step(number)
+        return True
+
+    def _updates(self, count: int) -> Iterator[UpdateData]:
+        """The same data in every trial."""
+        self._data += islice(self._stream, max(0, count - len(self._data)))
+        return islice(self._data, count)
+
+
+def search_rates(loss: Callable[[float], float], first: float) -> Iterator[tuple[float, float]]:
+    """(rate, loss) of rates in steps of STEP from `first`, in the direction in which the loss falls until it rises."""
+    losses = {first: loss(first)}
+    yield first, losses[first]
+    up = first * STEP
+    losses[up] = loss(up)
+    yield up, losses[up]
+    rises = losses[up] >= losses[first]
+    rate, ratio = (first, 1 / STEP) if rises else (up, STEP)
+    for _ in range(MAX_TRIALS - 2):
+        following = rate * ratio
+        losses[following] = loss(following)
+        yield following, losses[following]
+        if losses[following] >= losses[rate]:
+            return
+        rate = following

@@ -1,0 +1,171 @@
+"""Report of a fine-tuning: scores before and after on own and general text, and the lines that changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.chrf import CHRF
+
+from mtkit.assembly.translator import load_translator
+from mtkit.corpus.config import ParallelFiles
+from mtkit.evaluation.comparison import Comparison, compare
+from mtkit.evaluation.score import metrics_of_run
+from mtkit.evaluation.table import score_table, signature_lines
+from mtkit.finetuning.mixtures import MIXTURE, Mixtures
+from mtkit.io.files import hash_file, write_text
+from mtkit.io.records import write_record
+from mtkit.io.table import Table
+from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.pipeline.run_folder import RunFolder, read_json
+from mtkit.pipeline.score_test_sets import translation_fingerprint
+from mtkit.recipe.sections import Recipe
+from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import SourcePrefix
+
+BEFORE, AFTER = "before", "after"
+COMPARISON, LINES = "comparison.json", "lines.tsv"  # in the run folder
+NUM_LINES = 3  # that are printed of each kind; lines.tsv has all
+
+
+@dataclass(frozen=True)
+class FinetuneReport:
+    """Result of a fine-tuning.
+
+    Attributes:
+        tables: scores on own and general text, and the mixtures.
+        lines: the lines that got better and worse, and the next commands.
+        content: scores and p-values by text and model.
+    """
+
+    run_dir: Path
+    tables: list[Table] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    content: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line of a test set whose translation changed; chrF2 of the translation before and after."""
+
+    number: int
+    scores: tuple[float, float]
+    texts: tuple[str, str, str, str]  # source, translations before and after, reference
+
+    @property
+    def change(self) -> float:
+        """Difference of chrF2."""
+        return self.scores[1] - self.scores[0]
+
+    def describe(self) -> list[str]:
+        """The line for a reader."""
+        names = ("src", BEFORE, AFTER, "ref")
+        texts = [f"  {name:<6} {text}" for name, text in zip(names, self.texts, strict=True)]
+        return [f"line {self.number}: chrF2 {self.scores[0]:.0f} -> {self.scores[1]:.0f}", *texts]
+
+
+def report(recipe: Recipe, base: Path, folder: RunFolder, mixtures: Mixtures | None) -> FinetuneReport:
+    """Compare the models before and after, and the chosen mixture, on the test sets of a finished run.
+
+    Raises:
+        MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or the results not be written.
+    """
+    known = read_json(folder.path / COMPARISON)
+    translations = _Translations(recipe, folder, known.get("translations", {}))
+    tables, lines, content, changed = list[Table](), list[str](), dict[str, Any](), dict[str, list[ChangedLine]]()
+    for name, files in recipe.corpus.test.items():
+        hyps = {
+            BEFORE: translations.of(BEFORE, base, name),
+            AFTER: list(read_lines(folder.hyps(name))),
+            **({MIXTURE: translations.of(MIXTURE, mixtures.folder, name)} if mixtures else {}),
+        }
+        src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
+        comparison = _compare(recipe, files, hyps, ref)
+        tables.append(_table(name, files, comparison, len(src)))
+        content[name] = comparison.as_dict()
+        changed[name] = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)
+        lines += _describe(name, changed[name])
+        lines += signature_lines(comparison.scores) if name == next(iter(content)) else []
+    write_text(folder.path / LINES, _all_lines(changed))
+    write_record(folder.path / COMPARISON, {"test": content, "translations": translations.fingerprints})
+    if mixtures is not None:
+        tables.append(mixtures.table())
+    return FinetuneReport(folder.path, tables, [*lines, "", *_next_steps(recipe, folder, mixtures)], content)
+
+
+class _Translations:
+    """Translations of the test sets by other models than that of the run, kept in its folder `hyps`."""
+
+    def __init__(self, recipe: Recipe, folder: RunFolder, known: Mapping[str, Any]) -> None:
+        self._recipe, self._folder, self._known = recipe, folder, known
+        self.fingerprints: dict[str, Any] = {}
+
+    def of(self, label: str, model: Path, name: str) -> list[str]:
+        """Translations of a test set by a model, made again if anything that they depend on changed."""
+        files, output = self._recipe.corpus.test[name], self._folder.hyps(f"{name}.{label}")
+        weights = hash_file(model / WEIGHTS)
+        inputs = translation_fingerprint(self._recipe, files, weights=weights, src=hash_file(files.src))
+        key = output.name
+        if not output.is_file() or self._known.get(key) != [inputs, hash_file(output)]:
+            translator = load_translator(model, search=self._recipe.search)
+            prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
+            hyps = translator.with_source_prefix(prefix).translate_lines(list(read_lines(files.src)))
+            output.parent.mkdir(exist_ok=True)
+            write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
+        self.fingerprints[key] = [inputs, hash_file(output)]
+        return list(read_lines(output))
+
+
+def _compare(recipe: Recipe, files: ParallelFiles, hyps: Mapping[str, Sequence[str]], ref: Sequence[str]) -> Comparison:
+    lang = recipe.corpus.language_of_target(files)
+    metrics = metrics_of_run(ref, recipe.evaluation, tgt_lang=lang)
+    return compare(hyps, [ref], metrics, tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
+
+
+def _table(name: str, files: ParallelFiles, comparison: Comparison, count: int) -> Table:
+    table = score_table(comparison.scores, label="model", p_values=comparison.p_values, best=comparison.best())
+    title = f"{name}: {count:,} lines of {files.src}; p against the model before"
+    return Table(table.headings, table.rows, text=table.text, title=title)
+
+
+def changed_lines(
+    src: Sequence[str], before: Sequence[str], after: Sequence[str], ref: Sequence[str]
+) -> list[ChangedLine]:
+    """The lines whose translation changed, from the one that gained most to the one that lost most."""
+    metric = CHRF()
+    changed = []
+    for number, texts in enumerate(zip(src, before, after, ref, strict=True), start=1):
+        if texts[1] != texts[2]:
+            scores = [metric.sentence_score(hyp, [texts[3]]).score for hyp in texts[1:3]]
+            changed.append(ChangedLine(number, (scores[0], scores[1]), texts))
+    return sorted(changed, key=lambda line: -line.change)
+
+
+def _describe(name: str, changed: Sequence[ChangedLine]) -> list[str]:
+    """Counts, and the lines that gained and lost most."""
+    better, worse = ([line for line in changed if line.change * sign > 0] for sign in (1, -1))
+    lines = ["", f"{name}: {len(better):,} lines better, {len(worse):,} worse, by chrF2"]
+    for word, chosen in (("better", better[:NUM_LINES]), ("worse", worse[: -NUM_LINES - 1 : -1])):
+        for line in chosen:
+            first, *rest = line.describe()
+            lines += [f"{word}: {name} {first}", *rest]
+    return lines
+
+
+def _all_lines(changed: Mapping[str, Sequence[ChangedLine]]) -> str:
+    rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
+    for name, lines in changed.items():
+        rows += [[name, str(line.number), *(f"{score:.2f}" for score in line.scores), *line.texts] for line in lines]
+    return "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in rows)
+
+
+def _next_steps(recipe: Recipe, folder: RunFolder, mixtures: Mixtures | None) -> list[str]:
+    path = folder.path
+    lines = [f"translate with: mtkit translate {path} FILE", f"all changed lines: {path / LINES}"]
+    if mixtures is not None:
+        return [*lines, f"the mixture: mtkit translate {mixtures.folder} FILE"]
+    if len(recipe.corpus.test) > 1:
+        return [*lines, "to keep more of the general text: repeat the command with --keep-general 0.5"]
+    return [*lines, "to see what was forgotten: give --general SRC TGT, or --general-source FILE"]

@@ -1,0 +1,177 @@
+"""Settings of a fine-tuning by rule: batch size, updates, validations, averaging, and the share of general text.
+
+The learning rate is the one setting that no rule gives: `range_test` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.errors import UsageError
+from mtkit.io.files import write_text
+from mtkit.model_folder.folder import ModelMetadata
+from mtkit.pipeline.run_folder import recipe_text
+from mtkit.recipe.defaults.facts import BudgetLimits, corpus_statistics
+from mtkit.recipe.defaults.schedule import (
+    CPU_BATCH,
+    EMA_SHARE,
+    TINY_BATCH,
+    TINY_CORPUS,
+    WARMUP_SHARE,
+    updates_of_epochs,
+)
+from mtkit.recipe.paths import escape_path, to_plain
+from mtkit.text.source_prefix import SourcePrefix
+
+EPOCHS = 10  # of the own text at most; validation ends a training that has learned it before
+MIN_UPDATES, MAX_UPDATES = 100, 20_000
+TRAINING_SHARE = 0.7  # of a budget: the rest is for the range test, validations, and the translation of the test sets
+VALIDATIONS = 10
+MIN_BETWEEN_VALIDATIONS = 20  # updates
+PATIENCE = 3  # validations
+VALIDATION_SENTENCES = 50  # that are decoded, of each set
+GENERAL_SHARE = 0.25  # of the samples; Chu et al. 2017 mix equal parts, https://aclanthology.org/P17-2061
+MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
+OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """Facts about a fine-tuning that its settings follow from.
+
+    Attributes:
+        base: folder of the model.
+        run: the run folder, with the split texts in its folders `own` and `general`.
+        has_general: there is general text to watch.
+        general_share: share of the samples that come from it; 0 only watches.
+        prefix: of all sources.
+    """
+
+    base: Path
+    metadata: ModelMetadata
+    run: Path
+    has_general: bool
+    general_share: float
+    prefix: SourcePrefix
+    limits: BudgetLimits
+
+    def recipe_tree(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The recipe as a tree of values, and the reasons of those that follow from the text."""
+        tokens = self._own_tokens()
+        batch = TINY_BATCH if tokens < TINY_CORPUS else CPU_BATCH
+        epochs = updates_of_epochs(EPOCHS, tokens, batch) / (1 - self.general_share)
+        updates = round(min(max(epochs, MIN_UPDATES), MAX_UPDATES))
+        reasons = {
+            "training.batch_tokens": f"{tokens:,} tokens of own text",
+            "training.max_updates": f"at most {EPOCHS} epochs of {tokens:,} tokens",
+        }
+        training = {"init_from": escape_path(self.base.resolve()), "batch_tokens": batch, **course_of(updates)}
+        if self.limits.training_hours is not None:
+            training["budget_hours"] = self.limits.training_hours
+        tree = {
+            "name": self.run.name,
+            "defaults": "fixed",
+            "corpus": self._corpus(),
+            "tokenizer": {"shared": self.metadata.tokenizer.shared},
+            "model": to_plain(self.metadata.model),
+            "training": training,
+            "search": to_plain(self.metadata.search),
+            "evaluation": {"metrics": ["bleu", "chrf"]},
+        }
+        return tree, reasons
+
+    def _own_tokens(self) -> int:
+        """Estimated tokens of the own training text, mean of both sides."""
+        return corpus_statistics(*([self._file(OWN, "train", lang)] for lang in self._langs)).tokens
+
+    @property
+    def _langs(self) -> tuple[str, str]:
+        return self.metadata.src_lang, self.metadata.tgt_lang
+
+    def _file(self, text: str, part: str, lang: str) -> Path:
+        return self.run / text / f"{part}.{lang}"
+
+    def _pair(self, text: str, part: str) -> dict[str, Any]:
+        files = (self._file(text, part, lang).resolve() for lang in self._langs)
+        prefix = {key: value for key, value in to_plain(self.prefix).items() if value is not None}
+        return {**dict(zip(("src", "tgt"), map(escape_path, files), strict=True)), **prefix}
+
+    def _corpus(self) -> dict[str, Any]:
+        train = [self._pair(OWN, "train")]
+        if self.general_share:
+            train[0]["weight"] = round(1 - self.general_share, 4)
+            train.append({**self._pair(GENERAL, "train"), "weight": self.general_share})
+        watched = [OWN, *([GENERAL] if self.has_general else [])]
+        positions = min(self.metadata.model.max_lengths().values(), default=MAX_LENGTH + 1)
+        return {
+            "src_lang": self.metadata.src_lang,
+            "tgt_lang": self.metadata.tgt_lang,
+            "train": train,
+            "valid": [self._pair(text, "valid") for text in watched],
+            "test": {text: self._pair(text, "test") for text in watched},
+            "cleaning": {"max_length": min(MAX_LENGTH, positions - 1)},
+        }
+
+
+def course_of(updates: int) -> dict[str, Any]:
+    """Keys of `training` that depend on the number of updates."""
+    every = max(updates // VALIDATIONS, min(MIN_BETWEEN_VALIDATIONS, updates))
+    return {
+        "max_updates": updates,
+        "validate_every": every,
+        "checkpoint_every": every,
+        "log_every": max(1, every // 2),
+        "patience": PATIENCE,
+        "validation": {"sentences": 2 * VALIDATION_SENTENCES, "pool_sets": False},
+        "schedule": {"kind": "linear", "warmup": round(WARMUP_SHARE * updates)},
+        "ema": {"decay": round(1 - 1 / max(10, EMA_SHARE * updates), 5), "update_every": 1},
+    }
+
+
+def fit_updates(updates: int, limits: BudgetLimits, seconds: float) -> int:
+    """Updates that fit into a budget, at most those that are given.
+
+    Args:
+        seconds: of an update, measured.
+
+    Raises:
+        UsageError: hardly any update fits.
+    """
+    if limits.hours is None:
+        return updates
+    fitting = int(TRAINING_SHARE * 3600 * limits.hours / seconds)
+    if fitting < MIN_BETWEEN_VALIDATIONS:
+        raise UsageError(
+            f"--budget {limits.words}: an update takes {seconds:.1f} s here, so that {fitting} fit; give more time, or "
+            "smaller batches: training.batch_tokens=512"
+        )
+    return min(fitting, updates)
+
+
+def default_share(general_share: float | None, *, has_general: bool) -> float:
+    """Share of general text among the samples: the stated one, or GENERAL_SHARE if there is general text."""
+    return (GENERAL_SHARE if has_general else 0.0) if general_share is None else general_share
+
+
+def with_course(tree: Mapping[str, Any], updates: int) -> dict[str, Any]:
+    """A tree of `recipe_tree` with another number of updates."""
+    return {**tree, "training": {**tree["training"], **course_of(updates)}}
+
+
+def with_rate(tree: Mapping[str, Any], rate: float) -> dict[str, Any]:
+    """A tree of `recipe_tree` with this learning rate of Adam."""
+    optimiser = {"kind": "adam", "learning_rate": rate}
+    return {**tree, "training": {**tree["training"], "optimiser": optimiser}}
+
+
+def write_tree(path: Path, tree: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
+    """Write a tree as a recipe, with the reasons of its values.
+
+    Raises:
+        ReadWriteError: the file cannot be written.
+    """
+    content = {**tree, "chosen": dict(reasons)}
+    write_text(path, f"# Written by mtkit finetune; --fresh writes it again.\n{recipe_text(content)}")

@@ -1,0 +1,263 @@
+"""`mtkit finetune`: an existing model, text of one's own in every form, resumed, compared, mixed; bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import openpyxl
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from safetensors.numpy import load_file
+
+from mtkit.cli import entry
+from mtkit.finetuning import finetune as steps
+from mtkit.finetuning.mixtures import SHARES
+from mtkit.text.lines import read_lines
+from mtkit.translate.translator import Translator
+from tests.toy.runs import WORDS, run, write_all
+
+OWN = WORDS | {"dog": "Kater", "cat": "Hund"}  # other names for the same things
+UPDATES = ["training.max_updates=40", "training.batch_tokens=256", "training.optimiser.learning_rate=0.01"]
+
+
+def pairs(count: int, table: dict[str, str], seed: int) -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    lines = {" ".join(rng.choices(list(WORDS), k=rng.randint(4, 7))) for _ in range(2 * count)}
+    return [(line, " ".join(table[word] for word in line.split())) for line in sorted(lines)[:count]]
+
+
+def write(folder: Path, name: str, text: list[tuple[str, str]]) -> tuple[str, str]:
+    files = folder / f"{name}.en", folder / f"{name}.de"
+    for file, side in zip(files, zip(*text, strict=True), strict=True):
+        file.write_text("".join(f"{line}\n" for line in side))
+    return str(files[0]), str(files[1])
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned WORDS."""
+    folder = tmp_path_factory.mktemp("base")
+    write_all(folder)
+    write(folder, "train", pairs(300, WORDS, 1))
+    size = "d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1, dropout: 0.0"
+    keys = ["max_updates=300", "validate_every=300", "batch_tokens=512", "label_smoothing=0"]
+    keys += ["optimiser={kind: adam, learning_rate: 0.01}", "schedule={kind: linear, warmup: 30}"]
+    run(folder, f"model={{kind: transformer, {size}}}", *(f"training.{key}" for key in keys))
+    return folder / "run"
+
+
+@pytest.fixture
+def mtkit(tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`mtkit finetune BASE WORDS... -o tmp_path/tuned`: exit code, stdout, stderr."""
+
+    def execute(*words: object) -> tuple[int, str, str]:
+        code = entry.execute(["finetune", str(base), *map(str, words), "-o", str(tmp_path / "tuned")])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return execute
+
+
+def bleu(hyps: Path, refs: Path) -> float:
+    return BLEU().corpus_score(list(read_lines(hyps)), [list(read_lines(refs))]).score
+
+
+def test_own_text_is_learned_and_general_text_watched(mtkit, tmp_path: Path, base: Path, capsys) -> None:
+    own, general = write(tmp_path, "own", pairs(300, OWN, 2)), write(tmp_path, "general", pairs(200, WORDS, 3))
+    code, out, err = mtkit(*own, "--general", *general, "--general-share", 0, "--keep-general", 60, *UPDATES)
+    assert code == 0, err
+    tuned = tmp_path / "tuned"
+    scores = json.loads((tuned / "comparison.json").read_text())["test"]
+    assert list(scores) == ["own", "general"]
+    for name, models in scores.items():  # sacreBLEU itself, on translations that other commands give
+        ref = tuned / name / "test.de"
+        assert models["before"]["bleu"] == pytest.approx(bleu(tuned / "hyps" / f"{name}.before.txt", ref))
+        assert models["after"]["bleu"] == pytest.approx(bleu(tuned / "hyps" / f"{name}.txt", ref))
+        assert entry.execute(["translate", str(base), str(tuned / name / "test.en")]) == 0
+        assert capsys.readouterr().out == (tuned / "hyps" / f"{name}.before.txt").read_text()
+    assert scores["own"]["after"]["bleu"] > scores["own"]["before"]["bleu"] + 10
+    assert scores["own"]["after"]["bleu_p_bootstrap"] < 0.05
+    assert [line.split()[0] for line in out.split("\n") if "chosen" in line] == [
+        f"{share_of_mixture(tuned, load_file(base / 'model' / 'model.safetensors')):.2f}"
+    ]
+    gained = [line.split("\t") for line in (tuned / "lines.tsv").read_text().split("\n")[1:-1]]
+    assert len(gained) == sum(
+        first != second
+        for name in scores
+        for first, second in zip(
+            read_lines(tuned / "hyps" / f"{name}.before.txt"), read_lines(tuned / "hyps" / f"{name}.txt"), strict=True
+        )
+    )
+    assert "own: " in out
+    assert "better" in out
+
+
+def share_of_mixture(tuned: Path, before: dict) -> float:
+    """The share t of the mixture, from its weights: before + t (after - before)."""
+    after, mixture = (load_file(tuned / name / "model.safetensors") for name in ("model", "mixture"))
+    name = max(after, key=lambda each: abs(after[each] - before[each]).max())
+    moved = after[name] - before[name]
+    place = abs(moved).argmax()
+    share = float((mixture[name] - before[name]).flat[place] / moved.flat[place])
+    return min(SHARES, key=lambda each: abs(each - share))
+
+
+def test_a_repeated_command_keeps_everything(mtkit, tmp_path: Path, monkeypatch) -> None:
+    own = write(tmp_path, "own", pairs(150, OWN, 2))
+    words = [*own, *UPDATES, "training.max_updates=4"]
+    assert mtkit(*words)[0] == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "tuned").rglob("*") if path.is_file()}
+    with monkeypatch.context() as patched:
+        patched.setattr(Translator, "translate_lines", lambda *_: pytest.fail("translated again"))
+        code, _, err = mtkit(*words)
+    assert code == 0, err
+    assert "training is already finished" in err or "unchanged" in err
+    now = {path: path.read_bytes() for path in (tmp_path / "tuned").rglob("*") if path.is_file()}
+    assert {path.name for path in kept if kept[path] != now.get(path)} <= {"log.jsonl"}
+    write(tmp_path, "own", pairs(160, OWN, 4))
+    code, _, err = mtkit(*words)
+    assert (code, "text changed since this fine-tuning was started; start over with --fresh" in err) == (78, True)
+    assert mtkit(*words, "--fresh")[0] == 0
+
+
+def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base: Path) -> None:
+    own = write(tmp_path, "own", pairs(150, OWN, 2))
+    keys = [*UPDATES[1:], "training.max_updates=60", "training.checkpoint_every=2"]
+    assert mtkit(*own, *keys)[0] == 0
+    expected = (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(tmp_path / "tuned")
+    words = [sys.executable, "-m", "mtkit", "finetune", str(base), *own, *keys, "-o", str(tmp_path / "tuned")]
+    killed = False
+    for moment in ("own/split.json", "checkpoints/update-00000002", "checkpoints/update-00000020"):
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            while process.poll() is None and not (tmp_path / "tuned" / moment).exists():
+                time.sleep(0.01)
+            killed |= process.poll() is None
+            os.kill(process.pid, signal.SIGKILL)
+    assert killed
+    assert mtkit(*own, *keys)[0] == 0
+    assert (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes() == expected
+
+
+def test_the_rate_is_measured_once(mtkit, tmp_path: Path, monkeypatch) -> None:
+    own = write(tmp_path, "own", pairs(150, OWN, 2))
+    code, _, err = mtkit(*own, *UPDATES[:2])
+    assert code == 0, err
+    text = (tmp_path / "tuned" / "finetune.yaml").read_text()
+    rates = text.partition("range test of")[2].partition("\n\n")[0]
+    assert rates.count(" at ") >= 3, text
+    monkeypatch.setattr(steps, "RangeTest", lambda *_, **__: pytest.fail("measured again"))
+    assert mtkit(*own, *UPDATES[:2])[0] == 0
+
+
+def tmx(text: list[tuple[str, str]]) -> str:
+    units = (
+        f'<tu><tuv xml:lang="en-GB"><seg>{escape(src)}</seg></tuv><tuv xml:lang="fr"><seg>non</seg></tuv>'
+        f'<tuv xml:lang="de"><seg><bpt i="1"/>{escape(tgt)}<ept i="1"/></seg></tuv></tu>'
+        for src, tgt in text
+    )
+    return f'<?xml version="1.0"?>\n<tmx version="1.4"><header/><body>{chr(10).join(units)}</body></tmx>'
+
+
+def test_every_form_gives_the_pairs_of_two_files(mtkit, tmp_path: Path) -> None:
+    text = pairs(150, OWN, 2)
+    files = [write(tmp_path, "own", text)]
+    (tmp_path / "own.tmx").write_text(tmx(text), encoding="utf-16")
+    (tmp_path / "own.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in text))
+    book = openpyxl.Workbook()
+    for row in [text[0], (None, None), *text[1:]]:
+        book.active.append(row)
+    book.save(tmp_path / "own.xlsx")
+    files += [(str(tmp_path / f"own.{suffix}"),) for suffix in ("tmx", "tsv", "xlsx")]
+    seen = []
+    for each in files:
+        code, _, err = mtkit(*each, *UPDATES[1:], "training.max_updates=1")
+        assert code == 0, err
+        own = tmp_path / "tuned" / "own"
+        seen.append(
+            [(own / f"{part}.{lang}").read_text() for part in ("train", "valid", "test") for lang in ("en", "de")]
+        )
+        shutil.rmtree(tmp_path / "tuned")
+    assert seen[1:] == [seen[0]] * 3
+
+
+def test_the_model_translates_general_text_itself(mtkit, tmp_path: Path) -> None:
+    own, (source, _) = write(tmp_path, "own", pairs(150, OWN, 2)), write(tmp_path, "g", pairs(150, WORDS, 3))
+    code, _, err = mtkit(*own, "--general-source", source, *UPDATES[1:], "training.max_updates=2")
+    assert code == 0, err
+    scores = json.loads((tmp_path / "tuned" / "comparison.json").read_text())["test"]
+    assert scores["general"]["before"]["bleu"] == pytest.approx(100)  # the reference is its own translation
+    recipe = (tmp_path / "tuned" / "recipe.yaml").read_text()
+    assert "weight: 0.75" in recipe
+    assert "weight: 0.25" in recipe
+
+
+def book_of(path: Path, rows: list[tuple], merged: str | None = None) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    if merged:
+        book.active.merge_cells(merged)
+    book.save(path)
+    return path
+
+
+def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, base: Path) -> None:
+    rows, good = pairs(120, OWN, 2), tmx(pairs(120, OWN, 2))
+    texts = {
+        "cut.tmx": good[: len(good) // 2],
+        "entity.tmx": good.replace("<tmx", '<!DOCTYPE t [<!ENTITY a "b">]><tmx', 1),
+        "french.tmx": good.replace('xml:lang="de"', 'xml:lang="it"'),
+        "few.tmx": tmx(rows[:20]),
+        "book.xlsx": "no zip",
+        "old.xls": "x",
+        "one.txt": "x\n",
+        "page.html": "<p>x</p>",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    book_of(tmp_path / "merged.xlsx", rows, merged="A3:A4")
+    book_of(tmp_path / "empty.xlsx", [(src, None) for src, _ in rows])
+    for name, exit_code, message in (
+        ("cut.tmx", 65, "cut.tmx:61: not well-formed XML"),
+        ("entity.tmx", 65, "declares the entity a"),
+        ("french.tmx", 65, "french.tmx: no pair of en and de, the languages of the model"),
+        ("few.tmx", 65, "20 pairs, 0 of them with a blank side, are too few"),
+        ("book.xlsx", 65, "book.xlsx: not an XLSX workbook"),
+        ("merged.xlsx", 65, "sheet 'Sheet': the cells A3:A4 are merged; unmerge them"),
+        ("empty.xlsx", 65, "sheet 'Sheet': column B is empty; put the source into column A"),
+        ("old.xls", 2, "save it as .xlsx or .tsv"),
+        ("one.txt", 2, "one.txt: one text; give a source and its translation"),
+        ("page.html", 2, "page.html: a document without pairs"),
+        ("none.tmx", 66, "none.tmx"),
+    ):
+        code, _, err = mtkit(tmp_path / name)
+        assert (code, message in err) == (exit_code, True), err
+        assert "Traceback" not in err
+        assert not (tmp_path / "tuned").exists(), name
+    own = write(tmp_path, "own", rows)
+    for words, exit_code, message in (
+        ([own[0], own[1], own[0]], 2, "give a source and its translation"),
+        ([*own, "--keep-general", 1], 2, "--keep-general needs general text"),
+        ([*own, "--general-test", *own], 2, "--general-test is the test set of --general"),
+        ([*own, "--general", *own, "--general-source", own[0]], 2, "give one of them"),
+        ([*own, "--tag", "de"], 2, "tag 'de': unknown"),
+        ([*own, "training.lr=1"], 78, "training.lr: no such key"),
+    ):
+        code, _, err = mtkit(*words)
+        assert (code, message in err) == (exit_code, True), err
+        assert not (tmp_path / "tuned").exists(), words
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "mine").write_text("important")
+    code, _, err = mtkit(*own)
+    assert (code, "exists and is no fine-tuning of mtkit" in err) == (2, True)

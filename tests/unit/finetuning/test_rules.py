@@ -1,0 +1,64 @@
+"""Rules of fine-tuning: the search for a rate, the share of a mixture, its weights, the lines that changed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from mtkit.errors import UsageError
+from mtkit.finetuning.mixtures import choose, interpolate
+from mtkit.finetuning.range_test import MAX_TRIALS, STEP, search_rates
+from mtkit.finetuning.report import changed_lines
+from mtkit.finetuning.settings import course_of, fit_updates
+from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
+
+
+@pytest.mark.parametrize("best", [-3, -2, 0, 1, 3])
+def test_the_search_finds_the_lowest_loss(best: int) -> None:
+    def loss(rate: float) -> float:
+        power = round(math.log(rate / 1e-3, STEP))
+        return math.inf if power > best + 2 else abs(power - best)
+
+    found = dict(search_rates(loss, 1e-3))
+    assert min(found, key=lambda rate: found[rate]) == pytest.approx(1e-3 * STEP**best)
+    assert len(found) <= MAX_TRIALS
+
+
+def test_a_search_without_a_finite_loss_ends() -> None:
+    assert set(dict(search_rates(lambda rate: math.inf, 1e-3)).values()) == {math.inf}
+
+
+def test_a_mixture_keeps_the_general_text() -> None:
+    bleu = {0.0: (1, 30), 0.25: (3, 30.5), 0.5: (7, 29.6), 0.75: (9, 29), 1.0: (10, 20)}
+    by_set = {share: {"own": own, "general": general} for share, (own, general) in bleu.items()}
+    assert [choose(by_set, loss) for loss in (0.0, 0.5, 1.0, 20.0)] == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_weights_are_interpolated_and_integers_kept() -> None:
+    before = {"a": torch.tensor([0.0, 4.0]), "n": torch.tensor([1])}
+    mixed = interpolate(before, {"a": torch.tensor([8.0, 0.0]), "n": torch.tensor([2])}, 0.25)
+    assert mixed["a"].tolist() == [2.0, 3.0]
+    assert mixed["n"].tolist() == [2]
+
+
+def test_changed_lines_are_ordered_by_their_gain() -> None:
+    ref = ["good text here", "same", "another line"]
+    lines = changed_lines(["s"] * 3, ["bad", "same", "another line"], ["good text here", "same", "nothing"], ref)
+    assert [(line.number, line.change > 0) for line in lines] == [(1, True), (3, False)]
+
+
+def test_updates_of_a_budget() -> None:
+    assert fit_updates(5000, NO_LIMITS, 1e9) == 5000
+    assert fit_updates(5000, parse_budget("10m"), 0.42) == 1000
+    assert fit_updates(500, parse_budget("10m"), 0.42) == 500
+    with pytest.raises(UsageError, match=r"--budget 10m: an update takes 100\.0 s here, so that 4 fit"):
+        fit_updates(5000, parse_budget("10m"), 100)
+
+
+@pytest.mark.parametrize("updates", [1, 19, 100, 5000])
+def test_a_course_has_validations_and_ends(updates: int) -> None:
+    course = course_of(updates)
+    assert 1 <= course["validate_every"] <= updates
+    assert 0 < course["ema"]["decay"] < 1
