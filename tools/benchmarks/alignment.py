@@ -1,0 +1,82 @@
+"""Places of source words in a translation against alignments made by hand.
+
+    python tools/benchmarks/alignment.py MODEL
+
+tools/benchmarks/alignments has 60 sentence pairs of the embedded valid set with links made by hand: 0-0, source word
+and target word; 0?0 where the link is only possible. The model, of the quickstart recipe or alike, reads the reference.
+For all stretches of one to three source words whose sure links are one stretch of target words, the program prints how
+many `target_range` finds exactly, for several values of its two constants. `mtkit attention MODEL --src en --ref de
+--alignments links` prints the alignment error rates of heads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mtkit.assembly.translator import load_translator
+from mtkit.search.hypothesis import Hypothesis
+from mtkit.text.lines import read_lines
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.translate.fidelity import ranges
+from mtkit.translate.segment import Segment
+
+DATA = Path(__file__).parent / "alignments"
+SHARES = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+GAPS = (0, 1, 2, 9)
+PUNCTUATION = ".,?"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=Path)
+    translator = load_translator(parser.parse_args().model, device="cpu", threads=1)
+    src, ref, links = (list(read_lines(DATA / name)) for name in ("en", "de", "links"))
+    segments = [segment(i, *pair, translator.tokenizers) for i, pair in enumerate(zip(src, ref, strict=True), start=1)]
+    aligned = [
+        ranges.Aligned.of(s.text, s.ids, s.texts[0], s.hypotheses[0].tokens, attention, translator.tokenizers)
+        for s, attention in zip(segments, translator._attend(segments), strict=True)
+    ]
+    cases = [(a, *case) for a, *row in zip(aligned, src, ref, links, strict=True) for case in stretches(*row)]
+    print(f"{len(cases)} stretches found exactly\n")
+    print("| MIN_SHARE |", " | ".join(f"MAX_GAP {gap}" for gap in GAPS), "|")
+    print("|---" * (1 + len(GAPS)) + "|")
+    for ranges.MIN_SHARE in SHARES:
+        exact = []
+        for ranges.MAX_GAP in GAPS:
+            exact.append(sum(a is not None and a.target_range(*of_src) == of_ref for a, of_src, of_ref in cases))
+        print(f"| {ranges.MIN_SHARE} |", " | ".join(map(str, exact)), "|")
+
+
+def segment(line: int, src: str, ref: str, tokenizers: TokenizerPair) -> Segment:
+    """A segment whose translation is the reference."""
+    ids, tokens = tokenizers.encode("src", [src])[0], tokenizers.encode("tgt", [ref])[0]
+    hypothesis = Hypothesis(tokens=tokens, log_prob=0.0, score=0.0, token_log_probs=[])
+    return Segment(line, line, "", "", src, ids, hypotheses=[hypothesis], texts=[ref])
+
+
+def stretches(src: str, ref: str, links: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Characters of one to three source words, and those of the target words that alone are linked to them."""
+    sure = {tuple(map(int, link.split("-"))) for link in links.split() if "-" in link}
+    of_src, of_ref = words(src), words(ref)
+    for size in (1, 2, 3):
+        for first in range(len(of_src) - size + 1):
+            here = range(first, first + size)
+            there = {t for s, t in sure if s in here}
+            is_whole = all(any(s == word for s, _ in sure) for word in here)
+            is_alone = all(s in here for s, t in sure if t in there)
+            if is_whole and is_alone and max(there) - min(there) + 1 == len(there):
+                yield (of_src[first][0], of_src[here[-1]][1]), (of_ref[min(there)][0], of_ref[max(there)][1])
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    """Characters of each word, without punctuation behind it."""
+    found = re.finditer(r"\S+", text)
+    return [(match.start(), match.start() + len(match[0].rstrip(PUNCTUATION))) for match in found]
+
+
+if __name__ == "__main__":
+    main()
