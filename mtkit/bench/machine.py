@@ -32,6 +32,7 @@ EXTRAS = {  # package: extra of mtkit that installs it
     **({"backports.zstd": "zst"} if sys.version_info < (3, 14) else {}),
     "ctranslate2": "export",
     "onnxruntime": "onnx",
+    "transformers": "transformers",
     "matplotlib": "plot",
     "sacremoses": "moses",
     "tensorboard": "tensorboard",

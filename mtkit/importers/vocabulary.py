@@ -76,8 +76,7 @@ def read_mapped_tokenizers(folder: ForeignFolder, fields: Fields, files: Vocabul
         normaliser="none",
     )
     pair = TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(sides[0].tag_ids))
-    sizes = [len(tokens.tokens) - len(SPECIAL_TOKENS) for tokens in (src_tokens, tgt_tokens)]
-    return ForeignTokenizers(pair, (sizes[0], sizes[1]))
+    return ForeignTokenizers(pair, (fields.count("vocab_size"), fields.count(tgt_key)))
 
 
 def _token_list(
@@ -100,8 +99,8 @@ def _token_list(
         raise DataError(f"{path}: has no token <unk>; copy the tokenizer of the same model")
     pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
     start = _special_id(fields, "decoder_start_token_id", size)
-    names += SPECIAL_TOKENS
-    control = {pad, eos, start, *tags.values(), *range(size, len(names))}
+    names += [token for token in SPECIAL_TOKENS if token not in names]
+    control = {pad, eos, start, *tags.values(), *map(names.index, SPECIAL_TOKENS)}
     try:
         return TokenList(names, pad, names.index("<unk>"), start, eos, sorted(control), tags)
     except ValueError as error:

@@ -223,6 +223,19 @@ class Tokenizer:
         return token_id
 
     @property
+    def sentencepiece_model(self) -> bytes | None:
+        """The content of its sentencepiece model; None if it has none, or one in which characters stand for bytes."""
+        if isinstance(self._processor, MappedVocabulary):
+            return self._processor.sentencepiece_model
+        return None if self._is_listed or self.is_byte_level else self.model
+
+    @property
+    def model_pieces(self) -> list[str]:
+        """The tokens by id, as the model file names them."""
+        pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
+        return pieces
+
+    @property
     def tag_ids(self) -> dict[str, int]:
         """The ids of tags that have tokens of their own in a model of another program, by name."""
         return self._processor.token_list.tags if isinstance(self._processor, MappedVocabulary) else {}

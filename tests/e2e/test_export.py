@@ -16,7 +16,7 @@ from mtkit.export.ctranslate2 import CTranslate2Runner, search_options
 from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
 from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.config import (
     ALiBiConfig,
     DeBERTaConfig,
@@ -77,6 +77,7 @@ SUPPORTED = {
     "t5": both(T5BiasConfig(num_buckets=8, max_distance=20)),
     "t5 grouped": {**both(T5BiasConfig(num_buckets=8, max_distance=20, scaled=True)), "num_kv_heads": 2},
     "alibi decoder": {"decoder_positions": ALiBiConfig()},
+    "as Marian": {**both(SinusoidalConfig(layout="concatenated")), "scaled_embeddings": False, "output_bias": True},
     "shared layers": {"encoder_sharing": AllSharedConfig(), "decoder_sharing": AllSharedConfig()},
     "untied": {"tied_embeddings": "none"},
 }
@@ -116,6 +117,7 @@ def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
     ("changes", "key"),
     [
         ({"length_penalty": GNMT()}, "length_penalty.kind"),
+        ({"early_stopping": False}, "early_stopping"),
         ({"coverage_penalty": 0.2}, "coverage_penalty"),
         ({"repetition_penalty": 1.5}, "repetition_penalty"),
         ({"method": DiverseBeamConfig(groups=5)}, "method.kind"),

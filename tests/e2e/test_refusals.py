@@ -121,9 +121,7 @@ def test_a_line_without_end(
 
 
 @pytest.mark.parametrize("command", ["run", "train"])
-def test_a_dry_run_without_a_part_of_the_corpus(
-    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_without_a_part_of_the_corpus(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "train.de").rename(folder / "away")
     assert entry.execute([command, "toy.yaml", "--dry-run"]) == 66
     captured = capsys.readouterr()

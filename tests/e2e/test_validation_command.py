@@ -85,9 +85,7 @@ def test_after_a_failure_training_goes_on_and_nothing_counts(folder: Path) -> No
 
 
 def test_a_command_that_cannot_work_stops_before_the_first_update(folder: Path) -> None:
-    with pytest.raises(
-        RecipeError, match=r"training.validation.command: .* ended with exit code 1: no memory left;"
-    ):
+    with pytest.raises(RecipeError, match=r"training.validation.command: .* ended with exit code 1: no memory left;"):
         train(folder, "fail")
     assert not (folder / "run" / "checkpoints").exists()
     assert train(folder, "x 100 1 2 3 4")[0].content["train"]["best_update"] == 8

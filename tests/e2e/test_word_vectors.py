@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def train_vectors(folder: Path, side: str, *options: str) -> Path:
     path = folder / f"{side}.vec"
-    text = folder / f"train.{ {'src': 'en', 'tgt': 'de'}[side]}"
+    text = folder / f"train.{ {'src': 'en', 'tgt': 'de'}[side] }"
     words = ["train-vectors", str(text), "-o", str(path), "--dim", str(DIM), "--min-count", "1", "--epochs", "2"]
     assert entry.execute([*words, *options]) == 0
     return path

@@ -44,6 +44,7 @@ TABLE: dict[str, set[str]] = {
     "model_folder": SCIENCE | {"recipe"},
     "assembly": SCIENCE | {"recipe", "model_folder"},
     **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
+    "export": SCIENCE | ASSEMBLY | {"importers"},  # names of weights and settings in both directions
     "bench": SCIENCE | ASSEMBLY | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
     "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
     "compression": SCIENCE | ASSEMBLY | {"analysis.head_statistics"},

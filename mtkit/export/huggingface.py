@@ -1,0 +1,256 @@
+"""Export of a model folder in the layout of Hugging Face, as a MarianMTModel with its tokenizer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtkit.errors import DataError, MissingExtraError, UsageError
+from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
+from mtkit.export.supported_models import MARIAN
+from mtkit.importers.bart_layers import ACTIVATIONS
+from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
+from mtkit.importers.generation import FIXED_TOKENS
+from mtkit.importers.import_model import OUTPUT_BIAS, TOKENIZER
+from mtkit.importers.marian import Marian
+from mtkit.io.files import atomic_folder, write_bytes, write_json
+from mtkit.io.lock import OutputLock
+from mtkit.layers.norms.config import LayerNormConfig
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.model_folder.config_file import CONFIG, EXPORTED, require_replaceable
+from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_metadata
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.config import SearchConfig
+from mtkit.search.length_penalty import Average
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.checkpoints.tensor_file import write_tensors
+from mtkit.training.weights import weights
+from mtkit.translate.engines.interface import special_ids
+
+MIN_POSITIONS = 512  # of their table of sinusoids
+BATCH = 16  # sentences that are translated together in the comparison
+
+
+def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
+    """Write a model as a MarianMTModel and compare the translations of both.
+
+    Arguments, result and errors are those of `export_ctranslate2`; the package is transformers.
+    """
+    require_replaceable(folder, EXPORTED)
+    loaded = read_model(model)
+    config = _check(loaded)
+    sample = sample_lines(model, loaded, check_file)
+    with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
+        _write_tokenizers(temporary, loaded)
+        write_json(temporary / CONFIG, _config(config, loaded))
+        write_json(temporary / GENERATION, _generation(loaded))
+        write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
+        write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
+        runner = TransformersRunner(temporary, loaded.tokenizers)
+        runner.check_tokenizer(sample)
+        return check_equivalence(loaded, runner, sample)
+
+
+def _check(loaded: LoadedModel) -> TransformerConfig:
+    """The configuration of a model that Marian's class computes.
+
+    Raises:
+        UsageError: it does not; the message names the key.
+    """
+    config = MARIAN.check(loaded.metadata.model)
+    positions = {type(each): each for each in (config.encoder_positions, config.decoder_positions)}
+    sinusoids = positions.get(SinusoidalConfig)
+    is_plain = isinstance(sinusoids, SinusoidalConfig) and sinusoids.offset == 0 and not sinusoids.reaches_base
+    errors = {
+        "tied_embeddings: none": config.tied_embeddings == "none",
+        "encoder_positions: other than those of the decoder": config.encoder_positions != config.decoder_positions,
+        "encoder_positions: offset or reaches_base": not is_plain,
+        "residual.norm: other than layer with epsilon 1e-05": config.residual.norm != LayerNormConfig(),
+    }
+    for error, is_error in errors.items():
+        if is_error:
+            raise UsageError(f"model.{error}: not supported by Hugging Face export")
+    if loaded.tokenizers.src.sentencepiece_model is None or loaded.tokenizers.tgt.sentencepiece_model is None:
+        raise UsageError("tokenizer.model_type: Hugging Face export supports only sentencepiece models of characters")
+    return config
+
+
+def marian_tensors(
+    config: TransformerConfig, ours: Mapping[str, Tensor], tokenizers: TokenizerPair
+) -> dict[str, Tensor]:
+    """The weights by Marian's names.
+
+    Sines and cosines that alternate are brought into Marian's order, all sines first: the numbers of all embeddings and
+    layer inputs and outputs are rearranged alike, which changes no product.
+    """
+    width = config.d_model
+    order = torch.arange(width)
+    if isinstance(config.encoder_positions, SinusoidalConfig) and config.encoder_positions.layout == "interleaved":
+        order = torch.cat([order[::2], order[1::2]])
+    theirs: dict[str, Tensor] = {}
+    for names in Marian().weights(config):
+        tensor = ours[names.ours]
+        _, _, kind = names.ours.removesuffix(".weight").removesuffix(".bias").rpartition(".")
+        if kind in ("table", "query_key_value", "query", "key_value", "inner") and tensor.dim() == 2:
+            tensor = tensor[:, order]  # reads the model's width
+        elif kind in ("out", "outer", "norm"):
+            tensor = tensor[order]  # writes it
+        parts = tensor.chunk(len(names.theirs))
+        theirs |= {name: part.contiguous() for name, part in zip(names.theirs, parts, strict=True)}
+    bias = ours.get("output.bias", torch.zeros(tokenizers.tgt.vocab.size))
+    return {**theirs, OUTPUT_BIAS: bias.unsqueeze(0)}
+
+
+def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
+    src_size, tgt_size = loaded.tokenizers.vocab_sizes
+    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    sides = {
+        f"{side}_{key}": value
+        for side in ("encoder", "decoder")
+        for key, value in (("ffn_dim", config.d_ff), ("attention_heads", config.num_heads))
+    }
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": Marian.name,
+        "is_encoder_decoder": True,
+        "d_model": config.d_model,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        **sides,
+        "activation_function": names[config.feed_forward.activation],  # type: ignore[union-attr]
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "scale_embedding": config.scaled_embeddings,
+        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
+        "tie_word_embeddings": True,
+        "vocab_size": src_size,
+        "decoder_vocab_size": tgt_size,
+        "max_position_embeddings": max(MIN_POSITIONS, loaded.metadata.max_source_length + 1),
+        **_special_tokens(loaded.tokenizers),
+        "torch_dtype": "float32",
+    }
+
+
+def _special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
+    vocab = tokenizers.tgt.vocab
+    return {
+        "pad_token_id": vocab.pad,
+        "eos_token_id": vocab.eos,
+        "decoder_start_token_id": vocab.bos,
+        "forced_eos_token_id": None,
+    }
+
+
+def _generation(loaded: LoadedModel) -> dict[str, Any]:
+    search, penalty = loaded.metadata.search, loaded.metadata.search.penalty()
+    banned = special_ids(loaded.tokenizers.tgt, allow_unknown=search.allow_unknown).banned
+    limit = search.max_length.of(loaded.metadata.max_source_length)
+    return {
+        "num_beams": search.beam_size,
+        "length_penalty": penalty.alpha if isinstance(penalty, Average) else 1.0,
+        "early_stopping": search.early_stopping,
+        "no_repeat_ngram_size": search.no_repeat_ngram,
+        "max_length": min(limit + FIXED_TOKENS, max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)),
+        "bad_words_ids": [[each] for each in banned],
+        **_special_tokens(loaded.tokenizers),
+    }
+
+
+def _write_tokenizers(folder: Path, loaded: LoadedModel) -> None:
+    """Write sentencepiece models, vocabularies and the settings of MarianTokenizer."""
+    tokenizers, metadata = loaded.tokenizers, loaded.metadata
+    sides = {"source.spm": tokenizers.src, "target.spm": tokenizers.tgt}
+    for name, tokenizer in sides.items():
+        write_bytes(folder / name, tokenizer.sentencepiece_model or b"")
+    is_shared = tokenizers.src.model_pieces == tokenizers.tgt.model_pieces and _is_tied(metadata)
+    vocabularies = {"vocab.json": tokenizers.src, **({} if is_shared else {"target_vocab.json": tokenizers.tgt})}
+    for name, tokenizer in vocabularies.items():
+        write_json(folder / name, {piece: number for number, piece in enumerate(tokenizer.model_pieces)})
+    pieces, vocab = tokenizers.tgt.model_pieces, tokenizers.tgt.vocab
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": metadata.src_lang,
+        "target_lang": metadata.tgt_lang,
+        "unk_token": pieces[vocab.unk],
+        "eos_token": pieces[vocab.eos],
+        "pad_token": pieces[vocab.pad],
+        "separate_vocabs": not is_shared,
+        "model_max_length": max(MIN_POSITIONS, metadata.max_source_length + 1),
+    }
+    write_json(folder / TOKENIZER, settings)
+
+
+def _is_tied(metadata: ModelMetadata) -> bool:
+    return isinstance(metadata.model, TransformerConfig) and metadata.model.tied_embeddings == "all"
+
+
+class TransformersRunner:
+    """An exported model, run by the package transformers."""
+
+    def __init__(self, folder: Path, tokenizers: TokenizerPair) -> None:
+        """Load the model.
+
+        Raises:
+            MissingExtraError: transformers is not installed.
+        """
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        with _without_progress():
+            try:
+                import transformers
+            except ModuleNotFoundError as error:
+                raise MissingExtraError("transformers", "transformers") from error
+            self._model = transformers.MarianMTModel.from_pretrained(folder).eval()
+            self._tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+        self._tokenizers = tokenizers
+
+    def check_tokenizer(self, sample: SampleLines) -> None:
+        """Compare the ids of the sample; DataError if they differ."""
+        lines = [self._tokenizers.prepare("src", line) for line in sample.lines]
+        for line, ids in zip(lines, self._tokenizers.src.encode(lines), strict=True):
+            theirs = self._tokenizer(line).input_ids[:-1]
+            if theirs != ids:
+                raise DataError(
+                    f"the exported tokenizer reads {line!r} as {theirs}, mtkit as {ids}; nothing was written"
+                )
+
+    @torch.inference_mode()
+    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
+        """The greedy translation of each source; see ExportRunner."""
+        eos, pad = self._tokenizers.tgt.vocab.eos, self._tokenizers.src.vocab.pad
+        banned = special_ids(self._tokenizers.tgt, allow_unknown=search.allow_unknown).banned
+        found: list[list[int]] = []
+        for first in range(0, len(sources), BATCH):
+            batch = [[*ids, self._tokenizers.src.vocab.eos] for ids in sources[first : first + BATCH]]
+            longest = max(map(len, batch))
+            ids = torch.tensor([[*each, *[pad] * (longest - len(each))] for each in batch])
+            real = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in batch])
+            limit = max(search.max_length.of(len(each) - 1) for each in batch)
+            result = self._model.generate(
+                input_ids=ids,
+                attention_mask=real,
+                num_beams=1,
+                do_sample=False,
+                max_length=limit + FIXED_TOKENS,
+                no_repeat_ngram_size=0,
+                bad_words_ids=[[each] for each in banned],
+            )
+            rows = result[:, 1:].tolist()
+            found += [row[: row.index(eos)] if eos in row else row for row in rows]
+        return found
+
+
+@contextlib.contextmanager
+def _without_progress() -> Iterator[None]:
+    """Suppress the bars and warnings that loading prints."""
+    import warnings
+
+    with warnings.catch_warnings(), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,132 @@
+"""Models as MarianMTModel: equal translations, and what Marian's class cannot state is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mtkit.assembly.translator import load_translator
+from mtkit.errors import DataError, UsageError
+from mtkit.export import huggingface
+from mtkit.export.huggingface import export_huggingface
+from mtkit.importers.import_model import Languages, import_model
+from mtkit.layers.feed_forward.config import DenseConfig
+from mtkit.layers.norms.config import LayerNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
+from mtkit.model_folder.folder import ModelMetadata, read_model, write_model
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.search.config import SearchConfig
+from mtkit.text.config import TokenizerConfig
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.weights import weights
+from tests.toy.foreign_models import DATA, lines
+
+pytest.importorskip("transformers")
+SIZES: dict[str, Any] = {"d_model": 24, "d_ff": 32, "num_heads": 3, "encoder_layers": 2, "decoder_layers": 2}
+MARIAN = TransformerConfig(**SIZES, residual=PostNormConfig())
+CONCATENATED = {f"{side}_positions": SinusoidalConfig(layout="concatenated") for side in ("encoder", "decoder")}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["one vocabulary", "two vocabularies"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TokenizerPair:
+    folder = tmp_path_factory.mktemp("text")
+    for name in ("train.en", "train.de"):
+        (folder / name).write_text("\n".join(lines(name, 500)) + "\n")
+    config = TokenizerConfig(vocab_size=400, shared=request.param)
+    train_pair([folder / "train.en"], [folder / "train.de"], folder, config)
+    return TokenizerPair.load(folder)
+
+
+def write(folder: Path, pair: TokenizerPair, config: TransformerConfig) -> Path:
+    torch.manual_seed(3)
+    model = config.build(*pair.vocab_sizes)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1) / 2, std=0.3)
+    metadata = ModelMetadata(
+        src_lang="en",
+        tgt_lang="de",
+        max_source_length=60,
+        tokenizer=pair.config,
+        model=config,
+        search=SearchConfig(beam_size=4),
+    )
+    write_model(folder, weights(model), metadata, pair, card="")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {**CONCATENATED, "output_bias": True, "scaled_embeddings": False},
+        {"tied_embeddings": "target", "feed_forward": DenseConfig(activation="gelu")},
+    ],
+    ids=["alternating sinusoids", "as Marian", "target"],
+)
+def test_translations_are_those_of_the_model(tmp_path: Path, pair: TokenizerPair, changes: dict[str, Any]) -> None:
+    if not pair.shared:
+        changes = {"tied_embeddings": "target", **changes}
+    model = write(tmp_path / "model", pair, replace(MARIAN, **changes))
+    message = export_huggingface(model, tmp_path / "theirs", check_file=DATA / "test.en")
+    assert message.startswith("100 of 100 translations are equal")
+    import_model(tmp_path / "theirs", tmp_path / "again", Languages())
+    overrides = ["max_length.offset=12", "max_length.factor=0", "retry_loops=false", "allow_unknown=false"]
+    texts = lines("test.en", 30)
+    first, second = (
+        load_translator(tmp_path / name, compute_type="float32", search_overrides=overrides).translate_lines(texts)
+        for name in ("model", "again")
+    )
+    assert first == second
+
+
+def test_a_difference_is_found_and_nothing_is_written(tmp_path: Path, pair: TokenizerPair, monkeypatch: Any) -> None:
+    config = replace(MARIAN, tied_embeddings="target")
+    model = write(tmp_path / "model", pair, config)
+    right = huggingface.marian_tensors
+
+    def wrong(*arguments: Any) -> dict[str, torch.Tensor]:
+        tensors = right(*arguments)
+        return {**tensors, "final_logits_bias": 3 * torch.randn_like(tensors["final_logits_bias"])}
+
+    monkeypatch.setattr(huggingface, "marian_tensors", wrong)
+    with pytest.raises(DataError, match="translates differently"):
+        export_huggingface(model, tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "residual.kind: pre_norm": {"residual": PreNormConfig()},
+    "residual.norm": {"residual": PostNormConfig(norm=RMSNormConfig())},
+    "residual.norm: other than layer": {"residual": PostNormConfig(norm=LayerNormConfig(epsilon=1e-3))},
+    "decoder_positions.kind: learned": {"decoder_positions": LearnedConfig()},
+    "encoder_positions: other": {"encoder_positions": SinusoidalConfig(layout="concatenated")},
+    "encoder_positions: offset": {f"{side}_positions": SinusoidalConfig(offset=2) for side in ("encoder", "decoder")},
+    "tied_embeddings: none": {"tied_embeddings": "none"},
+    "num_kv_heads: 1": {"num_kv_heads": 1},
+    "bias: False": {"bias": False},
+    "encoder_heads": {"encoder_heads": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_other_models_are_refused(tmp_path: Path, pair: TokenizerPair, key: str) -> None:
+    if not pair.shared:
+        pytest.skip("one vocabulary is enough")
+    model = write(tmp_path / "model", pair, replace(MARIAN, **REFUSED[key]))
+    with pytest.raises(UsageError, match=f"model.{key}.*not supported by Hugging Face export"):
+        export_huggingface(model, tmp_path / "theirs")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_settings_of_generation_are_written(tmp_path: Path, pair: TokenizerPair) -> None:
+    config = replace(MARIAN, tied_embeddings="target")
+    export_huggingface(write(tmp_path / "model", pair, config), tmp_path / "theirs")
+    settings = json.loads((tmp_path / "theirs" / "generation_config.json").read_text())
+    assert (settings["num_beams"], settings["early_stopping"], settings["length_penalty"]) == (4, True, 1.0)
+    assert read_model(tmp_path / "model").tokenizers.tgt.vocab.bos == settings["decoder_start_token_id"]
