@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -67,7 +68,7 @@ def _is_package(path: Path) -> bool:
         return False
 
 
-def _check_text(loaded: LoadedModel, pieces: bytes, lines: list[str]) -> None:
+def _check_text(loaded: LoadedModel, pieces: bytes, lines: Sequence[str]) -> None:
     """Compare the tokens of Argos Translate, and its text of tokens, with those of the tokenizers.
 
     Raises:

@@ -206,7 +206,8 @@ class TransformersRunner:
                 import transformers
             except ModuleNotFoundError as error:
                 raise MissingExtraError("transformers", "transformers") from error
-            self._model = transformers.MarianMTModel.from_pretrained(folder).eval()
+            model: Any = transformers.MarianMTModel.from_pretrained(folder)
+            self._model = model.eval()
             self._tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
         self._tokenizers = tokenizers
 
