@@ -105,15 +105,13 @@ def _write_package(output: Path, model: Path, loaded: LoadedModel, pieces: bytes
         "mtkit": __version__,
     }
     root = f"translate-{metadata.src_lang}_{metadata.tgt_lang}-1_0"
-    files = {name: model / name for name in MODEL_FILES}
+    files = {
+        METADATA: json.dumps(description, indent=2).encode(),
+        PIECES: pieces,
+        MODEL_CARD: (loaded.folder / MODEL_CARD).read_bytes(),
+    }
+    for name in (each for each in MODEL_FILES if (model / each).is_file()):
+        files[f"model/{name}"] = (model / name).read_bytes()
     with write_atomically(output) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, content in (
-            (METADATA, json.dumps(description, indent=2).encode()),
-            (PIECES, pieces),
-            (MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes()),
-        ):
+        for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(f"{root}/{name}"), content)
-        for name, path in files.items():
-            if path.is_file():
-                with archive.open(zipfile.ZipInfo(f"{root}/model/{name}"), "w", force_zip64=True) as file:
-                    file.write(path.read_bytes())
