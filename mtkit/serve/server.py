@@ -105,7 +105,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     Raises:
         MtkitError: a model cannot be loaded, a file is damaged, or the address cannot be used.
     """
-    app, registry = build_app(settings, note)
+    app, registry, jobs = build_app(settings, note)
     config = uvicorn.Config(
         app,
         http=ServerConnection,
@@ -137,6 +137,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
             note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")
             await _Server(config, reload).serve(sockets=[sock])
         finally:
+            await jobs.close()
             await registry.close()
 
     with _listen(settings) as sock:

@@ -1,6 +1,7 @@
 """Formats of documents: where their text is, and how it is written.
 
 html         HTML
+inline_xml   texts with tags inside their sentences
 markdown     Markdown, with its blocks of HTML
 exchange     translation memories (TMX) and XLIFF 1.2 and 2
 docx         Word documents

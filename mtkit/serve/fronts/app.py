@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,8 +15,13 @@ from starlette.routing import Route
 
 from mtkit.serve.clients import Clients, read_keys
 from mtkit.serve.core import TranslationService
+from mtkit.serve.fronts.deepl import DeepL
+from mtkit.serve.fronts.document_jobs import DocumentJobs
 from mtkit.serve.fronts.exchange import Exchange
+from mtkit.serve.fronts.files import Files
 from mtkit.serve.fronts.libretranslate import LibreTranslate
+from mtkit.serve.fronts.page import Page
+from mtkit.serve.fronts.suggestions import Suggestions
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
 from mtkit.serve.request_error import RequestError
@@ -25,8 +31,23 @@ FORM_BYTES = 64 << 10  # of a request beside its texts or its file
 BYTES_PER_CHARACTER = 12  # of a text in JSON, where each half of a character beyond the first 65,536 takes six
 
 
-def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[Starlette, Registry]:
-    """The application of a server, and its models.
+class Front(Protocol):
+    """An interface."""
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+
+
+class Application(NamedTuple):
+    """The application, its models, and its documents."""
+
+    app: Starlette
+    registry: Registry
+    jobs: DocumentJobs
+
+
+def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Application:
+    """The application of a server.
 
     Args:
         settings: of the server.
@@ -44,7 +65,13 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[St
     async def show_metrics(request: Request) -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    routes = [*LibreTranslate(service, clients).routes(), Route("/metrics", show_metrics, methods=["GET"])]
+    jobs = DocumentJobs(service)
+    fronts: list[Front] = [LibreTranslate(service, clients), Files(service, clients, jobs), Page(service, clients)]
+    fronts.append(DeepL(service, clients, jobs))
+    if settings.suggestions is not None:
+        fronts.append(Suggestions(settings.suggestions, service, clients))
+    routes = [route for front in fronts for route in front.routes()]
+    routes.append(Route("/metrics", show_metrics, methods=["GET"]))
     paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path)), each.path) for each in routes]
 
     def endpoint(path: str) -> str:
@@ -63,10 +90,10 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[St
     )
     handlers = {RequestError: _on_error, HTTPException: _on_http_error, Exception: _on_bug}
     app = Starlette(routes=routes, middleware=[exchange], exception_handlers=handlers)
-    return app, registry
+    return Application(app, registry, jobs)
 
 
-FILE_PATHS = ("/translate_file", "/v2/document")
+FILE_PATHS = ("/translate_file", "/documents", "/v2/document")
 
 
 def _add_gauges(metrics: ServerMetrics, registry: Registry) -> None:

@@ -1,0 +1,24 @@
+"""A text with tags of XML, all of which are inside sentences."""
+
+from __future__ import annotations
+
+from mtkit.documents.markup import escape_xml, marked_content
+from mtkit.documents.reading import WholeText
+from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+
+
+class InlineXml(WholeText):
+    """A text whose tags are inline marks; the content of ignored ones stays as it is."""
+
+    def __init__(self, ignored: frozenset[str] = frozenset()) -> None:
+        """Take the names of elements that are not translated."""
+        self._ignored = ignored
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The whole text, if it has words."""
+        builder = MarkedBuilder()
+        marked_content(stretch, builder, lambda match: match["name"] not in self._ignored)
+        source, tags = builder.build()
+        if not has_words(source.text):
+            return []
+        return [TextUnit(start=0, end=len(stretch), source=source, tags=tags, escape=escape_xml)]

@@ -1,0 +1,236 @@
+"""The interface of DeepL, version 2: texts, languages, usage, glossaries and documents.
+
+Errors are `{"message": sentence}`. Texts are sentences with tags if `tag_handling` says so: tags of XML are all inline,
+and those of `ignore_tags` keep their content.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mtkit.documents.formats.html import Html
+from mtkit.documents.formats.inline_xml import InlineXml
+from mtkit.documents.unit import DocumentFormat
+from mtkit.serve.clients import Clients
+from mtkit.serve.core import Direction, RequestOptions, TranslationService
+from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
+from mtkit.serve.fronts.exchange import while_connected
+from mtkit.serve.fronts.files import download_of
+from mtkit.serve.fronts.glossaries import Glossaries
+from mtkit.serve.fronts.libretranslate import address_of, key_of
+from mtkit.serve.fronts.requests import RequestFields, read_fields
+from mtkit.serve.languages import language_name
+from mtkit.serve.request_error import RequestError
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of a request.
+
+    Attributes:
+        core: those that the models need.
+        form: of texts with tags; None: texts have none.
+        joins_lines: whether a line end is a space.
+        direction: of the glossary; None: there is none.
+    """
+
+    core: RequestOptions
+    form: DocumentFormat | None
+    joins_lines: bool
+    direction: Direction | None
+
+    def check_glossary(self, direction: Direction) -> None:
+        """Refuse a glossary of another direction."""
+        if self.direction not in (None, direction):
+            raise RequestError(400, f"glossary_id: it is not from {direction.source} to {direction.target}")
+
+
+LISTS = ("text", "ignore_tags", "non_splitting_tags", "splitting_tags")
+FORMALITIES = ("default", "more", "less", "prefer_more", "prefer_less")
+NO_LIMIT = 1_000_000_000_000  # of the characters of a key, which DeepL's clients expect to be a number
+
+
+class DeepL:
+    """Handlers of the routes.
+
+    Attributes:
+        characters: that were translated since the server started.
+    """
+
+    def __init__(self, service: TranslationService, clients: Clients, jobs: DocumentJobs) -> None:
+        self._service, self._clients, self._jobs = service, clients, jobs
+        self._glossaries = Glossaries(service)
+        self.characters = 0
+
+    def routes(self) -> list[Route]:
+        """The routes."""
+        one = "/v2/glossaries/{identifier}"
+        return [
+            Route("/v2/translate", self.translate, methods=["POST"]),
+            Route("/v2/languages", self.languages, methods=["GET", "POST"]),
+            Route("/v2/usage", self.usage, methods=["GET", "POST"]),
+            Route("/v2/glossary-language-pairs", self.glossary_pairs, methods=["GET"]),
+            Route("/v2/glossaries", self.create_glossary, methods=["POST"]),
+            Route("/v2/glossaries", self.list_glossaries, methods=["GET"]),
+            Route(one, self.show_glossary, methods=["GET"]),
+            Route(one, self.delete_glossary, methods=["DELETE"]),
+            Route(f"{one}/entries", self.glossary_entries, methods=["GET"]),
+            Route("/v2/document", self.start_document, methods=["POST"]),
+            Route("/v2/document/{identifier}", self.document_state, methods=["GET", "POST"]),
+            Route("/v2/document/{identifier}/result", self.document_result, methods=["GET", "POST"]),
+        ]
+
+    async def _admit(self, request: Request) -> tuple[RequestFields, str]:
+        """The fields of a request, and the name of its client."""
+        fields = await read_fields(request, lists=LISTS)
+        return fields, self._clients.admit(key_of(request, fields), address_of(request))
+
+    async def translate(self, request: Request) -> Response:
+        """Translate texts."""
+        fields, client = await self._admit(request)
+        texts = fields.texts("text")
+        self._service.check_length(texts)
+        asked = self._read_options(fields, client)
+        sources = [fields.text("source_lang", "") or self._service.detect(text)[0].code for text in texts]
+        directions = [self._service.find_direction(source, fields.text("target_lang")) for source in sources]
+        for direction in directions:
+            asked.check_glossary(direction)
+        results: list[dict[str, Any]] = [{} for _ in texts]
+        for direction in dict.fromkeys(directions):
+            indices = [index for index, each in enumerate(directions) if each == direction]
+            work = self._translate([texts[index] for index in indices], direction, asked)
+            hyps = await while_connected(request, work, timeout=self._service.settings.timeout)
+            for index, hyp in zip(indices, hyps, strict=True):
+                results[index] = {"detected_source_language": direction.source.upper(), "text": hyp}
+                if fields.flag("show_billed_characters"):
+                    results[index]["billed_characters"] = len(texts[index])
+        self.characters += sum(map(len, texts))
+        self._service.log_texts(texts, [each["text"] for each in results])
+        return JSONResponse({"translations": results})
+
+    async def _translate(self, texts: list[str], direction: Direction, asked: _Options) -> list[str]:
+        if asked.form is not None:
+            return [each.hyp for each in await self._service.translate_markup(texts, asked.form, direction, asked.core)]
+        if asked.joins_lines:
+            texts = [" ".join(text.split("\n")) for text in texts]
+        return [each.hyp for each in await self._service.translate_texts(texts, direction, asked.core)]
+
+    def _read_options(self, fields: RequestFields, client: str) -> _Options:
+        formality = fields.choice("formality", FORMALITIES, "default")
+        if formality in ("more", "less"):
+            raise RequestError(
+                400, f"formality: {formality} is not supported by the models; prefer_{formality} is ignored"
+            )
+        handling = fields.choice("tag_handling", ("", "xml", "html"), "")
+        splitting = fields.choice(
+            "split_sentences", ("0", "1", "nonewlines"), "nonewlines" if handling == "html" else "1"
+        )
+        fields.text("context", "")  # it changes nothing for models of sentences
+        glossary = self._glossaries.find(fields.text("glossary_id"), client) if "glossary_id" in fields else None
+        ignored = fields.texts("ignore_tags") if "ignore_tags" in fields else []
+        names = frozenset(name.strip() for each in ignored for name in each.split(","))
+        return _Options(
+            core=RequestOptions(
+                client=client, sentences=splitting != "0", glossary=() if glossary is None else glossary.terms
+            ),
+            form={"": None, "xml": InlineXml(names), "html": Html()}[handling],
+            joins_lines=splitting != "1",
+            direction=None if glossary is None else glossary.direction,
+        )
+
+    async def languages(self, request: Request) -> Response:
+        """The languages of sources or of targets."""
+        fields, _ = await self._admit(request)
+        is_target = fields.choice("type", ("source", "target"), "source") == "target"
+        targets = self._service.registry.targets()
+        codes = list(dict.fromkeys(code for each in targets.values() for code in each)) if is_target else targets
+        extra = {"supports_formality": False} if is_target else {}
+        return JSONResponse(
+            [
+                {"language": code.upper(), "name": language_name(code), **extra}
+                for code in codes
+                if is_target or targets[code]
+            ]
+        )
+
+    async def usage(self, request: Request) -> Response:
+        """Characters since the server started; there is no limit."""
+        await self._admit(request)
+        return JSONResponse({"character_count": self.characters, "character_limit": NO_LIMIT})
+
+    async def glossary_pairs(self, request: Request) -> Response:
+        """Directions that have glossaries: those of a model."""
+        await self._admit(request)
+        pairs = [{"source_lang": src, "target_lang": tgt} for src, tgt in self._service.registry.directions]
+        return JSONResponse({"supported_languages": pairs})
+
+    async def create_glossary(self, request: Request) -> Response:
+        """Store a glossary."""
+        fields, client = await self._admit(request)
+        return JSONResponse(self._glossaries.create(fields, client).as_dict(), status_code=201)
+
+    async def list_glossaries(self, request: Request) -> Response:
+        """The glossaries of a client."""
+        _, client = await self._admit(request)
+        return JSONResponse({"glossaries": [each.as_dict() for each in self._glossaries.of(client)]})
+
+    async def show_glossary(self, request: Request) -> Response:
+        """Properties of a glossary."""
+        _, client = await self._admit(request)
+        return JSONResponse(self._glossaries.find(request.path_params["identifier"], client).as_dict())
+
+    async def glossary_entries(self, request: Request) -> Response:
+        """The terms of a glossary."""
+        _, client = await self._admit(request)
+        terms = self._glossaries.find(request.path_params["identifier"], client).terms
+        return Response("\n".join("\t".join(term) for term in terms), media_type="text/tab-separated-values")
+
+    async def delete_glossary(self, request: Request) -> Response:
+        """Delete a glossary."""
+        _, client = await self._admit(request)
+        self._glossaries.delete(request.path_params["identifier"], client)
+        return Response(status_code=204)
+
+    async def start_document(self, request: Request) -> Response:
+        """Begin to translate a document."""
+        fields, client = await self._admit(request)
+        asked = self._read_options(fields, client)
+        if not (source := fields.text("source_lang", "")):
+            raise RequestError(400, "source_lang is missing; the language of a document is not detected")
+        direction = self._service.find_direction(source, fields.text("target_lang"))
+        asked.check_glossary(direction)
+        job = await self._jobs.start(fields.file("file"), direction, asked.core)
+        return JSONResponse({"document_id": job.identifier, "document_key": job.identifier})
+
+    async def document_state(self, request: Request) -> Response:
+        """The progress of a document."""
+        await self._admit(request)
+        job = self._jobs.find(request.path_params["identifier"])
+        state: dict[str, Any] = {"document_id": job.identifier, "status": _status(job)}
+        if job.error is not None:
+            state["error_message"] = job.error
+        if job.is_done:
+            state["billed_characters"] = job.characters
+        return JSONResponse(state)
+
+    async def document_result(self, request: Request) -> Response:
+        """The translation of a document, which is then deleted."""
+        await self._admit(request)
+        job = self._jobs.find(request.path_params["identifier"])
+        if not job.is_done:
+            raise RequestError(503, job.error or "the document is not translated yet", retry_after=5)
+        response = download_of(job)
+        response.background = BackgroundTask(self._jobs.drop, job)
+        return response
+
+
+def _status(job: DocumentJob) -> str:
+    if job.error is not None:
+        return "error"
+    return "done" if job.is_done else "queued" if job.lines is None else "translating"

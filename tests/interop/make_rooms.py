@@ -1,0 +1,50 @@
+"""Environments of other programs for the tests in this folder, outside of mtkit's own.
+
+    python tests/interop/make_rooms.py FOLDER
+    MTKIT_ROOMS=FOLDER pytest tests/interop
+
+A room that is there already stays. Tests without their room are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+# name of a room -> packages of pip
+PYTHON_ROOMS = {
+    "clients": ["libretranslatepy", "libretranslate-aio", "transpolibre", "deepl"],
+    "contract": ["schemathesis"],
+}
+# name of a room -> packages of npm
+NODE_ROOMS = {"web": ["libretranslate", "deepl-node", "playwright-core", "axe-core"]}
+
+
+def room(name: str) -> Path:
+    """The folder of a room; the test is skipped if it is missing."""
+    folder = Path(os.environ.get("MTKIT_ROOMS", "/nonexistent")) / name
+    if not folder.is_dir():
+        pytest.skip(f"no room {name}: python tests/interop/make_rooms.py FOLDER, then MTKIT_ROOMS=FOLDER")
+    return folder
+
+
+def make_rooms(root: Path) -> None:
+    """Make all rooms that are missing; needs the network."""
+    for name, packages in PYTHON_ROOMS.items():
+        if not (root / name).exists():
+            venv.create(root / name, with_pip=True)
+            subprocess.run([root / name / "bin" / "pip", "install", "-q", *packages], check=True)
+    for name, packages in NODE_ROOMS.items():
+        if shutil.which("npm") and not (root / name).exists():
+            (root / name).mkdir(parents=True)
+            subprocess.run(["npm", "install", "--silent", "--prefix", root / name, *packages], check=True)
+
+
+if __name__ == "__main__":
+    make_rooms(Path(sys.argv[1]))
