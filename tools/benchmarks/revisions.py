@@ -45,42 +45,54 @@ class Search(NamedTuple):
         count: lines.
         at_once: lines that are translated together; 0: all.
         models: copies of the model, an ensemble.
-        include: whether each line must contain a phrase.
+        constraint: on every line.
+        with_scores: with log-probabilities and alignments.
     """
 
     overrides: tuple[str, ...]
     count: int = 200
     at_once: int = 0
     models: int = 1
-    include: bool = False
+    constraint: dict[str, object] = {}  # noqa: RUF012  # of a named tuple
+    with_scores: bool = False
 
 
 SEARCHES = {
     "greedy": Search(("search.beam_size=1",), count=1000),
     "beam 5": Search(("search.beam_size=5",), count=500),
     "one line": Search(("search.beam_size=5",), count=100, at_once=1),
+}
+REQUESTS = {
     "coverage": Search(("search.beam_size=5", "search.coverage_penalty=0.2")),
+    "prefix": Search(("search.beam_size=5",), constraint={"prefix": "Ein"}),
+    "forbidden texts": Search(("search.beam_size=5",), constraint={"exclude": ["Mann", "Frau"]}),
+    "sampling": Search(("search.method={kind: sampling, top_k: 10}",), count=500),
+    "alignments, greedy": Search(("search.beam_size=1",), count=500, with_scores=True),
+    "alignments": Search(("search.beam_size=5",), with_scores=True),
 }
 WRITTEN = {  # that run as written, in Python and torch
     "diverse beams": Search(("search.beam_size=6", "search.method={kind: diverse, groups: 3}")),
     "ensemble": Search(("search.beam_size=5",), models=2),
-    "required phrases": Search(("search.beam_size=5",), include=True),
+    "required phrases": Search(("search.beam_size=5",), constraint={"include": ["Hund"]}),
 }
 WORKERS = 2
-PARTS = ("training", "searches", "written", "workers")
+PARTS = ("training", "searches", "requests", "written", "workers")
 COMPUTE_TYPES = ("float32", "bf16", "int8")
 PROGRAM = """if True:
     import hashlib, json, resource, sys, time
     from pathlib import Path
     from mtkit import load_model
     from mtkit.translate.constraints import ConstrainedLine
+    from mtkit.translate.translation import TranslationOptions
     run, text, compute_type, search = sys.argv[1:]
-    overrides, count, at_once, models, include = json.loads(search)
+    overrides, count, at_once, models, constraint, with_scores = json.loads(search)
     with open(text, encoding="utf-8") as file:
         lines = [line.rstrip("\\n") for line in file][:count]
-    if include:
-        lines = [ConstrainedLine(text=line, include=("Hund",)) for line in lines]
-    translator = load_model([Path(run)] * models, search_overrides=overrides, compute_type=compute_type, device="cpu")
+    if constraint:
+        lines = [ConstrainedLine(text=line, **constraint) for line in lines]
+    settings = {"search_overrides": overrides, "compute_type": compute_type, "device": "cpu"}
+    options = TranslationOptions(with_scores=with_scores)
+    translator = load_model([Path(run)] * models, **settings, options=options)
     translator.translate_lines(lines[:64])
     size = at_once or len(lines)
     start = time.process_time()
@@ -150,7 +162,7 @@ def main() -> None:
     parser.add_argument("--compute-types", nargs="+", default=COMPUTE_TYPES, help="Compute types of translations.")
     options = parser.parse_args()
     checkouts, corpus = [path.resolve() for path in options.checkouts], options.corpus.resolve()
-    parts = {"searches": SEARCHES, "written": WRITTEN}
+    parts = {"searches": SEARCHES, "requests": REQUESTS, "written": WRITTEN}
     searches = {name: each for part in options.parts for name, each in parts.get(part, {}).items()}
     ratios: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
