@@ -11,19 +11,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Heads:
-    """Sizes of multi-head attention: H query heads and G key/value heads.
+    """Sizes of multi-head attention: H query heads and G key/value heads; whether their products are scaled.
 
     Attributes:
         num_heads: H.
         num_kv_heads: G.
         head_dim: K, width of queries and keys; the paper's d_k.
         value_head_dim: width of values, the paper's d_v; None: K, which shapes elsewhere stand for both.
+        scaled: products of queries and keys are divided by sqrt(K).
     """
 
     num_heads: int
     num_kv_heads: int
     head_dim: int
     value_head_dim: int | None = None
+    scaled: bool = True
 
     @property
     def value_dim(self) -> int:

@@ -24,7 +24,7 @@ class CrossAttention(Sublayer):
     def __init__(self, d_model: int, heads: Heads, *, dropout: float, norm: QKNorm = "none") -> None:
         super().__init__()
         self.heads = heads
-        self.dot_product = DotProductAttention(Position(), dropout)
+        self.dot_product = DotProductAttention(Position(is_scaled=heads.scaled), dropout)
         self.query = linear(d_model, heads.num_heads * heads.head_dim)
         self.key_value = linear(d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
         self.out = linear(heads.num_heads * heads.value_dim, d_model)

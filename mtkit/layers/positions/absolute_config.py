@@ -42,11 +42,13 @@ class PositionConfigBase:
         from mtkit.layers.positions.base import Position, StackPositions
 
         if not self.acts_in_attention:
-            return StackPositions(self.module(d_model, heads, causal=causal), [Position() for _ in range(layers)])
+            identities = [Position(is_scaled=heads.scaled) for _ in range(layers)]
+            return StackPositions(self.module(d_model, heads, causal=causal), identities)
         count = 1 if self.is_shared else layers
-        return StackPositions(
-            Position(), [*self.modules(d_model, heads, causal=causal, count=count)] * (layers // count)
-        )
+        modules = self.modules(d_model, heads, causal=causal, count=count)
+        for each in modules:
+            each.is_scaled = heads.scaled
+        return StackPositions(Position(), [*modules] * (layers // count))
 
 
 @config

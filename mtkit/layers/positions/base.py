@@ -15,11 +15,13 @@ class Position(nn.Module):
     special case. `embed` is called once per stack, the other hooks in every attention layer. A kernel that computes in
     blocks folds the blocks into the batch axis, so that B is then the number of all blocks.
 
-    Attributes:
+    Args:
         is_scaled: products of queries and keys are divided by sqrt(head_dim).
     """
 
-    is_scaled = True
+    def __init__(self, *, is_scaled: bool = True) -> None:
+        super().__init__()
+        self.is_scaled = is_scaled
 
     def scale(self, head_dim: int) -> float:
         """Factor of the products of queries and keys, applied before the bias is added."""

@@ -99,7 +99,8 @@ class TransformerLayerConfig(ModelConfigBase):
     def heads(self) -> Heads:
         """Sizes of the attention heads."""
         head_dim = self.head_dim or self.d_model // self.num_heads
-        return Heads(self.num_heads, self.num_kv_heads or self.num_heads, head_dim, self.value_head_dim)
+        num_kv_heads = self.num_kv_heads or self.num_heads
+        return Heads(self.num_heads, num_kv_heads, head_dim, self.value_head_dim, self.scaled_attention)
 
     def layer_heads(self, num_heads: int | None) -> Heads:
         """Sizes of the heads of a layer with its own number of heads; None: that of all layers."""
@@ -107,10 +108,7 @@ class TransformerLayerConfig(ModelConfigBase):
 
     def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> StackPositions:
         """Build the position encoding of a stack."""
-        stack = config.build(self.d_model, self.heads, layers=layers, causal=causal)
-        for each in stack.layers:
-            each.is_scaled = self.scaled_attention
-        return stack
+        return config.build(self.d_model, self.heads, layers=layers, causal=causal)
 
     def self_attention(
         self, config: AttentionConfig, position: Position, *, causal: bool, num_heads: int | None = None
@@ -132,11 +130,8 @@ class TransformerLayerConfig(ModelConfigBase):
         """Build the cross-attention of a decoder layer."""
         from mtkit.layers.attention.cross import CrossAttention
 
-        attention = CrossAttention(
-            self.d_model, self.layer_heads(num_heads), dropout=self.attention_dropout, norm=self.qk_norm
-        )
-        attention.dot_product.position.is_scaled = self.scaled_attention
-        return attention
+        heads = self.layer_heads(num_heads)
+        return CrossAttention(self.d_model, heads, dropout=self.attention_dropout, norm=self.qk_norm)
 
     def feed_forward_layer(self, index: int) -> nn.Module:
         """Build the feed-forward sublayer of the layer with this index, from 0."""
