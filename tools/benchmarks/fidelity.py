@@ -127,7 +127,7 @@ def with_span(pair: Pair, rng: random.Random) -> Pair:
             for text, span in ((pair.src, src_span), (pair.ref, ref_span))
         )
         return Pair(src, ref, word)
-    src, ref = (f"{text[:-1]} ({span}){text[-1]}" for text, span in ((pair.src, src_span), (pair.ref, ref_span)))
+    src, ref = (f"{text[:-1]}, {span}{text[-1]}" for text, span in ((pair.src, src_span), (pair.ref, ref_span)))
     return Pair(src, ref)
 
 

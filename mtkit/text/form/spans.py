@@ -65,6 +65,8 @@ def find_spans(text: str) -> list[Span]:
         if "://" in found or found[:4].lower() == "www.":
             while found[-1] in _TRAILING and not (found[-1] == ")" and "(" in found):
                 found = found[:-1]
+        elif "/" in found and match["number"] is None and found[-1] == ".":  # a path at the end of a sentence
+            found = found.rstrip(".")
         spans.append(Span(match.start(), match.start() + len(found), found, match["number"] is not None))
     return sorted([*spans, *_foreign_words(text, spans)])
 
