@@ -33,6 +33,7 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "ctranslate2": "export",
     "onnxruntime": "onnx",
     "transformers": "transformers",
+    "huggingface_hub": "hub",
     "matplotlib": "plot",
     "sacremoses": "moses",
     "tensorboard": "tensorboard",

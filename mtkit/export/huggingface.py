@@ -23,7 +23,7 @@ from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
 from mtkit.layers.norms.config import LayerNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.model_folder.config_file import CONFIG, EXPORTED, require_replaceable
+from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_metadata
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
@@ -51,6 +51,7 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
         write_json(temporary / CONFIG, _config(config, loaded))
         write_json(temporary / GENERATION, _generation(loaded))
         write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
+        write_bytes(temporary / MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes())
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         runner = TransformersRunner(temporary, loaded.tokenizers)
         runner.check_tokenizer(sample)

@@ -8,5 +8,6 @@ marian          Marian and OPUS-MT in the layout of Hugging Face
 vocabulary      vocabularies of other programs as tokenizers of mtkit
 generation      settings of generation -> a search
 foreign_folder  reading of config.json, vocabularies, weights and the model card
+hub             models by name from the hub of Hugging Face
 torch_file      tensors of pytorch_model.bin, without running what is in it
 """

@@ -13,13 +13,15 @@ from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture
 from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
 from mtkit.importers.generation import search_config
+from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.registry import find_architecture
 from mtkit.importers.vocabulary import ForeignTokenizers
 from mtkit.inference.weight_shapes import transformer_weights
 from mtkit.io.lock import OutputLock
+from mtkit.io.printable import printable
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
 from mtkit.model_folder.folder import ModelMetadata, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.model_card import licence_note, model_card
 from mtkit.model_folder.weights_file import check_finite
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe import schema
@@ -47,7 +49,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     """Write a model folder with the model of another program; an existing model folder is replaced.
 
     Args:
-        source: folder in the layout of Hugging Face.
+        source: folder in the layout of Hugging Face, or ORGANISATION/NAME of the hub.
         output: folder to write.
 
     Returns:
@@ -61,6 +63,8 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         ReadWriteError: a file cannot be read or written.
     """
     require_replaceable(output)
+    name = str(source) if is_hub_name(source) else source.resolve().name
+    source = download(name) if is_hub_name(source) else source
     folder = ForeignFolder(source)
     if not source.is_dir():
         raise MissingInputError(f"{source}: no such folder; give the folder of a model, with its {CONFIG} and weights")
@@ -74,7 +78,8 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         raise DataError(f"{fields.path}: {error}") from error
     tokenizers = architecture.tokenizers(folder, fields)
     search, notes = search_config(fields, folder.optional_table(GENERATION), tokenizers.pair.tgt.vocab)
-    src_lang, tgt_lang = _languages(folder, languages)
+    src_lang, tgt_lang = _languages(folder, name, languages)
+    licence = folder.card().get("license")
     metadata = ModelMetadata(
         src_lang=src_lang,
         tgt_lang=tgt_lang,
@@ -84,6 +89,8 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         search=search,
         tags=list(tokenizers.pair.tags),
         requires_tag=bool(tokenizers.pair.tags),
+        base_model=printable(name, 200),
+        licence=printable(licence, 100) if isinstance(licence, str) else None,
     )
     _check_ranges(metadata, folder)
     weights = _convert(architecture, config, tokenizers, folder)
@@ -92,7 +99,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     with OutputLock(output, make_parents=True):
         _write(output, weights, metadata, tokenizers, card=model_card(metadata, {}, num_parameters=count))
     summary = f"{source}: {architecture.name}, {src_lang} to {tgt_lang}, {count:,} parameters, {_tags(metadata)}"
-    return [summary, *notes]
+    return [summary, licence_note(metadata), *notes]
 
 
 def _check_ranges(metadata: ModelMetadata, folder: ForeignFolder) -> None:
@@ -121,10 +128,10 @@ def _tags(metadata: ModelMetadata) -> str:
     return f"tags {shown}" + (f" and {len(metadata.tags) - 5} more" if len(metadata.tags) > 5 else "")
 
 
-def _languages(folder: ForeignFolder, languages: Languages) -> tuple[str, str]:
+def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[str, str]:
     """The languages that are given, or those in the tokenizer's settings, or in the name of the folder."""
     settings = folder.optional_table(TOKENIZER)
-    match = _PAIR.search(folder.path.resolve().name.lower())
+    match = _PAIR.search(name.lower())
     src = languages.src or settings.get("source_lang", str) or (match and match[1])
     tgt = languages.tgt or settings.get("target_lang", str) or (match and match[2])
     if not src or not tgt:

@@ -69,6 +69,8 @@ class ModelMetadata:
         is_language_model: the model was trained without sources, and generates or scores text.
         is_encoder_only: only the encoder was trained, on masked text; the decoder has its initial weights.
         storage: number format of the large matrices in the file of weights, see quantised_weights.py.
+        base_model: name of the model of another program that the weights come from.
+        licence: identifier of its licence, as its card states it.
     """
 
     src_lang: str
@@ -82,6 +84,8 @@ class ModelMetadata:
     is_language_model: bool = False
     is_encoder_only: bool = False
     storage: Storage = "float32"
+    base_model: str | None = None
+    licence: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+METRICS = ("bleu", "chrf", "ter")
+_NONCOMMERCIAL = re.compile(r"\bnc\b|non-?commercial|research", re.IGNORECASE)
+
+
 def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parameters: int) -> str:
     """Return the model card in Markdown.
 
@@ -25,10 +31,13 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
     tokenizer = metadata.tokenizer
     sharing = "shared by both languages" if tokenizer.shared else "for each language"
     long_lines = "split" if metadata.search.split_long_lines else "translated in one piece"
+    is_imported = metadata.base_model is not None and "train" not in report
+    origin = f"imported from {metadata.base_model} by" if is_imported else "trained with"
     lines = [
+        *_head(metadata, report),
         f"# {_title(metadata)}",
         "",
-        f"A `{metadata.model.kind}` model with {num_parameters:,} parameters, trained with mtkit {__version__}.",
+        f"A `{metadata.model.kind}` model with {num_parameters:,} parameters, {origin} mtkit {__version__}.",
         "",
         "```",
         *_usage(metadata),
@@ -44,9 +53,33 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         *_training(report),
         *_scores(report),
         "",
+        *([licence_note(metadata)] if metadata.base_model else []),
         *_limits(metadata),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _head(metadata: ModelMetadata, report: Mapping[str, Any]) -> list[str]:
+    """The head in YAML that hubs of models read; texts are quoted as in JSON."""
+    languages = list(dict.fromkeys([metadata.src_lang, metadata.tgt_lang]))
+    metrics = [each for each in METRICS if any(each in scores for scores in report.get("test", {}).values())]
+    fields: dict[str, Any] = {
+        "language": languages[-1:] if metadata.is_language_model else languages,
+        "license": metadata.licence,
+        "base_model": metadata.base_model,
+        "tags": ["mtkit", *([] if metadata.is_language_model else ["translation"])],
+        "metrics": metrics,
+    }
+    return ["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items() if value), "---", ""]
+
+
+def licence_note(metadata: ModelMetadata) -> str:
+    """A sentence about the licence of a model that came from another program."""
+    if metadata.licence is None:
+        return f"The licence of {metadata.base_model} is not stated; find it out before you pass the model on."
+    is_restricted = _NONCOMMERCIAL.search(metadata.licence) is not None
+    restriction = " It allows NO COMMERCIAL USE, also of models that are trained from it." if is_restricted else ""
+    return f"Licence of {metadata.base_model}: {metadata.licence}.{restriction}"
 
 
 def _title(metadata: ModelMetadata) -> str:

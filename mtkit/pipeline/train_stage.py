@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,11 +23,11 @@ from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.collate import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
-from mtkit.errors import DamagedError, MissingInputError
+from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.io.files import require_regular_file
 from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
-from mtkit.model_folder.folder import ModelMetadata, find_model, update_search_config, write_model
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
@@ -67,6 +68,7 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         max_source_length: tokens of the longest training source.
     """
     corpus = recipe.corpus
+    base = _base(recipe)
     return ModelMetadata(
         src_lang=corpus.src_lang,
         tgt_lang=corpus.tgt_lang,
@@ -78,7 +80,19 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         is_encoder_only=recipe.training.objective.trains_encoder_only,
         model=recipe.model,
         search=recipe.search,
+        base_model=base and base.base_model,
+        licence=base and base.licence,
     )
+
+
+def _base(recipe: Recipe) -> ModelMetadata | None:
+    """The first of the models that the weights come from that descends from another program; None: none does."""
+    for config in recipe.training.init_from_list:
+        with contextlib.suppress(MissingInputError, DataError):  # moved away since the training began
+            metadata = read_metadata(find_model(config.model))
+            if metadata.base_model is not None:
+                return metadata
+    return None
 
 
 def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup) -> TrainingOutcome:
