@@ -80,8 +80,8 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         is_encoder_only=recipe.training.objective.trains_encoder_only,
         model=recipe.model,
         search=recipe.search,
-        base_model=base and base.base_model,
-        licence=base and base.licence,
+        base_model=base.base_model if base else None,
+        licence=base.licence if base else None,
     )
 
 
