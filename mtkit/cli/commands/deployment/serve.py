@@ -55,7 +55,7 @@ def serve(
 ) -> None:
     """Translate over HTTP for other programs.
 
-    Programs that speak LibreTranslate's interface use the server as it is.
+    Programs that speak LibreTranslate's or DeepL's interface use the server as it is.
     Models of several directions are joined, also through a third language. SIGTERM ends the server when it has answered
     what it has accepted; SIGHUP exchanges models whose folders have changed.
     """
