@@ -93,7 +93,8 @@ async def send_all(port: int, lines: Sequence[str], *, size: int, connections: i
 
 
 def throughput(model: str, file: Path, lines: Sequence[str], rounds: int, workers: int) -> None:
-    command = [sys.executable, "-m", "mtkit", "translate", model, str(file), "--workers", str(workers), "--quiet", "--split-sentences"]
+    command = [sys.executable, "-m", "mtkit", "translate", model, str(file), "--workers", str(workers)]
+    command += ["--quiet", "--split-sentences"]
     blank = Path(tempfile.mkdtemp()) / "blank"
     blank.write_text("\n")
     empty = [*command[:5], str(blank), *command[6:]]
