@@ -7,5 +7,7 @@ validator         nll and BLEU on the validation set, and translations sampled d
 reference_text    a text with references, and its batches for a loaded model
 translator        translators and scorers from model folders, with a language model beside them
 engine            the engine that runs a model: fast, or as it is written
+trained_adapter   the adapter of a finished training, and its merging into the model
+adapters          several adapters of one model, chosen by line
 translator_spec   everything that decides which translator is loaded
 """

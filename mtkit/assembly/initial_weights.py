@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mtkit.errors import RecipeError
 from mtkit.layers.attention.head_gates import is_gate
+from mtkit.layers.low_rank import is_low_rank
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
@@ -114,7 +115,7 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     names = select_parameters(model, parts, key=f"{key}.parts")
     own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
     values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
-    values = {name: value for name, value in values.items() if value is not None or not is_gate(name)}  # gates are new
+    values = {name: value for name, value in values.items() if value is not None or not _is_new(name)}
     errors = [f"{name} is missing" for name, value in values.items() if value is None]
     errors += [f"{name} is unknown" for name in pretrained.unused(parts)]
     errors += [
@@ -130,6 +131,11 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
             own[name].copy_(cast(Tensor, value))
     what = "all weights" if config.parts is None else ", ".join(config.parts)
     return "; ".join([f"{what} of {other.folder}", *pretrained.coverage()])
+
+
+def _is_new(name: str) -> bool:
+    """Return whether a weight begins with its own value: a gate, or an update of low rank."""
+    return is_gate(name) or is_low_rank(name)
 
 
 class _PretrainedWeights:

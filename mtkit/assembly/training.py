@@ -79,9 +79,12 @@ def build_modules(recipe: Recipe, src_vocab: int, tgt_vocab: int) -> Translation
         RecipeError: the model does not match the vocabularies.
     """
     try:
-        return recipe.model.build(src_vocab, tgt_vocab)
+        model = recipe.model.build(src_vocab, tgt_vocab)
     except ValueError as error:
         raise RecipeError(f"model.{error}") from error
+    if recipe.training.adapter is not None:
+        recipe.training.adapter.attach(model)
+    return model
 
 
 def build_loader(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -12,6 +12,9 @@ from mtkit.assembly.engine import device_name, load_engine
 from mtkit.errors import DataError, UsageError
 from mtkit.hardware import set_num_threads
 from mtkit.inference.compute_type import ComputeType
+from mtkit.io.files import hash_file
+from mtkit.model_folder.adapter_folder import read_adapter
+from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import StoredModel, read_stored_model
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
@@ -74,6 +77,8 @@ def load_translator(
     device, loaded = device_name(device), _read(paths)  # errors of the device come first
     for one in loaded:
         require_translation_model(one, allow_masked=allow_masked)
+    if options.adapter is not None:
+        loaded = [with_adapter(loaded, options.adapter)]
     first = loaded[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
@@ -177,6 +182,20 @@ def _read(paths: Sequence[Path]) -> list[StoredModel]:
     loaded = [read_stored_model(path) for path in paths]
     _check_ensemble(loaded)
     return loaded
+
+
+def with_adapter(loaded: Sequence[StoredModel], folder: Path) -> StoredModel:
+    """A model with an adapter merged into its weights; those that the adapter does not change are shared.
+
+    Raises:
+        UsageError: there are several models.
+        MissingInputError, DataError: the adapter cannot be read, or belongs to another model.
+    """
+    if len(loaded) > 1:
+        raise UsageError(f"--adapter {folder}: belongs to one model, and an ensemble has several; give one of the two")
+    model, adapter = loaded[0], read_adapter(folder)
+    adapter.check_base(hash_file(model.folder / WEIGHTS))
+    return replace(model, weights=adapter.applied(model.weights))
 
 
 def _within_positions(search: SearchConfig, loaded: Sequence[StoredModel]) -> SearchConfig:

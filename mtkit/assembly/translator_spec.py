@@ -12,6 +12,7 @@ from mtkit.assembly.engine import device_name, resolved_compute_type
 from mtkit.assembly.translator import load_translator, override_keys
 from mtkit.errors import UsageError
 from mtkit.inference.compute_type import ComputeType
+from mtkit.io.files import hash_files
 from mtkit.model_folder.config_file import model_hash
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.recipe.tree import load_search
@@ -51,6 +52,7 @@ class TranslatorSpec:
             "language_model": None
             if language is None
             else [model_hash(find_model(language.model)), language.weight, language.mode],
+            "adapter": None if self.options.adapter is None else hash_files(self.options.adapter),
             "with_scores": self.options.with_scores,
             "glossary": None if self.options.glossary is None else self.options.glossary.terms,
             "restore": self.options.restore,

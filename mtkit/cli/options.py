@@ -161,6 +161,9 @@ TestFiles = Annotated[
 
 # a model
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
+Adapter = Annotated[
+    Path | None, typer.Option("--adapter", metavar="FOLDER", help="Adapter of the model, such as RUN/adapter.")
+]
 Ensemble = Annotated[
     list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="Ensemble with this model (repeatable).")
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mtkit.assembly.translator import load_translator, require_translation_model
 from mtkit.errors import MtkitError, RecipeError, UsageError
@@ -47,6 +47,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.training.monitoring.log import Display, NullDisplay
 
+AdapterKind = Literal["lora", "bias", "norm"]
 RECORD, RECIPE = "finetune.json", "finetune.yaml"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.12  # of a budget
@@ -67,6 +68,7 @@ class FinetuneOptions:
         prefix: tag and prefix of all sources.
         overrides: of the recipe, `key=value` each.
         keep_general: BLEU of general text that a mixture of the weights before and after may lose; None: no mixture.
+        adapter: weights that are trained alone; None: all.
         fresh: delete a training in the run folder and begin again.
     """
 
@@ -80,6 +82,7 @@ class FinetuneOptions:
     prefix: SourcePrefix = NO_PREFIX
     overrides: tuple[str, ...] = ()
     keep_general: float | None = None
+    adapter: AdapterKind | None = None
     fresh: bool = False
 
     @property
@@ -208,6 +211,7 @@ class _Steps:
             "text": options.text.inputs,
             "general": general.inputs if general else {},
             "--general-share": self.share,
+            "--adapter": options.adapter,
             "--budget": options.limits.words,
             "--tag and --prefix": asdict(options.prefix),
         }
@@ -241,6 +245,7 @@ class _Steps:
                 general_share=self.share,
                 prefix=self.options.prefix,
                 limits=self.options.limits,
+                adapter=self.options.adapter,
             )
             tree, reasons = plan.recipe_tree()
             write_tree(self.run / f".{RECIPE}", with_rate(tree, 1e-4), {})

@@ -1,7 +1,8 @@
 """Range test: the learning rate of a fine-tuning, by short trainings from the same weights on the same data.
 
-Each trial is a whole training in small: warm-up, linear decay to 0, then the loss on the validation sets. The search
-goes from a rate in the direction in which that loss falls, until it rises. Smith 2017 raises the rate within one
+Each trial is a whole training in small: warm-up, linear decay to 0, then the loss on own valid. Where general text is
+replayed, the loss that general valid gained is added: a rate that the replay cannot repair is none. The search goes
+from a rate in the direction in which the sum falls, until it rises. Smith 2017 raises the rate within one
 training (https://arxiv.org/abs/1506.01186); a loss of training text then shows what diverges, but not what generalises.
 """
 
@@ -20,14 +21,15 @@ from mtkit.hardware import limit_onednn_cache
 from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.train_stage import build_run_learner
+from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.distributed.process_group import SINGLE_PROCESS
 from mtkit.training.learner import Learner
 from mtkit.training.loop import accumulate_gradients
 from mtkit.training.optimisers.schedule import LinearConfig
-from mtkit.training.weights import load_weights, weights
 
 RATE_TIMES_WIDTH = 0.05  # of the first rate: a tenth of that of a training from random weights
+ADAPTER_FACTOR = 8.0  # fewer weights take larger steps
 STEP = 2.0  # ratio of neighbouring rates
 MAX_TRIALS = 7
 TRIAL_SHARE = 0.02  # of the updates of the training
@@ -42,7 +44,7 @@ class RangeResult:
 
     Attributes:
         rate: with the lowest loss.
-        losses: validation loss in nats per token, by rate.
+        losses: validation loss in nats per token, with what general text lost, by rate.
         seconds_per_update: measured in the trials.
     """
 
@@ -72,9 +74,9 @@ class RangeTest:
         training = replace(run.recipe.training, ema=None, validation=validation)
         self._run = replace(run, recipe=replace(run.recipe, training=training))
         self._tokenizers = tokenizers
-        self._model = build_model(self._run.recipe, tokenizers, lambda stage, message: None)
-        self._initial = {name: tensor.clone() for name, tensor in weights(self._model).items()}
-        learner = self._learner(1e-9, MIN_TRIAL)  # its first updates are timed
+        wanted = round(TRIAL_SHARE * self._run.recipe.training.max_updates)
+        self.updates = min(max(wanted, MIN_TRIAL), MAX_TRIAL)
+        learner = self._learner(1e-9, MIN_TRIAL)  # its first updates change nothing, and are timed
         self._validator = build_validator(self._run.recipe, corpora.valid, tokenizers, learner.precision)
         self._stream = build_loader(self._run.recipe, corpora.train, tokenizers).updates()
         self._data: list[UpdateData] = []
@@ -82,8 +84,7 @@ class RangeTest:
         start = time.perf_counter()
         self._train(learner, TIMED_UPDATES)
         self.seconds_per_update = (time.perf_counter() - start) / TIMED_UPDATES
-        wanted = round(TRIAL_SHARE * self._run.recipe.training.max_updates)
-        self.updates = min(max(wanted, MIN_TRIAL), MAX_TRIAL)
+        self._before = self._losses_by_set(learner) if len(corpora.train) > 1 else {}
         if seconds is not None:
             fitting = int(seconds / MAX_TRIALS / self.seconds_per_update)
             self.updates = max(MIN_TRIAL, min(self.updates, fitting))
@@ -95,7 +96,7 @@ class RangeTest:
             ComputeError: the loss is not finite at any rate, or memory runs out.
         """
         start = time.perf_counter()
-        rates = list(search_rates(self._loss, RATE_TIMES_WIDTH / self._run.recipe.model.d_model))
+        rates = list(search_rates(self._loss, _first_rate(self._run.recipe)))
         losses = dict(rates)
         best = min(losses, key=lambda rate: losses[rate])
         if not math.isfinite(losses[best]):
@@ -109,14 +110,21 @@ class RangeTest:
 
     def _loss(self, rate: float) -> float:
         """Validation loss after a trial; infinite if the training diverged."""
-        load_weights(self._model, self._initial)
         learner = self._learner(rate, self.updates)
         if not self._train(learner, self.updates):
             return math.inf
+        losses = self._losses_by_set(learner)
+        own, *_ = losses.values()
+        lost = (max(0.0, losses[name] - before) for name, before in list(self._before.items())[1:])
+        loss = own + sum(lost)
+        return loss if math.isfinite(loss) else math.inf
+
+    def _losses_by_set(self, learner: Learner) -> dict[str, float]:
+        """Loss of each validation set, own text first."""
         with learner.eval_model() as model:
             shard = self._validator.validate_shard(model, self.updates, SINGLE_PROCESS)
-        nll = self._validator.merge_shards([shard]).nll
-        return nll if math.isfinite(nll) else math.inf
+        result = self._validator.merge_shards([shard])
+        return dict(result.nll_by_set) or {"own": result.nll}
 
     def _learner(self, rate: float, updates: int) -> Learner:
         training = self._run.recipe.training
@@ -127,7 +135,8 @@ class RangeTest:
             max_updates=updates,
         )
         run = replace(self._run, recipe=replace(self._run.recipe, training=trial))
-        return build_run_learner(run, self._model, self._tokenizers)
+        model = build_model(run.recipe, self._tokenizers, lambda stage, message: None)  # memory of one at a time
+        return build_run_learner(run, model, self._tokenizers)
 
     def _train(self, learner: Learner, updates: int) -> bool:
         """Run some updates; return False if one is not finite."""
@@ -144,6 +153,12 @@ class RangeTest:
         """The same data in every trial."""
         self._data += islice(self._stream, max(0, count - len(self._data)))
         return islice(self._data, count)
+
+
+def _first_rate(recipe: Recipe) -> float:
+    """The rate that the search begins with."""
+    few = 1.0 if recipe.training.adapter is None else ADAPTER_FACTOR
+    return few * RATE_TIMES_WIDTH / recipe.model.d_model
 
 
 def search_rates(loss: Callable[[float], float], first: float) -> Iterator[tuple[float, float]]:

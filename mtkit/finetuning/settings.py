@@ -48,6 +48,7 @@ class TrainingPlan:
         has_general: there is general text to watch.
         general_share: share of the samples that come from it; 0 only watches.
         prefix: of all sources.
+        adapter: kind of adapter; None: all weights are trained.
     """
 
     base: Path
@@ -57,6 +58,7 @@ class TrainingPlan:
     general_share: float
     prefix: SourcePrefix
     limits: BudgetLimits
+    adapter: str | None = None
 
     def recipe_tree(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The recipe as a tree of values, and the reasons of those that follow from the text."""
@@ -69,6 +71,8 @@ class TrainingPlan:
             "training.max_updates": f"at most {EPOCHS} epochs of {tokens:,} tokens",
         }
         training = {"init_from": escape_path(self.base.resolve()), "batch_tokens": batch, **course_of(updates)}
+        if self.adapter is not None:
+            training["adapter"] = {"kind": self.adapter}
         if self.limits.training_hours is not None:
             training["budget_hours"] = self.limits.training_hours
         tree = {

@@ -9,6 +9,7 @@ recurrent/     recurrent cells, stacks and their attention
 heads          sizes of attention heads
 key_types      ranges and choices of keys that several kinds share
 projections    makers of weight matrices
+low_rank       projections with updates of low rank
 matmul         products with weights, by the faster of two libraries on CPUs; mixed precision inside a layer
 dropout        dropout with cheap masks on CPUs, also of recurrent models
 layer_call     activation checkpointing and torch.compile, layer by layer

@@ -57,6 +57,8 @@ class ModelConfigBase(ABC):
     has_chosen_sizes: ClassVar[bool] = False  # has the sizes of a Transformer, which are chosen from the corpus
     skips_layers: ClassVar[bool] = False  # training skips layers at random, differently on each process
 
+    has_low_rank_updates: ClassVar[bool] = False  # its projections are called as modules, so that LoRA acts on all
+
     def max_lengths(self) -> Mapping[str, int]:
         """Maximum sentence length in tokens, end of sentence included, by the key that sets it; empty if unlimited."""
         return {}

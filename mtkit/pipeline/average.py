@@ -8,6 +8,7 @@ from typing import Any
 
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
+from mtkit.layers.low_rank import merge_low_rank
 from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_replaceable, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
 from mtkit.model_folder.model_card import model_card
@@ -53,7 +54,7 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
                 f"{source}: its weights are stored in {storage}; average the models before compressing them"
             )
     metadata, tokenizers, lexicon = _metadata(sources[0])
-    tensors = average_checkpoints(sources)
+    tensors = merge_low_rank(average_checkpoints(sources))
     for source in sources[1:]:
         _require_same_model(metadata, sources[0], source)
         if _tokenizer_hash(source) not in (None, tokenizers.hash()):

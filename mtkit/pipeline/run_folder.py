@@ -6,6 +6,7 @@ version.json        format of the run folder and version of mtkit that wrote it
 tokenizer/          sentencepiece models, and fingerprint.json of the data and keys that they were trained with
 corpus/             binarised corpora train.0, train.1, ..., valid, valid.1, ...; lexicon.safetensors with lexicon.json
 checkpoints/        update-00001000/ ...
+adapter/            trained weights of training.adapter, written before the model
 model/              the model folder, written when training is finished
 hyps/TEST.txt       translations of the test sets
 report.json         scores and training statistics
@@ -45,7 +46,7 @@ from mtkit.training.checkpoints.checkpoint import list_checkpoints
 FiniteFloat = Annotated[float, Limits(gt=-math.inf, lt=math.inf)]
 FORMAT = 3  # raised when a training of an older version can no longer be continued
 FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
-ARTEFACTS = ("hyps", "nonfinite", "tensorboard", "wandb", "mlflow")  # folders that belong to a training
+ARTEFACTS = ("adapter", "hyps", "nonfinite", "tensorboard", "wandb", "mlflow")  # folders that belong to a training
 
 _REMEDY = "mtkit run makes it again"
 _TRAIN_AGAIN = "train it again (--fresh, or another --run-dir)"
@@ -125,6 +126,7 @@ class RunFolder:
         self.recipe, self.version = path / RECIPE, path / VERSION
         self.tokenizer, self.corpus = path / "tokenizer", path / "corpus"
         self.lexicon = self.corpus / "lexicon.safetensors"
+        self.adapter = path / "adapter"
         self.checkpoints, self.model = path / "checkpoints", path / "model"
         self.log, self.report, self.fingerprints = (
             path / name for name in ("log.jsonl", "report.json", "fingerprints.json")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from mtkit.assembly.trained_adapter import finish_adapter
 from mtkit.assembly.training import (
     build_loader,
     build_model,
@@ -138,9 +139,16 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         report = folder.read_report()
         if "test" in report:  # scores of the model that is replaced
             write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
+        merged = finish_adapter(recipe, tokenizers.vocab_sizes, result.weights, folder.adapter)
         # the model folder with its fingerprint marks the training as finished
         write_model(
-            folder.model, result.weights, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint
+            folder.model,
+            merged,
+            metadata,
+            tokenizers,
+            card=card,
+            lexicon=lexicon,
+            training=fingerprint,
         )
         run.update_record(folder.report, {"train": summary})
     return TrainingOutcome(True, message, summary)

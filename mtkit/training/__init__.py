@@ -9,6 +9,7 @@ chunked_loss          label-smoothed cross-entropy without [N, V] logits
 progress              state of a training that is not a tensor
 weights               weights of a model by name, and those that patterns select
 precision             `training.precision` and `training.compile`
+adapters              few trained weights of a model whose others are frozen
 seeding               seeds as functions of (seed, update, micro-batch)
 
 objectives/           losses

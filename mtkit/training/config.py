@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from mtkit.config import Limits, config
+from mtkit.training.adapters import AdapterConfig
 from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
 from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName, TrackerName
@@ -155,6 +156,9 @@ class TrainingConfig:
     word_vectors: WordVectorsConfig | None = None
     # Parts that are not trained, such as encoder or embeddings.src. Default: none.
     freeze: list[ParameterGroupName] = field(default_factory=list)
+    # Few weights that are trained, while all others stay as `init_from` has them; the folder `adapter` of the run has
+    # them alone, and its model has them merged. Default: null trains all weights, which learns more.
+    adapter: AdapterConfig | None = None
     # Hours of one call with all its stages, for clusters; the state is saved then. Default: null has no such limit.
     max_hours: Annotated[float, Limits(gt=0)] | None = field(default=None, metadata=RESUMABLE)
     # Hours of updates and validations after which training ends as at max_updates; --budget sets it. Default: null has

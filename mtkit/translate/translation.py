@@ -36,8 +36,8 @@ class LanguageModelOptions:
 class TranslationOptions:
     """Settings of speed and memory, the prefix of all sources, and a language model.
 
-    Translations depend on `split_sentences`, `source_prefix`, `language_model`, `glossary`, `restore` and `rewrite`.
-    The others concern time, memory and what is reported.
+    Translations depend on `split_sentences`, `source_prefix`, `language_model`, `adapter`, `glossary`, `restore` and
+    `rewrite`. The others concern time, memory and what is reported.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
@@ -50,6 +50,7 @@ class TranslationOptions:
     report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then
     source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
     language_model: LanguageModelOptions | None = None  # ranks hypotheses too
+    adapter: Path | None = None  # folder of an adapter, which is merged into the model
     glossary: Glossary | None = None  # terms whose translations are stated
     restore: bool | None = None  # put missing spans of the source back; None: in models with a normaliser
     rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding

@@ -67,6 +67,7 @@ class TransformerLayerConfig(ModelConfigBase):
     layerdrop: Annotated[float, Limits(ge=0, lt=1)] = 0.0
 
     has_attention: ClassVar[bool] = True  # over the source
+    has_low_rank_updates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:

@@ -16,7 +16,7 @@ from mtkit.training.distributed.fsdp import copy_into_shard, local_shard
 
 
 class ExponentialMovingAverage:
-    """EMA of a model's parameters with a horizon of 1/(1 - d) updates.
+    """EMA of a model's trained parameters with a horizon of 1/(1 - d) updates.
 
     average <- d^n·average + (1 - d^n)·weights at every n-th update u, with d = min(decay, (1 + u) / (10 + u)): early
     updates have a shorter horizon, so that the random initial weights are soon forgotten.
@@ -30,7 +30,7 @@ class ExponentialMovingAverage:
     def __init__(self, model: nn.Module, *, decay: float, update_every: int = 1) -> None:
         self.decay = decay
         self.update_every = update_every
-        self._weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self._weights = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
 
     @torch.no_grad()
     def update_from(self, model: nn.Module, update: int) -> None:
@@ -38,7 +38,7 @@ class ExponentialMovingAverage:
         if update % self.update_every:
             return
         share = 1.0 - min(self.decay, (1 + update) / (10 + update)) ** self.update_every
-        weights = [local_shard(p.detach()) for _, p in model.named_parameters()]
+        weights = [local_shard(p.detach()) for name, p in model.named_parameters() if name in self._weights]
         torch._foreach_lerp_([local_shard(weight) for weight in self._weights.values()], weights, share)
 
     def tensors(self) -> Mapping[str, Tensor]:
@@ -63,6 +63,8 @@ class ExponentialMovingAverage:
     def _swap(self, model: nn.Module) -> None:
         """Exchange values, not tensors: the optimiser and FSDP hold references to the parameters."""
         for name, parameter in model.named_parameters():
+            if name not in self._weights:
+                continue
             weight, average = local_shard(parameter.detach()), local_shard(self._weights[name])
             before = weight.clone()
             weight.copy_(average)
@@ -72,7 +74,7 @@ class ExponentialMovingAverage:
 def translation_weights(path: Path) -> dict[str, Tensor]:
     """Read the weights for translation: a checkpoint's EMA where it has one, and otherwise its model.
 
-    The EMA holds parameters only. Buffers, such as random features, are the model's.
+    The EMA holds trained parameters only. Frozen ones and buffers, such as random features, are the model's.
 
     Args:
         path: a checkpoint, a model folder or a safetensors file.

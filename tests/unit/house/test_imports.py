@@ -36,7 +36,7 @@ TABLE: dict[str, set[str]] = {
     "models": {"layers", "corpus.order.batch"},
     "search": set(),
     "inference": {"layers", "models", "search", "corpus.order.batch"},
-    "training": {"models", "corpus", "layers.matmul"},
+    "training": {"models", "corpus", "layers.matmul", "layers.low_rank", "layers.projections"},
     "translate": {"search", "inference", "models", "corpus", "text"},
     "evaluation": {"text"},
     "plot": {"text"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,6 +61,10 @@ def finetune(
             help="Also mix the weights before and after, to lose at most this much on general text.",
         ),
     ] = None,
+    adapter: Annotated[
+        Literal["lora", "bias", "norm"] | None,
+        typer.Option("--adapter", help="Train updates of low rank, biases or norms alone (docs/finetune.md)."),
+    ] = None,
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Fit it to 10m or 2h.")] = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
@@ -107,6 +111,7 @@ def finetune(
         prefix=parse_prefix(tag, prefix),
         overrides=tuple(overrides),
         keep_general=keep_general,
+        adapter=adapter,
         fresh=fresh,
     )
     limit_spinning()

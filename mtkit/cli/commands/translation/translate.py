@@ -42,6 +42,7 @@ from mtkit.cli.commands.translation.options.source import (
     TargetPrefix,
 )
 from mtkit.cli.options import (
+    Adapter,
     BatchTokens,
     ComputeTypeOption,
     Device,
@@ -88,6 +89,7 @@ def translate(
     resume: Resume = False,
     quiet: Quiet = False,
     ensemble: Ensemble = None,
+    adapter: Adapter = None,
     lm: LanguageModel = None,
     lm_weight: LanguageModelWeight = None,
     lm_mode: LanguageModelModeOption = None,
@@ -170,6 +172,7 @@ def translate(
             report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
             language_model=language_model_options(lm, lm_weight, lm_mode),
+            adapter=adapter,
             glossary=None if not glossary else model_glossary(model, glossary),
             restore=restore,
             rewrite=not no_rewrite,

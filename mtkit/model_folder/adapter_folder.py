@@ -1,0 +1,169 @@
+"""Adapter folders in the layout of PEFT: adapter_config.json and adapter_model.safetensors.
+
+The tensors of LoRA are `base_model.model.MODULE.lora_A.weight` and `lora_B.weight`, those of norms
+`base_model.model.MODULE.ln_tuning_layers.NAME`: the names that the package peft reads and writes. PEFT has no training
+of biases alone; their folder has the same files, with a `peft_type` of our own.
+https://huggingface.co/docs/peft/developer_guides/checkpoint
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError, MissingInputError
+from mtkit.io.files import atomic_folder, translate_read_errors, write_text
+from mtkit.io.json_text import parse_json
+from mtkit.model_folder.safetensors_file import Arrays, map_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
+PREFIX = "base_model.model."
+LORA, NORM, BIAS = "LORA", "LN_TUNING", "MTKIT_BIAS"  # values of peft_type
+_NORM_PART = ".ln_tuning_layers."
+_UNREAD = {  # keys of LoRA whose other values change the arithmetic
+    "use_dora": False,
+    "bias": "none",
+    "modules_to_save": None,
+    "rank_pattern": {},
+    "alpha_pattern": {},
+    "fan_in_fan_out": False,
+    "target_parameters": None,
+    "trainable_token_indices": None,
+}
+
+
+def write_lora(folder: Path, tensors: Mapping[str, Tensor], *, rank: int, alpha: float, base: str | None) -> None:
+    """Write an adapter of low rank.
+
+    Args:
+        tensors: `MODULE.lora_A.weight` and `MODULE.lora_B.weight`.
+        base: hash of the weights of the model that it belongs to; None: unknown.
+
+    Raises:
+        ReadWriteError: the folder cannot be written.
+    """
+    modules = sorted({name.rpartition(".lora_")[0] for name in tensors})
+    fields = {"r": rank, "lora_alpha": alpha, "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False}
+    named = {f"{PREFIX}{name}": tensor for name, tensor in tensors.items()}
+    _write(folder, {"peft_type": LORA, **fields, "target_modules": modules, "modules_to_save": None}, named, base)
+
+
+def write_trained(folder: Path, tensors: Mapping[str, Tensor], *, norms: bool, base: str | None) -> None:
+    """Write an adapter of trained norms, or of trained biases; `tensors` are their values by name."""
+    part = _NORM_PART if norms else "."
+    named = {PREFIX + part.join(name.rsplit(".", 1)): tensor for name, tensor in tensors.items()}
+    modules = sorted({name.rpartition(".")[0] for name in tensors})
+    _write(folder, {"peft_type": NORM if norms else BIAS, "target_modules": modules}, named, base)
+
+
+def _write(folder: Path, fields: Mapping[str, Any], tensors: Mapping[str, Tensor], base: str | None) -> None:
+    from mtkit.training.checkpoints.tensor_file import write_tensors
+
+    content = {
+        **fields,
+        "task_type": None,
+        "inference_mode": True,
+        "base_model_name_or_path": None if base is None else f"sha256:{base}",
+    }
+    with atomic_folder(folder) as temporary:
+        write_tensors(temporary / TENSORS, tensors)
+        write_text(temporary / CONFIG, json.dumps(content, indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter as it was read from a folder."""
+
+    folder: Path
+    fields: Mapping[str, Any]
+    tensors: Arrays
+
+    def check_base(self, digest: str) -> None:
+        """Check that the adapter belongs to the model with this hash of its weights, if it says so.
+
+        Raises:
+            DataError: it belongs to another model.
+        """
+        base = self.fields.get("base_model_name_or_path")
+        if isinstance(base, str) and base.startswith("sha256:") and base != f"sha256:{digest}":
+            raise DataError(
+                f"{self.folder}: was trained on another model; give the model that it was made from, or train it again"
+            )
+
+    def applied(self, weights: Arrays) -> dict[str, NDArray[Any]]:
+        """Weights of the model with this adapter merged; those that it does not change are shared.
+
+        Raises:
+            DataError: a tensor is of no weight of the model, or has another shape.
+        """
+        merged = dict(weights)
+        changes = self._updates() if self.fields["peft_type"] == LORA else self._values()
+        for name, array in changes.items():
+            if name not in weights or weights[name].shape != array.shape:
+                found = f"is {list(weights[name].shape)} in the model" if name in weights else "is not in the model"
+                raise DataError(f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model")
+            is_update = self.fields["peft_type"] == LORA
+            merged[name] = weights[name] + array if is_update else array.astype(np.float32)
+        return merged
+
+    def _updates(self) -> dict[str, NDArray[Any]]:
+        """s·B A by the name of the weight."""
+        rank, alpha = int(self.fields["r"]), float(self.fields["lora_alpha"])
+        scale = np.float32(alpha / (rank**0.5 if self.fields.get("use_rslora") else rank))
+        modules = {name.rpartition(".lora_")[0] for name in self.tensors}
+        updates = {}
+        for module in sorted(modules):
+            sides = [self.tensors.get(f"{module}.lora_{side}.weight") for side in "AB"]
+            down, up = (None if side is None else side.astype(np.float32) for side in sides)
+            if down is None or up is None or down.ndim != 2 or up.ndim != 2 or down.shape[0] != up.shape[1]:
+                raise DataError(f"{self.folder / TENSORS}: {module} has no pair of lora_A and lora_B of one rank")
+            updates[f"{module.removeprefix(PREFIX)}.weight"] = scale * (up @ down)
+        return updates
+
+    def _values(self) -> dict[str, NDArray[Any]]:
+        return {name.removeprefix(PREFIX).replace(_NORM_PART, "."): array for name, array in self.tensors.items()}
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """Read an adapter folder, of mtkit or of peft.
+
+    Raises:
+        MissingInputError: it does not exist.
+        DataError: a file is damaged, or the adapter is of a kind that is not read.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise MissingInputError(f"{path}: no such file; an adapter is a folder with {CONFIG} and {TENSORS}")
+    with translate_read_errors(path):
+        text = path.read_bytes()
+    try:
+        fields = parse_json(text)
+        _, tensors = map_tensors(folder / TENSORS)
+    except ValueError as error:
+        raise DataError(f"{folder}: damaged, or no adapter: {error}; copy it again") from error
+    if not isinstance(fields, dict) or fields.get("peft_type") not in (LORA, NORM, BIAS):
+        kind = fields.get("peft_type") if isinstance(fields, dict) else None
+        raise DataError(f"{path}: peft_type {str(kind)[:40]!r} is not read; mtkit reads {LORA}, {NORM} and {BIAS}")
+    if fields["peft_type"] == LORA:
+        _check_lora(path, fields)
+    if bad := next((name for name, array in tensors.items() if array.dtype not in (np.float32, np.float16)), None):
+        raise DataError(f"{folder / TENSORS}: {bad} is not float32 or float16; save the adapter in float32")
+    return Adapter(folder, fields, tensors)
+
+
+def _check_lora(path: Path, fields: Mapping[str, Any]) -> None:
+    for key, value in _UNREAD.items():
+        if fields.get(key, value) not in (value, None):
+            raise DataError(f"{path}: {key}: {str(fields[key])[:40]} is not read; train the adapter without it")
+    sizes = fields.get("r"), fields.get("lora_alpha")
+    if not all(isinstance(size, int | float) and size > 0 for size in sizes):
+        raise DataError(f"{path}: r and lora_alpha must be numbers above 0")

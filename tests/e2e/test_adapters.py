@@ -1,0 +1,171 @@
+"""Adapters: what is trained, their folder, their merging, several in one process, and refusals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from mtkit.assembly.adapters import AdaptedTranslators
+from mtkit.assembly.translator import load_translator
+from mtkit.assembly.translator_spec import TranslatorSpec
+from mtkit.cli import entry
+from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
+from mtkit.layers.low_rank import LowRankProjection, merge_low_rank
+from mtkit.layers.projections import linear
+from mtkit.model_folder.adapter_folder import read_adapter
+from mtkit.training.weights import weights
+from mtkit.translate.translation import TranslationOptions
+from tests.toy.runs import run, sentences, toy, write_all
+
+KINDS = {"lora": "{kind: lora, rank: 2}", "bias": "{kind: bias}", "norm": "{kind: norm}"}
+KEYS = ["training.optimiser={kind: adam, learning_rate: 0.05}", "training.max_updates=8", "training.checkpoint_every=4"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base model, and a run for each kind of adapter beside it."""
+    folder = tmp_path_factory.mktemp("adapters")
+    write_all(folder)
+    run(folder)
+    (folder / "run").rename(folder / "base")
+    for kind, adapter in KINDS.items():
+        run(folder, f"training.init_from={folder / 'base'}", f"training.adapter={adapter}", *KEYS)
+        (folder / "run").rename(folder / kind)
+    return folder
+
+
+def model_weights(path: Path) -> dict[str, np.ndarray]:
+    return load_file(path / "model" / "model.safetensors")
+
+
+def test_lora_is_merged_and_changes_projections_alone(folder: Path) -> None:
+    base, tuned = model_weights(folder / "base"), model_weights(folder / "lora")
+    adapter = load_file(folder / "lora" / "adapter" / "adapter_model.safetensors")
+    config = json.loads((folder / "lora" / "adapter" / "adapter_config.json").read_text())
+    assert base.keys() == tuned.keys()
+    changed = {name for name in base if not np.array_equal(base[name], tuned[name])}
+    assert changed == {f"{module}.weight" for module in config["target_modules"]}
+    assert len(changed) == 11  # 4 in the layer of the encoder, 7 in that of the decoder
+    for module in config["target_modules"]:
+        down, up = (adapter[f"base_model.model.{module}.lora_{side}.weight"] for side in "AB")
+        assert down.shape[0] == up.shape[1] == 2
+        expected = base[f"{module}.weight"] + 16 / 2 * up @ down
+        np.testing.assert_allclose(tuned[f"{module}.weight"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("bias", ("bias",)), ("norm", ("norm.weight", "norm.bias"))])
+def test_other_kinds_train_what_they_name(folder: Path, kind: str, ends: tuple[str, ...]) -> None:
+    base, tuned = model_weights(folder / "base"), model_weights(folder / kind)
+    changed = {name for name in base if not np.array_equal(base[name], tuned[name])}
+    assert changed
+    assert all(name.endswith(ends) for name in changed), changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_base_and_adapter_are_the_tuned_model(folder: Path, kind: str, capsys) -> None:
+    outputs = []
+    for words in ([folder / kind], [folder / "base", "--adapter", folder / kind / "adapter"], [folder / "base"]):
+        assert entry.execute(["translate", *map(str, words), str(folder / "test.en"), "--compute-type", "float32"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_resumed_adapters_end_with_the_same_bits(folder: Path, kind: str, tmp_path: Path) -> None:
+    files = ("model/model.safetensors", "adapter/adapter_model.safetensors")
+    expected = [(folder / kind / file).read_bytes() for file in files]
+    shutil.copytree(folder / kind, folder / "run")
+    for each in ("model", "adapter", "checkpoints/update-00000008"):
+        shutil.rmtree(folder / "run" / each)
+    run(folder, f"training.init_from={folder / 'base'}", f"training.adapter={KINDS[kind]}", *KEYS)
+    assert [(folder / "run" / file).read_bytes() for file in files] == expected
+    checkpoint = folder / "run" / "checkpoints" / "update-00000008"
+    trained = len(load_file(folder / kind / "adapter" / "adapter_model.safetensors"))
+    assert len(load_file(checkpoint / "ema.safetensors")) == trained  # no average of what does not change
+    shutil.rmtree(folder / "run")
+
+
+def test_several_adapters_are_chosen_by_line(folder: Path) -> None:
+    lines, names = sentences(9, 3), [None, "a", "b"] * 3
+    adapters = {"a": folder / "lora" / "adapter", "b": folder / "norm" / "adapter"}
+    pool = AdaptedTranslators(TranslatorSpec(models=[folder / "base"], compute_type="float32"), adapters)
+    alone = {
+        name: load_translator(folder / path, compute_type="float32").translate_lines(lines)
+        for name, path in {None: "base", "a": "lora", "b": "norm"}.items()
+    }
+    assert pool.translate_lines(lines, names) == [alone[name][index] for index, name in enumerate(names)]
+    with pytest.raises(UsageError, match="adapter 'c': unknown; the adapters are a, b"):
+        pool.translate_lines(lines, ["c"] * 9)
+
+
+def test_a_low_rank_update_is_that_of_the_paper() -> None:
+    torch.manual_seed(3)
+    base = linear(6, 4)
+    layer = LowRankProjection(base, rank=2, scale=0.5)
+    x = torch.randn(5, 6)
+    assert torch.equal(layer(x), base(x))
+    torch.nn.init.normal_(layer.lora_B.weight)
+    expected = x @ (base.weight + 0.5 * layer.lora_B.weight @ layer.lora_A.weight).T + base.bias
+    torch.testing.assert_close(layer(x), expected)
+    outer = torch.nn.ModuleDict({"a": layer})
+    merged = merge_low_rank(weights(outer))
+    torch.testing.assert_close(x @ merged["a.weight"].T + merged["a.bias"], expected)
+    assert merged.keys() == {"a.weight", "a.bias"}
+
+
+def test_recipes_without_a_base_or_without_projections_are_refused(folder: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training.adapter: .*would stay random; set training.init_from"):
+        toy(folder, "training.adapter={kind: lora}")
+    base = f"training.init_from={folder / 'base'}"
+    with pytest.raises(RecipeError, match=r"training.adapter.kind: lora needs a Transformer; a model of kind rnn"):
+        toy(folder, base, "training.adapter={kind: lora}", kind="rnn")
+    with pytest.raises(RecipeError, match=r"training.adapter.layers: no projection is in embeddings"):
+        run(folder, base, "training.adapter={kind: lora, layers: [embeddings]}")
+    with pytest.raises(RecipeError, match=r"training.adapter.layers.0: decodr: no part of this model; did you mean"):
+        run(folder, base, "training.adapter={kind: lora, layers: [decodr]}")
+
+
+def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) -> None:
+    def changed(name: str, **keys: object) -> Path:
+        copy = tmp_path / name
+        shutil.copytree(folder / "lora" / "adapter", copy)
+        path = copy / "adapter_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+        return copy
+
+    def load(adapter: Path, base: str = "base") -> None:
+        load_translator(folder / base, options=TranslationOptions(adapter=adapter))
+
+    with pytest.raises(DataError, match="was trained on another model; give the model that it was made from"):
+        load(folder / "lora" / "adapter", "bias")
+    for name, keys, message in (
+        ("dora", {"use_dora": True}, "use_dora: True is not read"),
+        ("ia3", {"peft_type": "IA3"}, "peft_type 'IA3' is not read; mtkit reads LORA, LN_TUNING and MTKIT_BIAS"),
+        ("rank", {"r": 0}, "r and lora_alpha must be numbers above 0"),
+    ):
+        with pytest.raises(DataError, match=message):
+            load(changed(name, **keys))
+    with pytest.raises(MissingInputError, match=r"an adapter is a folder with adapter_config\.json"):
+        load(tmp_path)
+    cut = changed("cut") / "adapter_model.safetensors"
+    cut.write_bytes(cut.read_bytes()[:-4])
+    with pytest.raises(DataError, match="damaged, or no adapter"):
+        load(cut.parent)
+    other = changed("other", base_model_name_or_path=None) / "adapter_model.safetensors"
+    save_file({f"{name}x": tensor for name, tensor in load_file(other).items()}, other)
+    with pytest.raises(DataError, match="has no pair of lora_A and lora_B of one rank"):
+        load(other.parent)
+    tensors = load_file(folder / "lora" / "adapter" / "adapter_model.safetensors")
+    save_file({name.replace("encoder", "elsewhere"): each for name, each in tensors.items()}, other)
+    with pytest.raises(DataError, match=r"elsewhere.*is not in the model; it was trained on another model"):
+        load(other.parent)
+    options = TranslationOptions(adapter=folder / "lora" / "adapter")
+    with pytest.raises(UsageError, match="belongs to one model, and an ensemble has several"):
+        load_translator([folder / "base", folder / "bias"], options=options)
+    assert read_adapter(folder / "norm" / "adapter").fields["peft_type"] == "LN_TUNING"
