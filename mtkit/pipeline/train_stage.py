@@ -24,7 +24,7 @@ from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.collate import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
-from mtkit.errors import DamagedError, DataError, MissingInputError
+from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import require_regular_file
 from mtkit.io.records import Json, write_record
 from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
@@ -217,9 +217,15 @@ def check_init_sources(run: Run) -> None:
     """Check that a teacher, pre-trained models and word vectors exist; a started training needs the teacher alone.
 
     Raises:
+        RecipeError: an adapter has no model that it adapts.
         MissingInputError: a model or a file of word vectors does not exist.
     """
     training = run.recipe.training
+    if training.adapter is not None and not training.init_from_list:  # a study sets it after the recipe is checked
+        raise RecipeError(
+            "training.adapter: the weights that an adapter does not train would stay random; set training.init_from to "
+            "a model, or remove it"
+        )
     if training.objective.teacher_model is not None:
         find_teacher(training.objective.teacher_model)
     if run.folder.has_training():

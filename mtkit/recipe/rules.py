@@ -60,11 +60,6 @@ RULES = (
         "needs attention over the source; model.kind {model.kind} has none. Set it to 0",
     ),
     Rule(
-        "training.adapter",
-        lambda r: r.training.adapter is not None and not r.training.init_from_list,
-        "the weights that an adapter does not train would stay random; set training.init_from to a model, or remove it",
-    ),
-    Rule(
         "training.adapter.kind",
         lambda r: (
             r.training.adapter is not None and r.training.adapter.needs_low_rank and not r.model.has_low_rank_updates

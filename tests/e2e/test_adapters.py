@@ -121,7 +121,7 @@ def test_a_low_rank_update_is_that_of_the_paper() -> None:
 
 def test_recipes_without_a_base_or_without_projections_are_refused(folder: Path) -> None:
     with pytest.raises(RecipeError, match=r"training.adapter: .*would stay random; set training.init_from"):
-        toy(folder, "training.adapter={kind: lora}")
+        run(folder, "training.adapter={kind: lora}")
     base = f"training.init_from={folder / 'base'}"
     with pytest.raises(RecipeError, match=r"training.adapter.kind: lora needs a Transformer; a model of kind rnn"):
         toy(folder, base, "training.adapter={kind: lora}", kind="rnn")
