@@ -40,15 +40,19 @@ def main() -> None:
         ranges.Aligned.of(s.text, s.ids, s.texts[0], s.hypotheses[0].tokens, attention, translator.tokenizers)
         for s, attention in zip(segments, translator._attend(segments), strict=True)
     ]
-    cases = [(a, *case) for a, *row in zip(aligned, src, ref, links, strict=True) for case in stretches(*row)]
-    print(f"{len(cases)} stretches found exactly\n")
-    print("| MIN_SHARE |", " | ".join(f"MAX_GAP {gap}" for gap in GAPS), "|")
-    print("|---" * (1 + len(GAPS)) + "|")
-    for ranges.MIN_SHARE in SHARES:
-        exact = []
-        for ranges.MAX_GAP in GAPS:
-            exact.append(sum(a is not None and a.target_range(*of_src) == of_ref for a, of_src, of_ref in cases))
-        print(f"| {ranges.MIN_SHARE} |", " | ".join(map(str, exact)), "|")
+    rows = zip(aligned, src, ref, links, strict=True)
+    cases = [(a, *case) for a, *row in rows if a is not None for case in stretches(*row)]
+    for name, several in (("MIN_SHARE", False), ("MIN_SHARE_OF_WORDS", True)):
+        here = [case for case in cases if (" " in case[0].src[slice(*case[1])]) == several]
+        print(f"\n{len(here)} stretches, of them exact:\n")
+        print(f"| {name} |", " | ".join(f"MAX_GAP {gap}" for gap in GAPS), "|")
+        print("|---" * (1 + len(GAPS)) + "|")
+        for share in SHARES:
+            setattr(ranges, name, share)
+            exact = []
+            for ranges.MAX_GAP in GAPS:
+                exact.append(sum(a.target_range(*of_src) == of_ref for a, of_src, of_ref in here))
+            print(f"| {share} |", " | ".join(map(str, exact)), "|")
 
 
 def segment(line: int, src: str, ref: str, tokenizers: TokenizerPair) -> Segment:

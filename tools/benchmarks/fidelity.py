@@ -254,7 +254,9 @@ def made_glossary(pairs: Sequence[Pair], hyps: Sequence[str], num_terms: int) ->
         here = [i for i, words in enumerate(src_lines) if word in words]
         common = set.intersection(*(ref_lines[i] for i in here)) if count >= 3 else set()
         exact = [each for each in common if sum(each in words for words in ref_lines) == count and each[0].isupper()]
-        if len(exact) == 1 and exact[0] not in wanted and all(exact[0] in hyps[i] for i in here):
+        noun = re.compile(rf"\b(?:the|an?|my|your|his|her|their|this|these) (?:\w+ )?{word}\b", re.IGNORECASE)
+        is_noun = 2 * sum(noun.search(pairs[i].src) is not None for i in here) > count  # and no part of "at home"
+        if is_noun and len(exact) == 1 and exact[0] not in wanted and all(exact[0] in hyps[i] for i in here):
             made = "".join(rng.choices("bdfgklmnprst", k=1) + rng.choices("aeiou", k=1)).capitalize() + "rulo"
             glossary.add(word, [made], "made")
             wanted[exact[0]] = made

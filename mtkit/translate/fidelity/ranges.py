@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import TokenizerPair
 
-# Found best on alignments made by hand: 583 of 693 stretches exactly (tools/benchmarks/alignment.py).
-MIN_SHARE = 0.5  # attention of the first and last token of a stretch, compared with the greatest
+# Attention of the first and last token of a stretch, compared with the greatest, for one source word and for several.
+# These values and the gap place most stretches exactly in alignments made by hand (tools/benchmarks/alignment.py).
+MIN_SHARE = 0.9
+MIN_SHARE_OF_WORDS = 0.5
 MAX_GAP = 1  # tokens inside a stretch that attend to something else
 FIRST_KANA = "\u3040"  # from here to Hangul scripts are mostly written without spaces
 SIGNS_OF_SPANS = "_/@%{}<>$#=&+-:'"
@@ -33,12 +35,14 @@ class Aligned:
     """A source and its translation with the attention between them.
 
     Attributes:
+        src: the source.
         hyp: the translation.
         src_ends: characters of the source up to the end of each token [S].
         tgt_ends: those of the translation [T].
         attention: [T, S] of the target tokens over the source tokens, without the end of sentence.
     """
 
+    src: str
     hyp: str
     src_ends: list[int]
     tgt_ends: list[int]
@@ -53,7 +57,7 @@ class Aligned:
         tgt_ends = token_ends(pair.spell("tgt", hyp_ids, src), hyp)
         if attention is None or not src_ends or not tgt_ends:
             return None
-        return cls(hyp, src_ends, tgt_ends, np.asarray(attention)[: len(tgt_ends), : len(src_ends)])
+        return cls(src, hyp, src_ends, tgt_ends, np.asarray(attention)[: len(tgt_ends), : len(src_ends)])
 
     def target_range(self, start: int, end: int) -> tuple[int, int] | None:
         """The characters of the translation that belong to source characters, whole words; None if none do."""
@@ -82,7 +86,8 @@ class Aligned:
         runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1 + MAX_GAP) + 1)
         mass = self.attention[:, columns].sum(1)
         best = max(runs, key=lambda run: float(mass[run].sum()))
-        best = best[mass[best] >= MIN_SHARE * mass[best].max()]
+        min_share = MIN_SHARE_OF_WORDS if " " in self.src[start:end].strip() else MIN_SHARE
+        best = best[mass[best] >= min_share * mass[best].max()]
         return int(best[0]), int(best[-1])
 
 

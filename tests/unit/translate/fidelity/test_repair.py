@@ -20,7 +20,7 @@ def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
     attention = np.full((len(ends[1]), len(ends[0])), 0.01, dtype=np.float32)
     for target, source in links.items():
         attention[target, source] = 0.9
-    return Aligned(hyp, *ends, attention)
+    return Aligned(src, hyp, *ends, attention)
 
 
 @pytest.mark.parametrize(
