@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import require_regular_file
 from mtkit.io.records import Json, write_record
+from mtkit.layers.low_rank import is_low_rank
 from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
@@ -39,6 +41,7 @@ from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
+from mtkit.training.config import InitFromConfig
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.loop import TrainingResult, train
@@ -66,14 +69,16 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
     """Return the metadata of a recipe's model.
 
     Args:
-        max_source_length: tokens of the longest training source.
+        max_source_length: tokens of the longest training source; models to start from may have read longer ones.
     """
     corpus = recipe.corpus
-    base = _base(recipe)
+    sources = list(_sources(recipe))
+    base = next((metadata for _, metadata in sources if metadata.base_model is not None), None)
+    read_before = (each.max_source_length for config, each in sources if config.parts is None and config.tokenizer)
     return ModelMetadata(
         src_lang=corpus.src_lang,
         tgt_lang=corpus.tgt_lang,
-        max_source_length=max_source_length,
+        max_source_length=max(max_source_length, *read_before, 0),
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),
         requires_tag=corpus.requires_tag,
@@ -86,14 +91,11 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
     )
 
 
-def _base(recipe: Recipe) -> ModelMetadata | None:
-    """The first of the models that the weights come from that descends from another program; None: none does."""
+def _sources(recipe: Recipe) -> Iterator[tuple[InitFromConfig, ModelMetadata]]:
+    """The models that the initial weights come from, with their metadata."""
     for config in recipe.training.init_from_list:
         with contextlib.suppress(MissingInputError, DataError):  # moved away since the training began
-            metadata = read_metadata(find_model(config.model))
-            if metadata.base_model is not None:
-                return metadata
-    return None
+            yield config, read_metadata(find_model(config.model))
 
 
 def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup) -> TrainingOutcome:
@@ -133,7 +135,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     message = f"training ended after {result.update:,} updates ({result.reason})"
     if ranks.is_first:
         metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
-        parameters = sum(p.numel() for p in learner.model.parameters())
+        parameters = sum(p.numel() for name, p in learner.model.named_parameters() if not is_low_rank(name))
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
         lexicon = corpora.lexicon
         report = folder.read_report()

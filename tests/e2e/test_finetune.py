@@ -22,6 +22,7 @@ from safetensors.numpy import load_file
 from mtkit.cli import entry
 from mtkit.finetuning import finetune as steps
 from mtkit.finetuning.mixtures import SHARES
+from mtkit.model_folder.folder import read_metadata
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import Translator
 from tests.toy.runs import WORDS, run, write_all
@@ -147,6 +148,13 @@ def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base
     assert killed
     assert mtkit(*own, *keys)[0] == 0
     assert (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes() == expected
+
+
+def test_sources_that_the_model_could_read_are_still_read(mtkit, tmp_path: Path, base: Path) -> None:
+    short = [(" ".join(src.split()[:4]), " ".join(tgt.split()[:4])) for src, tgt in pairs(300, OWN, 2)]
+    assert mtkit(*write(tmp_path, "own", short), *UPDATES[1:], "training.max_updates=1")[0] == 0
+    lengths = [read_metadata(folder / "model").max_source_length for folder in (base, tmp_path / "tuned")]
+    assert lengths == [7, 7]
 
 
 def test_the_rate_is_measured_once(mtkit, tmp_path: Path, monkeypatch) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
-from mtkit.errors import UsageError
+from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.mixtures import choose, interpolate
 from mtkit.finetuning.range_test import MAX_TRIALS, STEP, search_rates
 from mtkit.finetuning.report import changed_lines
 from mtkit.finetuning.settings import course_of, fit_updates
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
+from tests.toy.runs import toy, write_all
 
 
 @pytest.mark.parametrize("best", [-3, -2, 0, 1, 3])
@@ -62,3 +64,11 @@ def test_a_course_has_validations_and_ends(updates: int) -> None:
     course = course_of(updates)
     assert 1 <= course["validate_every"] <= updates
     assert 0 < course["ema"]["decay"] < 1
+
+
+def test_a_base_with_two_tokenizers_may_have_one_vocabulary(tmp_path: Path) -> None:
+    write_all(tmp_path)
+    keys = ["tokenizer.shared=false", "model.tied_embeddings=all"]
+    with pytest.raises(RecipeError, match="all needs one vocabulary for both sides"):
+        toy(tmp_path, *keys)
+    assert toy(tmp_path, *keys, "training.init_from=base").model.tied_embeddings == "all"
