@@ -12,6 +12,7 @@ from mtkit.inference.compute_type import ComputeType, cpu_compute_type
 from mtkit.inference.served import unserved_model
 from mtkit.model_folder.folder import StoredModel, read_stored_model
 from mtkit.translate.engines.interface import Engine
+from mtkit.translate.engines.started_engine import StartedEngine
 
 if TYPE_CHECKING:
     from mtkit.translate.engines.model_engine import FusedLanguageModel
@@ -49,6 +50,22 @@ def load_engine(
     device: str,
     rewrite: bool = True,
     language_model: FusedLanguageModel | None = None,
+) -> Engine:
+    """Load the engine of a model, as `_load_engine`, with the tokens that begin its translations."""
+    engine = _load_engine(
+        models, compute_type=compute_type, device=device, rewrite=rewrite, language_model=language_model
+    )
+    start = models[0].tokenizers.tgt.before
+    return StartedEngine(engine, start) if start else engine
+
+
+def _load_engine(
+    models: Sequence[StoredModel],
+    *,
+    compute_type: ComputeType,
+    device: str,
+    rewrite: bool,
+    language_model: FusedLanguageModel | None,
 ) -> Engine:
     """Load the engine of a model, or of an ensemble over the same vocabularies.
 

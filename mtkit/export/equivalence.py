@@ -14,7 +14,7 @@ import torch
 
 from mtkit.corpus.order.collate import collate_source
 from mtkit.corpus.store import MANIFEST, Store
-from mtkit.errors import DataError, NonFiniteError
+from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.search.config import LengthLimit, SearchConfig
 from mtkit.search.interface import SearchRequest
@@ -50,9 +50,12 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
         file: text whose first lines are used; None looks for the text of the run.
 
     Raises:
+        UsageError: the model's translations begin with tokens that the export would not give.
         DataError: the file is empty.
         DataError, MissingInputError, ReadWriteError: as `read_lines`.
     """
+    if loaded.tokenizers.tgt.before:
+        raise UsageError(f"{model}: begins translations with a token of their language, which no export does yet")
     if file is not None:
         lines = list(itertools.islice(read_lines(file), NUM_LINES))
         if not lines:

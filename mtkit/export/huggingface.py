@@ -17,8 +17,9 @@ from mtkit.export.supported_models import MARIAN
 from mtkit.importers.bart_layers import ACTIVATIONS
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
 from mtkit.importers.generation import FIXED_TOKENS
-from mtkit.importers.import_model import OUTPUT_BIAS, TOKENIZER
+from mtkit.importers.import_model import OUTPUT_BIAS
 from mtkit.importers.marian import Marian
+from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
 from mtkit.layers.norms.config import LayerNormConfig
@@ -185,7 +186,7 @@ def _write_tokenizers(folder: Path, loaded: LoadedModel) -> None:
         "separate_vocabs": not is_shared,
         "model_max_length": max(MIN_POSITIONS, metadata.max_source_length + 1),
     }
-    write_json(folder / TOKENIZER, settings)
+    write_json(folder / TOKENIZER_SETTINGS, settings)
 
 
 def _is_tied(metadata: ModelMetadata) -> bool:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from mtkit.errors import DataError
 from mtkit.importers.foreign_folder import Fields, ForeignFolder, shown
-from mtkit.importers.vocabulary import ForeignTokenizers
+from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair
 from mtkit.models.transformer.config import TransformerConfig
 
 
@@ -64,8 +64,13 @@ class ForeignArchitecture(ABC):
         """Tensors of their files that repeat others or are constants."""
 
     @abstractmethod
-    def tokenizers(self, folder: ForeignFolder, fields: Fields) -> ForeignTokenizers:
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """The tokenizers, with the ids of the model.
+
+        Args:
+            folder: with the files of the tokenizers.
+            fields: of config.json.
+            direction: the languages, for a model of many languages whose texts begin with the name of theirs.
 
         Raises:
             MissingInputError, DataError: a file is missing, damaged or of another model.

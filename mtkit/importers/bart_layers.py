@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from mtkit.errors import DataError
 from mtkit.importers.architecture import WeightNames
@@ -11,6 +11,8 @@ from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.key_types import Activation
 
+SHARED, OUTPUT = "model.shared.weight", "lm_head.weight"
+ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 # parts of a layer: ours -> theirs
 SELF_ATTENTION = {
     "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -45,9 +47,28 @@ def layer_weights(side: Literal["encoder", "decoder"], count: int) -> Iterator[W
                 yield WeightNames(f"{side}.{index}.{ours}.{part}", names)
 
 
-def feed_forward(fields: Fields) -> DenseConfig:
+def transformer_keys(fields: Fields, *, scale_embedding: bool, activation: str) -> dict[str, Any]:
+    """Keys of a TransformerConfig that all these architectures state; the arguments are the defaults of two of them.
+
+    Raises:
+        DataError: a value is missing, or mtkit does not compute it.
+    """
+    rates = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    return {
+        "d_model": fields.count("d_model"),
+        "d_ff": same_of_both_sides(fields, "ffn_dim"),
+        "num_heads": same_of_both_sides(fields, "attention_heads"),
+        "encoder_layers": fields.count("encoder_layers"),
+        "decoder_layers": fields.count("decoder_layers"),
+        **{key: float(fields.get(key, (float, int), rate)) for key, rate in rates.items()},
+        "feed_forward": feed_forward(fields, activation),
+        "scaled_embeddings": fields.get("scale_embedding", bool, scale_embedding),
+    }
+
+
+def feed_forward(fields: Fields, default: str) -> DenseConfig:
     """The feed-forward layer of config.json; DataError if mtkit has no such activation."""
-    name = fields.get("activation_function", str, "gelu")
+    name = fields.get("activation_function", str, default)
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise DataError(f"{fields.path}: activation_function: {shown(name)}; mtkit has {known}")

@@ -15,7 +15,7 @@ from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
 from mtkit.importers.generation import search_config
 from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.registry import find_architecture
-from mtkit.importers.vocabulary import ForeignTokenizers
+from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
 from mtkit.inference.weight_shapes import transformer_weights
 from mtkit.io.lock import OutputLock
 from mtkit.io.printable import printable
@@ -28,7 +28,7 @@ from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 
-TOKENIZER, OUTPUT_BIAS = "tokenizer_config.json", "final_logits_bias"
+OUTPUT_BIAS = "final_logits_bias"
 # Logit of tokens that the model lacks: their probability is 0 in float32, and label smoothing, which spreads a little
 # over all tokens, still has a loss that can be read when the model is trained further.
 UNKNOWN_LOGIT = -100.0
@@ -76,9 +76,9 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         config = architecture.config(fields)
     except ValueError as error:
         raise DataError(f"{fields.path}: {error}") from error
-    tokenizers = architecture.tokenizers(folder, fields)
-    search, notes = search_config(fields, folder.optional_table(GENERATION), tokenizers.pair.tgt.vocab)
     src_lang, tgt_lang = _languages(folder, name, languages)
+    tokenizers = architecture.tokenizers(folder, fields, LanguagePair(src_lang, tgt_lang))
+    search, notes = search_config(fields, folder.optional_table(GENERATION), tokenizers.pair.tgt.vocab)
     licence = folder.card().get("license")
     metadata = ModelMetadata(
         src_lang=src_lang,
@@ -130,10 +130,10 @@ def _tags(metadata: ModelMetadata) -> str:
 
 def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[str, str]:
     """The languages that are given, or those in the tokenizer's settings, or in the name of the folder."""
-    settings = folder.optional_table(TOKENIZER)
+    settings = folder.optional_table(TOKENIZER_SETTINGS)
     match = _PAIR.search(name.lower())
-    src = languages.src or settings.get("source_lang", str) or (match and match[1])
-    tgt = languages.tgt or settings.get("target_lang", str) or (match and match[2])
+    src = languages.src or settings.get("source_lang", str) or settings.get("src_lang", str) or (match and match[1])
+    tgt = languages.tgt or settings.get("target_lang", str) or settings.get("tgt_lang", str) or (match and match[2])
     if not src or not tgt:
         raise UsageError(
             f"{folder.path}: its files do not name the languages; give them with --src-lang and --tgt-lang"

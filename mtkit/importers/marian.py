@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
-from mtkit.importers.bart_layers import feed_forward, layer_weights, same_of_both_sides
+from mtkit.importers.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
-from mtkit.importers.vocabulary import ForeignTokenizers, VocabularyFiles, read_mapped_tokenizers
+from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair, VocabularyFiles, read_mapped_tokenizers
 from mtkit.layers.norms.config import PostNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
-
-SHARED, OUTPUT = "model.shared.weight", "lm_head.weight"
-ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 
 
 class Marian(ForeignArchitecture):
@@ -29,21 +26,13 @@ class Marian(ForeignArchitecture):
         require(fields, {"is_encoder_decoder": True, "tie_word_embeddings": True})
         is_shared = fields.get("share_encoder_decoder_embeddings", bool, True)
         positions = SinusoidalConfig(layout="concatenated")
+        keys: dict[str, Any] = transformer_keys(fields, scale_embedding=False, activation="gelu")
         return TransformerConfig(
-            d_model=fields.count("d_model"),
-            d_ff=same_of_both_sides(fields, "ffn_dim"),
-            num_heads=same_of_both_sides(fields, "attention_heads"),
-            encoder_layers=fields.count("encoder_layers"),
-            decoder_layers=fields.count("decoder_layers"),
-            dropout=float(fields.get("dropout", (float, int), 0.1)),
-            attention_dropout=float(fields.get("attention_dropout", (float, int), 0.0)),
-            activation_dropout=float(fields.get("activation_dropout", (float, int), 0.0)),
+            **keys,
             residual=PostNormConfig(),
-            feed_forward=feed_forward(fields),
             encoder_positions=positions,
             decoder_positions=positions,
             tied_embeddings="all" if is_shared else "target",
-            scaled_embeddings=fields.get("scale_embedding", bool, False),
             output_bias=True,
         )
 
@@ -62,7 +51,7 @@ class Marian(ForeignArchitecture):
         positions = {f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")}
         return frozenset({SHARED, ENCODER, DECODER, OUTPUT, *positions})
 
-    def tokenizers(self, folder: ForeignFolder, fields: Fields) -> ForeignTokenizers:
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""
         is_shared = fields.get("share_encoder_decoder_embeddings", bool, True)
         files = VocabularyFiles(

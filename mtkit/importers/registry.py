@@ -5,9 +5,10 @@ from __future__ import annotations
 from mtkit.errors import DataError
 from mtkit.importers.architecture import ForeignArchitecture
 from mtkit.importers.foreign_folder import Fields, shown
+from mtkit.importers.m2m100 import M2M100
 from mtkit.importers.marian import Marian
 
-ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(),)}
+ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(), M2M100())}
 
 
 def find_architecture(fields: Fields) -> ForeignArchitecture:

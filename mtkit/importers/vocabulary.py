@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder, shown
 from mtkit.importers.generation import never_generated
 from mtkit.text.config import TokenizerConfig
@@ -17,6 +17,7 @@ from mtkit.text.subword.import_tokenizer import model_type_of
 from mtkit.text.subword.mapped_vocabulary import TokenList, with_vocabulary
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
 
+VOCABULARY, TOKENIZER_SETTINGS = "vocab.json", "tokenizer_config.json"
 MIN_SHARE = 0.5  # of a sentencepiece model's pieces that the vocabulary has, if both are of one model
 
 
@@ -31,6 +32,14 @@ class ForeignTokenizers:
 
     pair: TokenizerPair
     sizes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LanguagePair:
+    """Codes of the source and the target language."""
+
+    src: str
+    tgt: str
 
 
 @dataclass(frozen=True)
@@ -138,3 +147,46 @@ def _tokenizer(folder: ForeignFolder, model: str, tokens: TokenList, vocabulary:
             "model: copy that of the same one"
         )
     return tokenizer
+
+
+def read_language_tokenizers(
+    folder: ForeignFolder, fields: Fields, direction: LanguagePair, *, model: str, languages: Sequence[str]
+) -> ForeignTokenizers:
+    """Read the tokenizer of a model of many languages, whose texts begin with a token of their language.
+
+    Args:
+        folder: of the model.
+        fields: of config.json, with the size and special ids of the vocabulary.
+        direction: the languages.
+        model: name of the sentencepiece model.
+        languages: codes in the order of their tokens, such as __de__, which follow those of `vocab.json`.
+
+    Raises:
+        MissingInputError, ReadWriteError: a file is missing, or cannot be read.
+        DataError: a file is damaged, or of another model than the others.
+        UsageError: the model does not have a language.
+    """
+    path, size = folder.path / VOCABULARY, fields.count("vocab_size")
+    names = _by_id(folder.table(VOCABULARY).values, path)
+    if len(names) + len(languages) > size or "<unk>" not in names:
+        raise DataError(
+            f"{path}: has {len(names):,} tokens and {len(languages)} languages, but the model in {fields.path} has "
+            f"{size:,}; copy the tokenizer of the same model"
+        )
+    codes = {code: len(names) + number for number, code in enumerate(languages)}
+    names += [f"__{code}__" for code in languages]
+    names += [f"<unused{number}>" for number in range(size - len(names))]
+    names += [token for token in SPECIAL_TOKENS if token not in names]
+    pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
+    start = _special_id(fields, "decoder_start_token_id", size)
+    control = sorted({pad, eos, start, *map(names.index, SPECIAL_TOKENS)})
+    sides = []
+    for code in (direction.src, direction.tgt):
+        if code not in codes:
+            raise UsageError(f"{folder.path}: has no language {shown(code)}; it has {', '.join(sorted(codes))}")
+        unk, hidden = names.index("<unk>"), sorted(codes.values())
+        tokens = TokenList(names, pad, unk, start, eos, control, before=[codes[code]], hidden=hidden)
+        sides.append(_tokenizer(folder, model, tokens, VOCABULARY))
+    kind = model_type_of(folder.bytes(model))
+    config = TokenizerConfig(model_type=kind, vocab_size=len(names), shared=False, normaliser="none")
+    return ForeignTokenizers(TokenizerPair(src=sides[0], tgt=sides[1], config=config), (size, size))

@@ -162,6 +162,7 @@ class FastSearch:
             first_forbidden=address(forbidden.first),
             vocab_size=len(token_bytes.first) - 1,
             num_text_bytes=len(text_bytes.elements),
+            num_free=requests[0].free_prefix,
             no_repeat_ngram=config.no_repeat_ngram,
             repetition_penalty=config.repetition_penalty,
         )

@@ -60,7 +60,7 @@ class Constraints(ctypes.Structure):
     _fields_ = (
         *fields(c_void_p, "prefixes first_prefix token_bytes first_token_byte"),
         *fields(c_void_p, "text_bytes first_text_byte forbidden_texts first_forbidden"),
-        *fields(c_int32, "vocab_size num_text_bytes no_repeat_ngram"),
+        *fields(c_int32, "vocab_size num_text_bytes num_free no_repeat_ngram"),
         ("repetition_penalty", c_float),
     )
 

@@ -35,10 +35,11 @@ ANY = -1  # a position without a forced token
 class ForcedPrefix:
     """Every hypothesis of sentence b begins with `prefixes[b]`, even if an earlier constraint forbids that.
 
-    The log-probabilities of the forced tokens stay the model's.
+    The log-probabilities of the forced tokens stay the model's, except those of the first `free`, which are 0.
     """
 
-    def __init__(self, prefixes: Sequence[Sequence[int]]) -> None:
+    def __init__(self, prefixes: Sequence[Sequence[int]], *, free: int = 0) -> None:
+        self.free = free
         max_length = max((len(prefix) for prefix in prefixes), default=0)
         self.ids = torch.full((len(prefixes), max_length), ANY)  # [B, max_length]
         for row, prefix in enumerate(prefixes):
@@ -52,7 +53,8 @@ class ForcedPrefix:
         token = self.ids.to(log_prob.device)[prefixes.sentence, length]  # [rows]
         forced = torch.full_like(log_prob, float("-inf"))
         column = token.clamp(min=0).unsqueeze(1)  # [rows, 1]
-        forced.scatter_(1, column, log_prob.gather(1, column).clamp(min=FORCED_LOG_PROB))
+        value = log_prob.gather(1, column).clamp(min=FORCED_LOG_PROB)
+        forced.scatter_(1, column, torch.zeros_like(value) if length < self.free else value)
         return torch.where((token != ANY).unsqueeze(1), forced, log_prob)
 
 

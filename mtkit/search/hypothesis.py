@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 
@@ -28,6 +28,7 @@ class SentenceRequest:
         min_length: minimum number of tokens; `max_length` has precedence where it is smaller.
         sentence_id: a number of the sentence that does not depend on its batch (seeds sampling).
         prefix: tokens with which the translation begins.
+        free_prefix: number of tokens of the prefix whose log-probability counts as 0 in the score.
         forbidden: texts that the translation must not contain, as the bytes of tokens (see ForbiddenTexts).
         required: phrases that the translation must contain, as tokens (see RequiredPhrases).
     """
@@ -37,6 +38,7 @@ class SentenceRequest:
     min_length: int = 0
     sentence_id: int = 0
     prefix: Sequence[int] = ()
+    free_prefix: int = 0
     forbidden: Sequence[bytes] = ()
     required: Sequence[Sequence[int]] = ()
 
@@ -70,6 +72,20 @@ class Hypothesis:
     attention: Any = None
     failed: bool = False
     alternatives: Sequence[Sequence[tuple[int, float]]] = ()
+
+    def without_first(self, count: int) -> Hypothesis:
+        """The hypothesis without its first tokens, and the same score."""
+        if self.failed:
+            return self
+        log_probs = self.token_log_probs[count:]
+        return replace(
+            self,
+            tokens=self.tokens[count:],
+            log_prob=math.fsum(log_probs),
+            token_log_probs=log_probs,
+            attention=None if self.attention is None else self.attention[count:],
+            alternatives=self.alternatives[count:],
+        )
 
     @classmethod
     def failure(cls) -> Hypothesis:

@@ -33,7 +33,7 @@ class SourcePrefix:
     prefix: PrefixText | None = None
 
     def ids(self, tokenizers: TokenizerPair, *, max_source_length: int | None = None) -> list[int]:
-        """The ids that precede those of a source sentence; empty without tag and prefix.
+        """The ids that precede those of a source sentence; empty without tag and prefix, unless the model has its own.
 
         Args:
             max_source_length: tokens of the longest training source; None: unknown.
@@ -42,7 +42,7 @@ class SourcePrefix:
             UsageError: the tokenizers have no such tag, or the longest training source has no more tokens than that.
         """
         text = [] if self.prefix is None else tokenizers.encode("src", [self.prefix.strip()])[0]
-        ids = [*([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
+        ids = [*tokenizers.src.before, *([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
         if max_source_length is not None and len(ids) >= max_source_length:
             raise UsageError(
                 f"the source prefix has {len(ids)} tokens, and the longest training source has {max_source_length}; "

@@ -236,6 +236,11 @@ class Tokenizer:
         return pieces
 
     @property
+    def before(self) -> list[int]:
+        """The ids of tokens before every text in a model of another program, such as the name of its language."""
+        return self._processor.token_list.before if isinstance(self._processor, MappedVocabulary) else []
+
+    @property
     def tag_ids(self) -> dict[str, int]:
         """The ids of tags that have tokens of their own in a model of another program, by name."""
         return self._processor.token_list.tags if isinstance(self._processor, MappedVocabulary) else {}

@@ -129,3 +129,46 @@ def make_marian(folder: Path, *, updates: int, **changes: Any) -> Path:
         )
         model.save_pretrained(folder)
     return folder
+
+
+def make_m2m100(folder: Path, *, updates: int, **changes: Any) -> Path:
+    """As `make_marian`, an M2M-100 of English and German with one vocabulary; 108 further tokens are languages."""
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = train_pieces([*lines("train.en", 2000), *lines("train.de", 2000)], folder / "sentencepiece.bpe", 600)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces[:-20]]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spm = str(folder / "sentencepiece.bpe.model")
+        tokenizer = transformers.M2M100Tokenizer(str(folder / "vocab.json"), spm, src_lang="en", tgt_lang="de")
+        tokenizer.save_pretrained(folder)
+        torch.manual_seed(1)
+        keys = {
+            "vocab_size": len(tokens) + 108,
+            "d_model": 64,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 128,
+            "decoder_ffn_dim": 128,
+            "max_position_embeddings": 128,
+            "init_std": 0.05,
+            "encoder_layerdrop": 0.0,
+            "decoder_layerdrop": 0.0,
+        }
+        model = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**keys, **changes))
+        train_by_transformers(model, marian_batches(tokenizer, lines("train.en"), lines("train.de")), updates=updates)
+        model.generation_config = transformers.GenerationConfig(
+            num_beams=4,
+            max_length=128,
+            pad_token_id=1,
+            bos_token_id=0,
+            eos_token_id=2,
+            decoder_start_token_id=2,
+            early_stopping=True,
+        )
+        model.save_pretrained(folder)
+    return folder

@@ -126,6 +126,7 @@ int constrain(Constrainer *constrainer, const Prefix *prefix, float normaliser, 
     if (ngram && prefix->length >= ngram) forbid_repeated_ngrams(prefix, ngram, logits);
     if (forbidden[1] > forbidden[0] && !forbid_texts(constrainer, prefix, logits)) return 0;
     if (forced >= 0) force(forced, normaliser, logits);
+    if (forced >= 0 && prefix->length < constraints->num_free) logits->values[forced] = normaliser;
     update_all_maxima(logits);
     return 1;
 }

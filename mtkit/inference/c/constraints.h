@@ -15,6 +15,7 @@ typedef struct {
     const int32_t *first_text_byte;                   /* [texts + 1] */
     const int32_t *forbidden_texts, *first_forbidden; /* indices of texts; [B + 1] */
     int32_t vocab_size, num_text_bytes;
+    int32_t num_free;         /* tokens at the beginning of each prefix that cost nothing */
     int32_t no_repeat_ngram;  /* no n-gram of this many tokens twice; 0: off */
     float repetition_penalty; /* factor of the log-probabilities of used tokens; 1: off */
 } Constraints;

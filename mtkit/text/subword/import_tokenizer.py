@@ -81,7 +81,10 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
     if content.startswith(mapped_vocabulary.HEADER):
         kind = model_type_of(first_field(content)[1])
-        return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), kind)
+        mapped = Tokenizer.load(path, normalisation=normalisation)
+        if mapped.before:
+            raise DataError(f"{path}: texts begin with a token of their language, with which mtkit does not train yet")
+        return ImportedTokenizer(mapped, kind)
     if processor is None and not _FIRST_PIECE.match(content):
         return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
     if processor is None or not _is_complete(content):

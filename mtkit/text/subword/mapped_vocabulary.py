@@ -34,6 +34,8 @@ class TokenList:
         pad: see Vocab, like the next three.
         control: ids that no text produces and no translation contains; eos is among them, unk is not.
         tags: ids of tokens before the source that name its language or that of the target, by name.
+        before: ids of tokens before every text, such as the name of its language.
+        hidden: further ids that no text produces, and that the text of a translation leaves out.
     """
 
     tokens: list[str]
@@ -43,10 +45,12 @@ class TokenList:
     eos: int
     control: list[int]
     tags: dict[str, int] = field(default_factory=dict)
+    before: list[int] = field(default_factory=list)
+    hidden: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Raise ValueError if the ids do not fit the tokens."""
-        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values()]
+        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values(), *self.before, *self.hidden]
         if not all(isinstance(token, str) for token in self.tokens) or len(set(self.tokens)) < len(self.tokens):
             raise ValueError("a token occurs twice, or is no text")
         if not all(type(each) is int and 0 <= each < len(self.tokens) for each in ids):
@@ -86,6 +90,7 @@ class MappedVocabulary:
         self._names = self.token_list.tokens
         self._ids = {name: token_id for token_id, name in enumerate(self._names)}
         self._control = frozenset(self.token_list.control)
+        self._hidden = self._control.union(self.token_list.hidden)
         size = self._processor.get_piece_size()
         texts: list[str] = self._processor.id_to_piece(list(range(size)))
         self._mapped = [self._id_of(text) for text in texts]  # of each id of the sentencepiece model
@@ -108,7 +113,7 @@ class MappedVocabulary:
     def _id_of(self, piece: str) -> int:
         """The id of a piece of text, which is no control token."""
         token_id = self._ids.get(piece, self.token_list.unk)
-        return self.token_list.unk if token_id in self._control else token_id
+        return self.token_list.unk if token_id in self._hidden else token_id
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """See SubwordSampler."""
@@ -124,7 +129,7 @@ class MappedVocabulary:
         texts = []
         for line in lines:
             names = [each if isinstance(each, str) else self._names[each] for each in line]
-            names = [name for name in names if self._ids.get(name) not in self._control and name != unk]
+            names = [name for name in names if self._ids.get(name) not in self._hidden and name != unk]
             is_plain = self._bytes.isdisjoint(names)
             text: str = "".join(names) if is_plain else self._processor.decode(names)
             texts.append(text.replace(SPACE_MARK, " ").strip())

@@ -161,7 +161,7 @@ class ModelEngine:
         # The prefix comes after the exclusions, and the phrases after both: a later constraint has precedence.
         constraints: tuple[Constraint, ...] = (
             ForbiddenTexts([each.forbidden for each in sentences], token_bytes),
-            ForcedPrefix([each.prefix for each in sentences]),
+            ForcedPrefix([each.prefix for each in sentences], free=sentences[0].free_prefix),
             required,
         )
         return replace(

@@ -137,7 +137,7 @@ def written_search(
     constraints: tuple[Constraint, ...] = ()
     if any(each.prefix or each.forbidden for each in asked):
         forbidden = ForbiddenTexts([each.forbidden for each in asked], TokenBytes(TOKEN_BYTES))
-        constraints = (forbidden, ForcedPrefix([each.prefix for each in asked]))
+        constraints = (forbidden, ForcedPrefix([each.prefix for each in asked], free=asked[0].free_prefix))
     source = padded(asked)
     request = SearchRequest(
         source=source,

@@ -71,6 +71,8 @@ SEARCHES: dict[str, tuple[SearchConfig, dict[str, Any]]] = {
     "greedy": (GREEDY, {}),
     "greedy with limits": (GREEDY, LIMITS),
     "prefix": (BEAM, PREFIX),
+    "free prefix": (BEAM, {**PREFIX, "free_prefix": [2] * 10}),
+    "free prefix, late stopping": (replace(BEAM, early_stopping=False), {**PREFIX, "free_prefix": [1] * 10}),
     "greedy with a prefix": (GREEDY, PREFIX),
     "forbidden": (BEAM, FORBIDDEN),
     "greedy with forbidden texts": (GREEDY, FORBIDDEN),
