@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
+from mtkit.text.form.spans import find_spans
 from mtkit.text.form.variants import is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import Tokenizer, TokenizerPair
@@ -169,6 +172,7 @@ class LineMerger:
         self._tokenizers = tokenizers
         self._first: Segment | None = None
         self._num_segments = self._num_src_tokens = 0
+        self._src: list[str] = []  # text of the segments, with the white space before each
         self._hyp: list[str] = []
         self._trailing_space = ""
         self._log_probs: list[float] = []  # of the segments
@@ -185,6 +189,7 @@ class LineMerger:
         """Take the next segment, after search and detokenization."""
         self._num_segments += 1
         self._num_src_tokens += len(segment.ids)
+        self._src.append(f"{segment.leading_space}{segment.text}")
         space = space_between("".join(self._hyp[-1:]), segment.leading_space, is_blank=not segment.texts)
         self._hyp.append(space)
         self._length += len(space)
@@ -223,6 +228,7 @@ class LineMerger:
         if self._num_segments > 1:
             score = penalty.score_of(log_prob, len(self._token_log_probs))
             nbest = [(hyp, score, log_prob)]
+            self._flags.update(dict.fromkeys(self._flags_of_cut_spans(hyp)))
         written = to_capitals if self._is_in_capitals else str
         pairs = self._alignment.pairs()
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
@@ -240,6 +246,14 @@ class LineMerger:
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
             terms=tuple(self._terms),
         )
+
+    def _flags_of_cut_spans(self, hyp: str) -> Iterator[str]:
+        """The flags of spans that were cut with their line, which are none in its parts."""
+        ends = list(itertools.accumulate(map(len, self._src)))
+        for span in find_spans("".join(self._src)):
+            is_cut = bisect_right(ends, span.start) < bisect_left(ends, span.end)
+            if is_cut and span.text not in hyp and all(span.text not in term for term, _ in self._terms):
+                yield "numbers" if span.is_number else "missing"
 
 
 class _Alignment:

@@ -64,6 +64,13 @@ def test_every_span_is_in_the_translation_or_the_line_is_flagged(tokenizers, con
             assert result.hyp == result.nbest[0].hyp
 
 
+@pytest.mark.parametrize("max_source_length", range(4, 30))
+def test_a_span_that_is_cut_with_its_line_is_in_the_translation_or_flagged(tokenizers, max_source_length):
+    model = translator(tokenizers, max_source_length=max_source_length)
+    (result,) = model.translate(["the dog https://dxdbe.org/ebdxd sees"])
+    assert "https://dxdbe.org/ebdxd" in result.hyp or "missing" in result.flags
+
+
 def test_spans_are_restored_and_other_lines_stay(tokenizers):
     with_spans = translator(tokenizers, options=TranslationOptions(restore=True))
     without = translator(tokenizers, options=TranslationOptions(restore=False))
