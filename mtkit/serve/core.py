@@ -37,7 +37,7 @@ class RequestOptions:
         sentences: whether the sentences of a line are translated by themselves.
         alternatives: number of further translations.
         details: whether alignment and confidence are wanted.
-        glossary: terms; none for a route through a third language.
+        glossary: terms; only of a direction that has a model.
         model: name of the model; None: the first of the direction.
         next_words: number of words that may follow the beginning; 0: a translation is wanted.
         is_patient: whether it waits for a place in the queue, as documents do.
@@ -137,9 +137,10 @@ class TranslationService:
         *first, last = self.registry.find_route(*direction, options.model)
         if not first:
             return await self._translate(lines, last, options, beginnings)
-        plain = replace(options, glossary=())
-        middle = await self._translate(lines, first[0], replace(plain, alternatives=0, next_words=0), ())
-        final = await self._translate([each.hyp for each in middle], last, plain, beginnings)
+        if options.glossary:
+            raise RequestError(400, f"{direction.source} to {direction.target} has no model of its own for a glossary")
+        middle = await self._translate(lines, first[0], replace(options, alternatives=0, next_words=0), ())
+        final = await self._translate([each.hyp for each in middle], last, options, beginnings)
         return [through(*pair) if not options.next_words else pair[1] for pair in zip(middle, final, strict=True)]
 
     async def _translate(

@@ -56,8 +56,6 @@ class Glossaries:
         if len(self._glossaries) >= MAX_GLOSSARIES:
             raise RequestError(429, f"the server has {MAX_GLOSSARIES:,} glossaries; delete some")
         direction = self._service.find_direction(fields.text("source_lang"), fields.text("target_lang"))
-        if len(self._service.registry.find_route(*direction)) != 1:
-            raise RequestError(400, f"{direction.source} to {direction.target} has no model of its own for a glossary")
         form = fields.choice("entries_format", ("tsv", "csv"), "tsv")
         terms = _parse(fields.text("entries"), is_tsv=form == "tsv")
         glossary = StoredGlossary(client, fields.text("name")[:MAX_NAME], direction, terms)

@@ -106,6 +106,8 @@ def test_glossary(server: Server) -> None:
     assert "Hund" in answer[0]
     assert "Katze" in answer[1]
     assert answer[2] == server.translate(q="a man").json()["translatedText"]
+    through_another = server.translate(q="the dog", target="fr", glossary=terms)
+    assert (through_another.status_code, "model of its own" in through_another.text) == (400, True)
 
 
 def test_html(server: Server, translated: Translated) -> None:

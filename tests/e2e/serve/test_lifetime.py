@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,7 @@ import pytest
 
 from mtkit.cli import entry
 from tests.e2e.serve.conftest import ROOT, Server, running
+from tests.e2e.test_without_torch import normalised, with_requirements
 from tests.toy.models import sentences
 
 LINES = sentences(60)
@@ -49,21 +52,27 @@ def test_no_process_imports_torch(models: dict[str, Path]) -> None:
     assert "mtkit.serve.fronts.app" in imported
     assert "mtkit.inference.fast_search" in imported
     assert "torch" not in imported
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    (listed,) = re.findall(r"^RUN pip install --no-cache-dir --no-compile ((?!--)[\w -]+)$", dockerfile, re.MULTILINE)
+    allowed = {"mtkit", "setuptools"}.union(*map(with_requirements, listed.split()))
+    by_package = metadata.packages_distributions()
+    packages = {name.partition(".")[0] for name in imported}
+    assert {normalised(each) for name in packages for each in by_package.get(name, [])} <= allowed
 
 
 def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
     expected = translated(LINES, "--split-sentences")
     with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server:
         with ThreadPoolExecutor(8) as pool:
-            answers = [pool.submit(server.translate, q=LINES) for _ in range(40)]
-            for _ in range(10):
+            answers = [pool.submit(server.translate, q=LINES) for _ in range(60)]
+            for _ in range(20):
                 wait_until(lambda: len(server.workers()) > 0)
                 os.kill(server.workers()[0], signal.SIGKILL)
                 time.sleep(0.1)
             wait_until(lambda: len(server.workers()) == 2)
             for process in (*server.children(), *server.workers()):  # that of the model first, and its copies
                 os.kill(process, signal.SIGKILL)
-        assert [each.result().json()["translatedText"] for each in answers] == [expected] * 40
+        assert [each.result().json()["translatedText"] for each in answers] == [expected] * 60
         assert server.translate(q="the dog").status_code == 200
         wait_until(lambda: len(server.workers()) == 2)
 
