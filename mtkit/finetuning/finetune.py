@@ -275,7 +275,7 @@ class _Steps:
             if updates < draft.training.max_updates:
                 reasons = {**reasons, "training.max_updates": f"{limits.words} of training"}
             tree = with_course(tree, updates)
-            if RATE in stated:
+            if stated & {RATE, "training.optimiser"}:
                 return with_rate(tree, 1e-4), reasons
             result = test.result()
             return with_rate(tree, result.rate), {**reasons, RATE: result.describe()}

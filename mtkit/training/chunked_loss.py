@@ -128,12 +128,14 @@ class _ChunkedLoss(torch.autograd.Function):
         wide = torch.promote_types(inputs.hidden.dtype, torch.float32)
         total = -inputs.uniform_part()
         grad_hidden = torch.empty_like(hidden, dtype=wide)  # [N, D]
-        grad_weight = torch.zeros_like(weight, dtype=wide)  # [V, D]
-        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)  # [V]
+        _, needs_weight, needs_bias, *_ = ctx.needs_input_grad  # frozen ones have no gradient, which is large
+        grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None  # [V, D]
+        grad_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and needs_bias else None  # [V]
         for chunk, probs, result in inputs.chunks():
             total += result.loss(smoothing)
             grad_hidden[chunk] = mm_transposed(probs, inputs.weight.mT)
-            grad_weight += weight_grad(probs, inputs.hidden[chunk])
+            if grad_weight is not None:
+                grad_weight += weight_grad(probs, inputs.hidden[chunk])
             if grad_bias is not None:
                 grad_bias += probs.sum(0, dtype=wide)
         _subtract_target(grad_hidden, grad_weight, grad_bias, hidden.to(wide), weight.to(wide), target, smoothing)
@@ -153,7 +155,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
 def _subtract_target(
     grad_hidden: Tensor,
-    grad_weight: Tensor,
+    grad_weight: Tensor | None,
     grad_bias: Tensor | None,
     hidden: Tensor,
     weight: Tensor,
@@ -163,7 +165,8 @@ def _subtract_target(
     """Subtract the gradient of the target distribution (1 - e) onehot(target) + e / V, in place."""
     uniform = smoothing / weight.size(0)
     grad_hidden.sub_(weight[target], alpha=1 - smoothing).sub_(weight.sum(0), alpha=uniform)
-    grad_weight.index_add_(0, target, hidden, alpha=smoothing - 1).sub_(hidden.sum(0), alpha=uniform)
+    if grad_weight is not None:
+        grad_weight.index_add_(0, target, hidden, alpha=smoothing - 1).sub_(hidden.sum(0), alpha=uniform)
     if grad_bias is not None:
         ones = torch.ones_like(target, dtype=grad_bias.dtype)
         grad_bias.index_add_(0, target, ones, alpha=smoothing - 1).sub_(uniform * target.numel())
