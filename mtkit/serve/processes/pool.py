@@ -24,7 +24,7 @@ BATCH_SECONDS = 0.25  # of computation: those who come meanwhile wait as long
 FIRST_RATE = 10_000.0  # characters a second of a worker, until it is measured
 MIN_BATCH, MAX_BATCH = 600, 12_000  # characters
 MAX_TEXTS = 256
-MAX_FAILURES = 3  # of workers that had a text alone, after which it gets an error
+MAX_FAILURES = 6  # of workers that had a text alone, after which it gets an error
 RETRY_SECONDS = 0.5
 MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
 
