@@ -9,7 +9,7 @@ import importlib.util
 import itertools
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ def language_code(name: str) -> str | None:
     return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
 
 
+@lru_cache(maxsize=256)  # a translation memory asks for each of its segments
 def is_language(name: str, wanted: str) -> bool:
     """Return whether a code names the wanted language or one of its regions: en-GB and eng are en, en is not en-GB."""
     codes = [re.split("[-_]", each.lower()) for each in (name, wanted)]
