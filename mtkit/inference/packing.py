@@ -18,6 +18,7 @@ WeightType = Literal["float32", "bf16", "int8"]
 TYPE_NUMBERS: dict[WeightType, int] = {"float32": 0, "bf16": 1, "int8": 2}  # as in c/products.h
 ZERO_POINT = 128  # the unsigned byte that represents zero
 INT8_MAX = 127  # of a symmetric signed byte
+ROWS_AT_ONCE = 2048  # of a matrix that is rounded
 MIN_ABS_MAX = 1e-30  # of a row of zeros, to avoid division by zero
 NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in c/layers.h
 
@@ -96,15 +97,24 @@ class PrunedOutput:
 
     def __init__(self, weight: Float32, bias: NDArray[Any] | None) -> None:
         """Pack weights [V, D], which are kept for the outputs that the bound cannot exclude, and a bias [V]."""
-        scale = max(float(np.abs(weight).max(initial=0)), float(np.finfo(np.float32).tiny)) / INT8_MAX
-        with np.errstate(invalid="ignore", over="ignore"):  # the norms are not finite then
-            integers = np.rint(weight / np.float32(scale))
-            norms = [float(np.linalg.norm(each, axis=1).max()) for each in (weight, weight - integers * scale)]
-        integers = np.nan_to_num(integers, nan=0, posinf=INT8_MAX, neginf=-INT8_MAX)
-        unsigned = (integers + ZERO_POINT).astype(np.uint8)
+        # a part of the rows at a time: whole arrays of temporary numbers are several times as large as the result
+        parts = [slice(first, first + ROWS_AT_ONCE) for first in range(0, len(weight), ROWS_AT_ONCE)]
+        largest = np.max([np.abs(weight[rows]).max(initial=0) for rows in parts], initial=0)  # NaN if a weight is
+        scale = max(float(largest), float(np.finfo(np.float32).tiny)) / INT8_MAX
+        unsigned = np.empty(weight.shape, dtype=np.uint8)
+        norms = np.zeros((len(parts), 2), dtype=np.float32)  # largest of weights and of rounding errors
+        for number, rows in enumerate(parts):
+            with np.errstate(invalid="ignore", over="ignore"):  # the norms are not finite then
+                integers = np.rint(weight[rows] / np.float32(scale))
+                errors = weight[rows] - integers * np.float32(scale)
+                norms[number] = [np.linalg.norm(each, axis=1).max(initial=0) for each in (weight[rows], errors)]
+            integers = np.nan_to_num(integers, nan=0, posinf=INT8_MAX, neginf=-INT8_MAX)
+            unsigned[rows] = (integers + ZERO_POINT).astype(np.uint8)
         self._packed = PackedProjection._pack(unsigned, "int8", None, None)
         self._weight, self._bias = weight, None if bias is None else as_float32(bias)
-        self.structure = Pruned(self._packed.linear, address(weight), address(self._bias), scale, *norms)
+        self.structure = Pruned(
+            self._packed.linear, address(weight), address(self._bias), scale, *norms.max(0, initial=0).tolist()
+        )
 
 
 class Packer:
