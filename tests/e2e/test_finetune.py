@@ -157,6 +157,20 @@ def test_sources_that_the_model_could_read_are_still_read(mtkit, tmp_path: Path,
     assert lengths == [7, 7]
 
 
+def test_an_adapter_is_written_beside_the_model(mtkit, tmp_path: Path, base: Path, capsys) -> None:
+    own = write(tmp_path, "own", pairs(150, OWN, 2))
+    code, _, err = mtkit(*own, "--adapter", "lora", *UPDATES[1:], "training.max_updates=6", "training.adapter.rank=3")
+    assert code == 0, err
+    tuned, outputs = tmp_path / "tuned", []
+    assert json.loads((tuned / "adapter" / "adapter_config.json").read_text())["r"] == 3
+    for words in ([tuned], [base, "--adapter", tuned / "adapter"]):
+        assert entry.execute(["translate", *map(str, words), own[0], "--compute-type", "float32"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    code, _, err = mtkit(*own, *UPDATES[1:], "training.max_updates=6")
+    assert (code, "--adapter changed since this fine-tuning was started" in err) == (78, True)
+
+
 def test_the_rate_is_measured_once(mtkit, tmp_path: Path, monkeypatch) -> None:
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     code, _, err = mtkit(*own, *UPDATES[:2])

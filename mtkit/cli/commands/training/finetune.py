@@ -89,7 +89,7 @@ def finetune(
     if not 1 <= len(files) <= 2 or words[: len(files)] != [str(path) for path in files]:
         raise UsageError("finetune: give a source and its translation, or one file with both; then key=value")
     limits = check_budget(budget, overrides)
-    check_overrides(overrides)
+    check_overrides([*([f"training.adapter.kind={adapter}"] if adapter else []), *overrides])
     if general_test is not None and general is None:
         raise UsageError("finetune: --general-test is the test set of --general; give both")
 
