@@ -71,7 +71,7 @@ def test_progress(server: Server) -> None:
         ("a.po", b"\xff\xfe\x00", 400),
         ("a.srt", b"\xff\xff", 400),
     ],
-    ids=str,
+    ids=map(str, range(11)),
 )
 def test_files_that_are_refused(server: Server, name: str, content: object, status: int) -> None:
     data = content() if callable(content) else content
