@@ -21,6 +21,11 @@ import pytest
 PYTHON_ROOMS = {
     "clients": ["libretranslatepy", "libretranslate-aio", "transpolibre", "deepl"],
     "contract": ["schemathesis"],
+    # without its dependencies, which bring torch and a sentence splitter under the AGPL
+    "argos": [
+        *("--no-deps", "argostranslate==1.11.0", "ctranslate2==4.8.5", "sentencepiece==0.2.3", "sacremoses==0.1.1"),
+        *("packaging", "numpy", "pyyaml", "regex", "click", "joblib", "tqdm"),
+    ],
 }
 # name of a room -> packages of npm
 NODE_ROOMS = {"web": ["libretranslate", "deepl-node", "playwright-core", "axe-core"]}

@@ -83,6 +83,8 @@ def train_by_transformers(model: Any, batches: Any, *, updates: int, rate: float
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
+        with torch.no_grad():  # Marian begins to decode from a vector of zeros, which transformers has for padding
+            model.get_input_embeddings().weight[model.config.pad_token_id] = 0
     model.eval()
 
 

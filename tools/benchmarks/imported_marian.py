@@ -86,7 +86,7 @@ def engines(folder: Path, texts: list[str]) -> dict[str, Callable[[int], Any]]:
                 folder / "imported",
                 compute_type=dtype,
                 threads=1,
-                search_overrides=[*limits, f"beam_size={beams}", "early_stopping=true"],
+                search_overrides=[*limits, f"beam_size={beams}", *(["early_stopping=true"] if beams > 1 else [])],
             )
             for beams in (1, 4)
         }
