@@ -121,10 +121,10 @@ def test_other_methods(server: Server) -> None:
     "raw",
     [
         b"\x00\x01\x02\x03\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /nothing HTTP/9.9\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"GET /nothing HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"x" * 100_000 + b"\r\n\r\n",
         b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
