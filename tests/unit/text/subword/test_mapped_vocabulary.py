@@ -12,6 +12,7 @@ import pytest
 
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.marian import Marian
+from mtkit.importers.vocabulary import LanguagePair
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.import_tokenizer import import_tokenizer
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, TokenList, with_vocabulary
@@ -32,7 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read_pair(folder: Path) -> TokenizerPair:
     size = len(json.loads((folder / "vocab.json").read_text()))
     ids = {"pad_token_id": size - 1, "decoder_start_token_id": size - 1, "eos_token_id": 0, "vocab_size": size}
-    return Marian().tokenizers(ForeignFolder(folder), Fields(folder / "config.json", ids)).pair
+    fields, direction = Fields(folder / "config.json", ids), LanguagePair("en", "de")
+    return Marian().tokenizers(ForeignFolder(folder), fields, direction).pair
 
 
 @pytest.fixture(scope="module")
