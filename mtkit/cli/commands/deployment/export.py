@@ -23,7 +23,7 @@ def export(
         typer.Option("--check", metavar="FILE", help="Source text for comparing the translations of both."),
     ] = None,
 ) -> None:
-    """Export a model to CTranslate2, ONNX, Hugging Face's transformers or Argos Translate.
+    """Convert a model for CTranslate2, ONNX, Hugging Face or Argos.
 
     100 lines are translated by the model and by its export, and at least 99 must be equal. The other program runs what
     is exported; mtkit does not.
