@@ -34,6 +34,8 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "onnxruntime": "onnx",
     "transformers": "transformers",
     "huggingface_hub": "hub",
+    "starlette": "serve",
+    "openpyxl": "xlsx",
     "matplotlib": "plot",
     "sacremoses": "moses",
     "tensorboard": "tensorboard",
