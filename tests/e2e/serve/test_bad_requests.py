@@ -150,5 +150,6 @@ def test_many_requests_on_one_connection(server: Server) -> None:
     with socket.create_connection((server.host, server.port), timeout=60) as sock:
         sock.sendall(request * 2000)
         received = b""
-        while received.count(b'{"status":"ok"}') < 2000:
-            received += sock.recv(1 << 16)
+        while received.count(b'{"status":"ok"}') < 2000 and (more := sock.recv(1 << 16)):
+            received += more
+    assert (received.count(b"HTTP/1.1 200"), received.count(b'{"status":"ok"}')) == (2000, 2000)
