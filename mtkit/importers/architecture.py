@@ -37,12 +37,10 @@ class ForeignArchitecture(ABC):
     Attributes:
         name: `model_type` in config.json.
         description: the models that it covers, for messages.
-        tokenizer_files: files that its tokenizers need, besides config.json and the weights.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
-    tokenizer_files: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def config(self, fields: Fields) -> TransformerConfig:

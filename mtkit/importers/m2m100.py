@@ -30,7 +30,6 @@ class M2M100(ForeignArchitecture):
 
     name: ClassVar[str] = "m2m_100"
     description: ClassVar[str] = "M2M-100"
-    tokenizer_files: ClassVar[tuple[str, ...]] = ("sentencepiece.bpe.model", "vocab.json")
 
     def config(self, fields: Fields) -> TransformerConfig:
         """See ForeignArchitecture."""

@@ -19,7 +19,6 @@ class Marian(ForeignArchitecture):
 
     name: ClassVar[str] = "marian"
     description: ClassVar[str] = "Marian and OPUS-MT"
-    tokenizer_files: ClassVar[tuple[str, ...]] = ("source.spm", "target.spm", "vocab.json")
 
     def config(self, fields: Fields) -> TransformerConfig:
         """See ForeignArchitecture."""
