@@ -103,7 +103,7 @@ class Registry:
         """The models that translate from one language to another, in order; empty if there are none.
 
         Args:
-            source, target: languages, as `languages` has them.
+            source, target: languages, as `targets` has them.
             model: name of a model; None: the first of the direction.
         """
         if model is None:

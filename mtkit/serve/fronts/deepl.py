@@ -23,8 +23,7 @@ from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.files import download_of
 from mtkit.serve.fronts.glossaries import Glossaries
-from mtkit.serve.fronts.libretranslate import address_of, key_of
-from mtkit.serve.fronts.requests import RequestFields, read_fields
+from mtkit.serve.fronts.requests import RequestFields, admit
 from mtkit.serve.languages import language_name
 from mtkit.serve.request_error import RequestError
 
@@ -88,8 +87,7 @@ class DeepL:
 
     async def _admit(self, request: Request) -> tuple[RequestFields, str]:
         """The fields of a request, and the name of its client."""
-        fields = await read_fields(request, lists=LISTS)
-        return fields, self._clients.admit(key_of(request, fields), address_of(request))
+        return await admit(request, self._clients, lists=LISTS)
 
     async def translate(self, request: Request) -> Response:
         """Translate texts."""

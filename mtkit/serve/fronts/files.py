@@ -12,8 +12,7 @@ from mtkit.serve.clients import Clients
 from mtkit.serve.core import RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
 from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.libretranslate import address_of, key_of
-from mtkit.serve.fronts.requests import read_fields
+from mtkit.serve.fronts.requests import admit
 from mtkit.serve.request_error import RequestError
 
 HOUR = 3600.0  # of a document that the client waits for
@@ -45,8 +44,7 @@ class Files:
         return JSONResponse(_state(await self._start(request)), status_code=202)
 
     async def _start(self, request: Request) -> DocumentJob:
-        fields = await read_fields(request)
-        client = self._clients.admit(key_of(request, fields), address_of(request))
+        fields, client = await admit(request, self._clients)
         file, source = fields.file("file"), fields.text("source")
         if source == "auto":
             head = await file.read(4000)

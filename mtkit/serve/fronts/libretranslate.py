@@ -18,9 +18,8 @@ from mtkit.documents.formats.html import Html
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.requests import RequestFields, read_fields
+from mtkit.serve.fronts.requests import admit
 from mtkit.serve.languages import language_name
-from mtkit.serve.request_error import RequestError
 
 MAX_ALTERNATIVES = 10
 
@@ -43,8 +42,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
-        fields = await read_fields(request)
-        client = self._clients.admit(key_of(request, fields), address_of(request))
+        fields, client = await admit(request, self._clients)
         texts = fields.texts("q")
         self._service.check_length(texts)
         count = fields.integer("alternatives", 0, maximum=MAX_ALTERNATIVES)
@@ -75,8 +73,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """Languages that a text may be in."""
-        fields = await read_fields(request)
-        self._clients.admit(key_of(request, fields), address_of(request))
+        fields, _ = await admit(request, self._clients)
         texts = fields.texts("q")
         self._service.check_length(texts)
         found = self._service.detect("\n".join(texts))
@@ -120,23 +117,5 @@ class LibreTranslate:
         return JSONResponse({"status": "ok"})
 
 
-def key_of(request: Request, fields: RequestFields) -> str | None:
-    """The API key of a request: a field, or a header of DeepL's or of the usual form."""
-    if "api_key" in fields and (key := fields.text("api_key")):
-        return key
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    return value.strip() or None if scheme.lower() in ("deepl-auth-key", "bearer") else None
-
-
-def address_of(request: Request) -> str:
-    """The address of a client, of a proxy's client if the proxy is trusted."""
-    return "" if request.client is None else request.client.host
-
-
 def _as_dict(detected: DetectedLanguage) -> dict[str, Any]:
     return {"confidence": detected.confidence, "language": detected.code}
-
-
-def error_body(error: RequestError) -> dict[str, str]:
-    """The body of an error."""
-    return {"error": str(error)}

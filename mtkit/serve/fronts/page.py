@@ -11,8 +11,7 @@ from starlette.routing import Route
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import LINE_END, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.libretranslate import address_of, key_of
-from mtkit.serve.fronts.requests import RequestFields, read_fields
+from mtkit.serve.fronts.requests import admit
 from mtkit.serve.languages import RIGHT_TO_LEFT, normal_code
 from mtkit.text.structure.sentences import split_sentences
 
@@ -57,7 +56,7 @@ class Page:
 
         The translation of sentence number `sentence` begins with `beginning`.
         """
-        fields, client = await self._admit(request)
+        fields, client = await admit(request, self._clients)
         text = fields.text("q", "")
         self._service.check_length([text])
         source, detected = fields.text("source"), None
@@ -94,7 +93,7 @@ class Page:
 
     async def next_words(self, request: Request) -> Response:
         """Words that may follow the beginning of the translation of a sentence, each with the translation."""
-        fields, client = await self._admit(request)
+        fields, client = await admit(request, self._clients)
         text = fields.text("q")
         self._service.check_length([text])
         direction = self._service.find_direction(fields.text("source"), fields.text("target"))
@@ -102,10 +101,6 @@ class Page:
         work = self._service.translate_lines([text], direction, options, beginnings=[fields.text("beginning", "")])
         (result,) = await while_connected(request, work, timeout=self._service.settings.timeout)
         return JSONResponse({"words": [{"word": word, "translation": hyp} for word, hyp in result.next_words]})
-
-    async def _admit(self, request: Request) -> tuple[RequestFields, str]:
-        fields = await read_fields(request)
-        return fields, self._clients.admit(key_of(request, fields), address_of(request))
 
 
 def _sentences(text: str) -> list[str]:

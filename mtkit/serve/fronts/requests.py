@@ -1,4 +1,4 @@
-"""RequestFields of requests, which come as JSON, as a form, or in the address; each error is one sentence."""
+"""Fields of requests, which come as JSON, as a form, or in the address; each error is one sentence."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mtkit.errors import DataError
+from mtkit.serve.clients import Clients
 from mtkit.serve.core import Terms
 from mtkit.serve.request_error import RequestError
 from mtkit.translate.fidelity.glossary import Glossary
@@ -121,7 +122,26 @@ def check_terms(terms: Terms) -> None:
         raise RequestError(400, f"glossary: {error}") from error
 
 
-async def read_fields(request: Request, *, lists: Sequence[str] = ()) -> RequestFields:
+async def admit(request: Request, clients: Clients, *, lists: Sequence[str] = ()) -> tuple[RequestFields, str]:
+    """The fields of a request, and the name of its client, which may ask now.
+
+    Raises:
+        RequestError: the body is not what its type says, the key is missing or wrong, or the client asks too often.
+    """
+    fields = await _read_fields(request, lists=lists)
+    address = "" if request.client is None else request.client.host  # a proxy's client, if the proxy is trusted
+    return fields, clients.admit(_key_of(request, fields), address)
+
+
+def _key_of(request: Request, fields: RequestFields) -> str | None:
+    """The API key of a request: a field, or a header of DeepL's or of the usual form."""
+    if "api_key" in fields and (key := fields.text("api_key")):
+        return key
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return value.strip() or None if scheme.lower() in ("deepl-auth-key", "bearer") else None
+
+
+async def _read_fields(request: Request, *, lists: Sequence[str] = ()) -> RequestFields:
     """The fields of a request.
 
     Args:

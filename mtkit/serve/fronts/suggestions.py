@@ -15,8 +15,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import TranslationService
-from mtkit.serve.fronts.libretranslate import address_of, key_of
-from mtkit.serve.fronts.requests import read_fields
+from mtkit.serve.fronts.requests import admit
 from mtkit.serve.request_error import RequestError
 
 MAX_TEXT = 2000  # characters
@@ -56,8 +55,7 @@ class Suggestions:
 
     async def suggest(self, request: Request) -> Response:
         """Take a text `q` and its translation `s`."""
-        fields = await read_fields(request)
-        self._clients.admit(key_of(request, fields), address_of(request))
+        fields, _ = await admit(request, self._clients)
         texts = [" ".join(fields.text(name).split()) for name in ("q", "s")]
         if not all(0 < len(text) <= MAX_TEXT for text in texts):
             raise RequestError(400, f"q and s: texts of 1 to {MAX_TEXT:,} characters are expected")

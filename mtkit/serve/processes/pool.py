@@ -24,7 +24,9 @@ BATCH_SECONDS = 0.25  # of computation: those who come meanwhile wait as long
 FIRST_RATE = 10_000.0  # characters a second of a worker, until it is measured
 MIN_BATCH, MAX_BATCH = 600, 12_000  # characters
 MAX_TEXTS = 256
-MAX_FAILURES = 6  # of workers that had a text alone, after which it gets an error
+# Workers that end with a text alone, after which it gets an error. A worker that somebody kills looks the same, and one
+# is killed a few times in a row at most.
+MAX_FAILURES = 6
 RETRY_SECONDS = 0.5
 MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
 
