@@ -10,13 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.importers.foreign_folder import Fields
+from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
 from mtkit.text.vocab import Vocab
 
 FIXED_TOKENS = 2  # that their maximum length counts and ours does not: the first one of the decoder, and the end
 EXACT_PATIENCE = 1e6  # hypotheses per beam: the search ends when the bound says so
 DEFAULT_MAX_LENGTH = 20  # of transformers
+# settings that change translations, which mtkit does not have, and their values without effect
+LEFT_OUT = {
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "encoder_repetition_penalty": 1.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_new_tokens": 0,
+    "suppress_tokens": [],
+    "begin_suppress_tokens": [],
+    "force_words_ids": [],
+    "sequence_bias": {},
+}
 
 
 def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[SearchConfig, list[str]]:
@@ -42,6 +54,13 @@ def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[Sear
     notes = []
     if len(never) < len(get("bad_words_ids", list, [])):
         notes.append("bad_words_ids: sequences of several tokens may be generated")
+    for key, neutral in LEFT_OUT.items():
+        value = generation.values.get(key, model.values.get(key))
+        if value is not None and value != neutral:
+            notes.append(f"{key}: {shown(value)} has no effect; translations may differ")
+    repetition = float(get("repetition_penalty", (int, float), 1.0))
+    if repetition < 1:
+        notes.append(f"repetition_penalty: {repetition} has no effect; mtkit has none below 1")
     if get("do_sample", bool, False):
         notes.append("do_sample: the search is a beam search; set search.method.kind to sampling")
     longest, shortest = int(get("max_length", int, DEFAULT_MAX_LENGTH)), int(get("min_length", int, 0))
@@ -53,7 +72,7 @@ def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[Sear
         max_length=MaxLength(factor=0.0, offset=max(0, longest - FIXED_TOKENS)),
         min_length=LengthLimit(offset=max(0, shortest - 1)),
         no_repeat_ngram=int(get("no_repeat_ngram_size", int, 0)),
-        repetition_penalty=max(1.0, float(get("repetition_penalty", (int, float), 1.0))),
+        repetition_penalty=max(1.0, repetition),
         allow_unknown=vocab.unk not in never,
         retry_loops=False,
     )
