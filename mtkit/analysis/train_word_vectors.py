@@ -12,7 +12,7 @@ from typing import Literal
 from mtkit.errors import DataError, MissingExtraError
 from mtkit.io.files import write_text
 from mtkit.text.lines import read_lines
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 BLOCK_LINES = 4096  # that a tokenizer encodes at a time
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")  # words with inner hyphens and apostrophes, and single other marks

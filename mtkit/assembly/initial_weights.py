@@ -20,7 +20,8 @@ from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.config import InitFromConfig, WordVectorsConfig
 from mtkit.training.weights import parameters_of, select_parameters, tensor_names, weights

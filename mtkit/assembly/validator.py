@@ -26,7 +26,7 @@ from mtkit.search.config import LengthLimit, SamplingConfig
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import Average
 from mtkit.search.run import SearchParts
-from mtkit.text.tokenizer import Side, Tokenizer
+from mtkit.text.subword.tokenizer import Side, Tokenizer
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.distributed.process_group import ProcessGroup

@@ -21,7 +21,8 @@ from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
 from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.tokenizer import Side, Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Side, Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 
 _BLOCK_PAIRS = 25_000  # pairs segmented at a time: enough to keep the threads busy
 _BLOCK_CHARACTERS = 1 << 23  # upper limit of a block's text, so that long lines do not fill the memory

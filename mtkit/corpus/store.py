@@ -16,7 +16,7 @@ from mtkit.corpus.order.ragged import Ragged
 from mtkit.errors import DamagedError
 from mtkit.io.files import changed_files, translate_read_errors
 from mtkit.io.records import read_record
-from mtkit.text.tokenizer import Side
+from mtkit.text.subword.tokenizer import Side
 from mtkit.text.vocab import Vocab
 
 FORMAT = 2  # increased when older programs can no longer read a store

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import SIDES, Column
-from mtkit.text.tokenizer import Side
+from mtkit.text.subword.tokenizer import Side
 
 
 class ColumnWriter:

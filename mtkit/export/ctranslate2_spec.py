@@ -28,7 +28,8 @@ from mtkit.layers.positions.config import (
 from mtkit.layers.positions.relative import Shaw, T5Bias
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Embedding, Transformer
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 

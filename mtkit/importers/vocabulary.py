@@ -15,7 +15,8 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.import_tokenizer import model_type_of
 from mtkit.text.subword.mapped_vocabulary import TokenList, with_vocabulary
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 
 VOCABULARY, TOKENIZER_SETTINGS = "vocab.json", "tokenizer_config.json"
 MIN_SHARE = 0.5  # of a sentencepiece model's pieces that the vocabulary has, if both are of one model

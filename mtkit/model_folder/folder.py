@@ -49,7 +49,8 @@ from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair, model_names
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair, model_names
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,9 +7,8 @@ special_tokens          reserved tokens of every vocabulary (mask, tags, sentine
 copy_tokens             reserved tokens for spans that a translation keeps
 vocab                   size and special ids of a vocabulary
 config                  the `tokenizer` section of a recipe
-subword_tokenizer       text to token ids and back by one subword model
 tokenizer               the tokenizer pair of a translation system
-subword/                subword models of other programs, and the use of a model on text
+subword/                text to token ids and back by one subword model, also of another program
 structure/              sentences and inline marks of a text
 token_lines             lines of text to lines of tokens or ids and back
 train_tokenizer         training of sentencepiece models

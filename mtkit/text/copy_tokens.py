@@ -21,7 +21,7 @@ from typing import NamedTuple
 from mtkit.text.form.spans import Span, find_spans
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.special_tokens import reserved_token
-from mtkit.text.subword_tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 COPY_VERSION = "copies-1"  # of these rules, which determine the ids of a text
 NUM_COPIES = 14  # of a line; further spans stay text

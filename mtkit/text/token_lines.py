@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mtkit.errors import DataError
 from mtkit.text.normalise import count_unrepresentable
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 MAX_DIGITS = 18  # of an id; Python refuses to convert thousands of digits
 BLOCK_LINES = 4096  # encoded together; the threads of sentencepiece need many lines

@@ -13,9 +13,7 @@ from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
 from mtkit.text.copy_tokens import COPY_VERSION, CopyTokens, copied_texts, pair_places, source_places
 from mtkit.text.form.plain import plain
-from mtkit.text.subword_tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Side, Tokenizer
-
-__all__ = ["FIRST_SPECIAL_ID", "UNKNOWN_SURFACE", "Side", "Tokenizer", "TokenizerPair", "model_names", "prepared"]
+from mtkit.text.subword.tokenizer import Side, Tokenizer
 
 FORMAT = 2  # of tokenizer.json
 

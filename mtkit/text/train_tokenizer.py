@@ -26,8 +26,9 @@ from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.alphabet import BYTE_LEVEL, ByteLevel, PrivateUse
 from mtkit.text.subword.padding import pad_vocabulary
 from mtkit.text.subword.setting_errors import RECIPE_KEYS, SettingNames
+from mtkit.text.subword.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer
 from mtkit.text.subword.word_piece import word_piece_vocabulary
-from mtkit.text.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer, TokenizerPair, model_names, prepared
+from mtkit.text.tokenizer import TokenizerPair, model_names, prepared
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 MAX_SAMPLE_BYTES = 80 << 20  # of training text; the trainer needs about six times the memory of its text

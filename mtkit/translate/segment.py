@@ -15,7 +15,8 @@ from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
 from mtkit.text.form.spans import find_spans
 from mtkit.text.form.variants import is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line

@@ -1,5 +1,6 @@
-"""Subword models beside sentencepiece's own, and the use of a model on text.
+"""Subword models: sentencepiece's own and others, and the use of a model on text.
 
+tokenizer          text to token ids and back by one subword model
 alphabet           representation of characters or bytes inside a sentencepiece model
 import_tokenizer   models from files: those of mtkit, sentencepiece models of other programs, BPE codes of subword-nmt
 usage_report       fertility, unknown tokens and used vocabulary of each language

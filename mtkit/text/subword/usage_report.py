@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtkit.text.lines import COMPRESSION_SUFFIXES, count_lines, read_lines
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 MAX_LINES = 20_000  # of a file, taken evenly: enough for three digits of every number
 _BLOCK_LINES = 2048

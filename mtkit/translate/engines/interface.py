@@ -8,7 +8,7 @@ from typing import Protocol
 from mtkit.inference.compute_type import ComputeType
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 SearchFn = Callable[[Sequence[SentenceRequest]], list[list[Hypothesis]]]  # the n best of each sentence, at least one
 TokenPair = tuple[Sequence[int], Sequence[int]]  # ids of a source with its end of sentence, and of a target without

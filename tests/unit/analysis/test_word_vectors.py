@@ -15,7 +15,7 @@ from mtkit.analysis.train_word_vectors import TokenisedText, VectorOptions, trai
 from mtkit.cli import entry
 from mtkit.errors import DataError, MissingExtraError, UsageError
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.text.word_vectors import read_token_vectors
 

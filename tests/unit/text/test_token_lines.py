@@ -8,8 +8,8 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.text.config import ModelType, TokenizerConfig
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.token_lines import UnknownCounts, decode_lines_of_ids, decode_lines_of_tokens, encode_lines
-from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 ODD = ["Ǧ", "xyz the", " xyz", "  ", "", "▁ the", "the xyz", "\ufeffa", "😀 the cat", "_x", "</s> the", "the\r"]

@@ -7,7 +7,7 @@ import pytest
 from mtkit.errors import DataError
 from mtkit.text import train_tokenizer as train_module
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 TEXT = ["the quick brown fox jumps over the lazy dog", "a quicker fox overjumps lazier dogs"] * 20

@@ -9,7 +9,7 @@ import pytest
 from mtkit.errors import DataError
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword.import_tokenizer import import_tokenizer
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 from mtkit.text.vocab import Vocab
 from mtkit.text.word_vectors import read_token_vectors

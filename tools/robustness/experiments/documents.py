@@ -77,7 +77,7 @@ def _tokenize(lab: Lab, seed: int) -> Ending:
 def check_tokenizer(model: str, seed: str) -> int:
     """Compare texts with those that their ids give, where the vocabulary has their characters."""
     from mtkit.text.normalise import normalise
-    from mtkit.text.tokenizer import Tokenizer
+    from mtkit.text.subword.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(Path(model))
     content = lines(int(seed), DOCUMENT)

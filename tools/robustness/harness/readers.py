@@ -22,7 +22,7 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.plot.curves import read_curves
 from mtkit.recipe.recipe import load_recipe
 from mtkit.text.lines import count_lines, read_lines
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.training.checkpoints.checkpoint import read_checkpoint
 from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.source_lines import with_constraints

@@ -12,7 +12,7 @@ from mtkit.corpus.noise.noise import NoiseVocab
 from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 MASK, FIRST_SPAN, FIRST_TEXT, STOP, SIZE = 4, 5, 37, 38, 200

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mtkit.text.subword.bpe_codes import BpeCodes, with_characters
-from mtkit.text.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 
 PARTS = ["@", "@@", "@@@", "</w>", "<", "/", "w", ">", "x", "xy", " ", " ", "<s>", "<unk>", "-8,2", "\u3000", "é"]
 LINES = ["@@ -8,2 +11,6 @@", "x@@ y", "@@@ @@ @", "</w>", "a</w> </w>b", "<s> x</s>", "  @@  ", "x</w>@@", "@@</w> @@x"]

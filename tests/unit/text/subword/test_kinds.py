@@ -16,8 +16,8 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword.alphabet import ByteLevel
 from mtkit.text.subword.import_tokenizer import import_pair, import_tokenizer, planned_vocab_sizes
 from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.subword.word_piece import HEADER, WordPiece
-from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 TEXT = [

@@ -17,7 +17,8 @@ from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.import_tokenizer import import_tokenizer
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, TokenList, with_vocabulary
 from mtkit.text.subword.padding import pad_vocabulary
-from mtkit.text.tokenizer import Tokenizer, TokenizerPair
+from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 from tests.toy.foreign_models import lines, marian_tokenizer
 
 ODD = ["", " ", "a  b ", "ﬁne\u00a0Ａ", "日本 unknown", "</s> <pad> <unk> >>deu<<", "▁x▁", "\t tabs\t"]

@@ -9,8 +9,8 @@ import pytest
 
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword import usage_report
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.subword.usage_report import language_of, measure_usage, usage_lines
-from mtkit.text.tokenizer import Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 EN, DE = ["the dog", "the big dog"], ["der Hund", "der große Hund ß語"]
