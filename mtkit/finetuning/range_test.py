@@ -4,8 +4,8 @@ Each trial is a whole training in small: warm-up, linear decay to 0, then the lo
 rate in the direction in which that loss falls, until it rises. Smith 2017 raises the rate within one training
 (https://arxiv.org/abs/1506.01186); a loss of training text then shows what diverges, but not what generalises.
 
-Adding the loss that general valid gains in a trial was tried: it chose half the rate, at which own text gained a
-quarter less (docs/finetune.md). Replay repairs in time what a trial of few updates breaks.
+Adding the loss that general valid gains in a trial was tried: it chose half the rate, after which own valid had 0.22
+nats a token more and general valid 0.14 less (docs/finetune.md).
 """
 
 from __future__ import annotations
