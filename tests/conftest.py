@@ -3,15 +3,20 @@
 `pytest -n 0` runs them in a single process with all threads. `pytest -m quick` collects the folders of QUICK alone,
 which take a minute. Signals that were ignored when pytest started, as after `nohup` or in the background of a shell,
 have their default action in tests.
+
+Generated inputs are the same in every run, so that a run tells of the code and not of a draw;
+`pytest --hypothesis-profile=drawn` draws others.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
@@ -19,6 +24,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 for number, action in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, action)
+
+settings.register_profile("fixed", derandomize=True, deadline=None)  # no deadline: the machine may be busy
+settings.register_profile("drawn", deadline=None)
+settings.load_profile("fixed")
 
 TESTS = Path(__file__).parent
 QUICK = [
@@ -42,3 +51,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the quick tests."""
     if is_quick(item.path) and not any(item.iter_markers("slow")):
         item.add_marker("quick")
+
+
+@pytest.fixture(autouse=True)
+def threads_of_this_test() -> Iterator[None]:
+    """A command with `--threads` sets those of the process, and sums of other tests would come in another order."""
+    from mtkit import hardware  # imported here: the environment above is set before
+
+    chosen, before = hardware._num_threads, hardware.num_threads()
+    yield
+    if hardware.num_threads() != before:
+        hardware.set_num_threads(before)
+    hardware._num_threads = chosen

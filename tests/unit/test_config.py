@@ -8,7 +8,7 @@ import pickle
 from typing import Annotated, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config import Limits, config
@@ -90,7 +90,6 @@ BOUNDS = st.integers(-3, 3)
 NUMBERS = st.one_of(st.integers(-5, 5), st.floats(-5, 5), st.just(float("nan")), st.just(float("inf")))
 
 
-@settings(deadline=None)
 @given(bounds=st.dictionaries(st.sampled_from(["gt", "ge", "lt", "le"]), BOUNDS, min_size=1), value=NUMBERS)
 def test_bounds_are_those_of_pydantic(bounds: dict[str, int], value: float) -> None:
     pydantic = pytest.importorskip("pydantic")

@@ -9,15 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.store import Store
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.vocab import Vocab
-
-settings.register_profile("corpus", deadline=None)  # the machine may be busy
-settings.load_profile("corpus")
 
 
 @dataclass

@@ -101,7 +101,7 @@ def test_as_dict_has_the_documented_keys():
     json.dumps(report, allow_nan=False)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lines=st.lists(st.text(st.sampled_from("ab c.,\t\u2028ß"), max_size=12), min_size=1, max_size=4))
 def test_any_lines_can_be_scored(lines):
     scores = score(lines, [lines[::-1]], ["bleu", "chrf", "ter", "moses"])

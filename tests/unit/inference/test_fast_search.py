@@ -238,7 +238,7 @@ def test_a_sentence_beyond_the_learned_positions_is_refused() -> None:
         model.search([SentenceRequest(source=[5], max_length=40)], settings(GREEDY))
 
 
-@test_settings(max_examples=25, deadline=None)
+@test_settings(max_examples=25)
 @given(
     text=st.binary(min_size=1, max_size=6).map(lambda raw: bytes(b"abcd"[byte % 4] for byte in raw)),
     ngram=st.integers(0, 3),

@@ -66,7 +66,7 @@ def test_the_tests_notice_an_error_bound_that_is_too_small() -> None:
     assert not torch.equal(pruned(x, NONE)[0], exact_argmax(weight, x))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.floats(-4, 4), st.floats(-4, 4), st.booleans())
 def test_any_scale_of_weights_and_inputs(seed, weights, inputs, outlier) -> None:
     weight, x = random(130, 16, seed=seed) * 10**weights, random(9, 16, seed=seed + 1) * 10**inputs
@@ -77,7 +77,7 @@ def test_any_scale_of_weights_and_inputs(seed, weights, inputs, outlier) -> None
     assert torch.equal(PrunedArgmax(weight)(x, NONE)[0][clear], exact.indices[clear, 0])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.floats(-4, 4), st.floats(-4, 12), st.booleans())
 def test_a_bias_of_any_size_is_added(seed, weights, biases, is_zero) -> None:
     """Also one that is larger than integer products can be, and with inputs of 0."""

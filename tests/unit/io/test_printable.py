@@ -25,7 +25,7 @@ def test_each_is_an_escape(character) -> None:
 
 
 @given(st.text(st.characters(), max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_is_printable_and_stays_readable(text) -> None:
     printed = printable(text)
     assert not any(unicodedata.category(each) == "Cc" for each in printed if each not in "\t\n")

@@ -80,7 +80,7 @@ def test_further_spans_stay_text(pair):
     assert sum(pair.src.ids_to_tokens([each])[0].startswith("<spare") for each in ids) == NUM_COPIES
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from([*WORDS, *SPANS]), st.sampled_from(JOINTS)), min_size=1, max_size=12))
 def test_a_line_comes_back_from_its_ids_and_its_surfaces(pair, parts):
     line = "".join(part + joint for part, joint in parts)

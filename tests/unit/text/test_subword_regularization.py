@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.text.subword_regularization import SubwordSampler
@@ -58,7 +58,6 @@ def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:
     return sentencepiece.SentencePieceProcessor(model_proto=model)
 
 
-@settings(deadline=None)
 @given(line=st.text(st.sampled_from("the quickbrownfx  語Ä,"), max_size=30))
 @pytest.mark.parametrize("byte_fallback", [False, True])
 def test_bpe_without_dropout_equals_sentencepiece(models, byte_fallback, line) -> None:

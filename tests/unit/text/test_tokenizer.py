@@ -72,14 +72,14 @@ any_line = st.text(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(lines=st.lists(any_line, max_size=5))
 def test_every_line_round_trips_with_byte_fallback(with_bytes, lines):
     for tokenizer in with_bytes.values():
         assert tokenizer.decode(tokenizer.encode(lines)) == lines
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=any_line)
 def test_concatenated_token_bytes_are_the_text_bytes(with_bytes, line):
     for tokenizer in with_bytes.values():
@@ -89,7 +89,7 @@ def test_concatenated_token_bytes_are_the_text_bytes(with_bytes, line):
     assert {surfaces[token] for token in tokenizer.special_ids} == {b""}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=st.text(st.sampled_from(sorted(set("".join(TEXT)))), max_size=40))
 def test_known_characters_round_trip_without_byte_fallback(without_bytes, line):
     assert without_bytes.decode(without_bytes.encode([line])) == [line]
@@ -115,7 +115,7 @@ def test_space_mark_and_lone_surrogates_are_replaced(without_bytes):
     assert without_bytes.normalise("a\u2581b\ud800") == "a_b\ufffd"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(ids=st.lists(st.integers(0, 219), max_size=20))
 def test_decoding_never_fails_and_drops_special_tokens(without_bytes, ids):
     special = set(without_bytes.special_ids)
@@ -123,7 +123,7 @@ def test_decoding_never_fails_and_drops_special_tokens(without_bytes, ids):
     assert without_bytes.decode([ids]) == without_bytes.decode([text_ids])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_decoding_bytes_never_fails(with_bytes, data):
     for tokenizer in with_bytes.values():

@@ -132,7 +132,7 @@ def test_a_model_of_each_kind_is_recognised_and_the_same_in_every_training(tmp_p
         import_tokenizer(tmp_path / "x.model")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(words=st.lists(st.sampled_from(["a", "b", "ab", "ö", "dog"]), min_size=4, max_size=60), count=st.integers(2, 5))
 @pytest.mark.parametrize("kind", ["word", "char"])
 def test_vocabulary_of_a_minimum_frequency(tmp_path_factory, kind, words, count) -> None:
