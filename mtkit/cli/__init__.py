@@ -6,6 +6,7 @@ entry       running of a command line, which ends with an exit code
 examples    an example of each command, for its help
 options     arguments and options that commands share
 input       lines from a file, a pipe or a terminal
+dialogue    questions about the last translation at a terminal
 streams     stdin, stdout and stderr
 exit_codes  exceptions into exit codes and one sentence
 usage       wrong usage in one sentence, with a suggestion

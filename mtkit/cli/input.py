@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from mtkit.errors import UsageError
@@ -49,11 +50,27 @@ def forbid_stdout_over_input(file: Path) -> None:
 
 
 def _prompt_lines() -> Iterator[str]:
-    while True:
-        sys.stderr.write(PROMPT)
-        sys.stderr.flush()
-        typed = sys.stdin.buffer.readline()
-        if not typed:
-            sys.stderr.write("\n")
-            return
+    """Lines typed at the terminal; where stdout is one too, they can be edited, and Up brings earlier ones back."""
+    type_line = _type_with_history if sys.stdout.isatty() else _type_line
+    while (typed := type_line()) is not None:
         yield from decode_lines(io.BytesIO(typed), "terminal")
+    sys.stderr.write("\n")
+
+
+def _type_line() -> bytes | None:
+    """The next line, None at the end."""
+    sys.stderr.write(PROMPT)
+    sys.stderr.flush()
+    return sys.stdin.buffer.readline() or None
+
+
+def _type_with_history() -> bytes | None:
+    """`_type_line` by the editor of the system, if Python was built with it."""
+    with suppress(ImportError):
+        import readline  # noqa: F401  `input` uses it once it is imported
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # `decode_lines` names what is no UTF-8
+    try:
+        return (input(PROMPT) + "\n").encode(errors="surrogateescape")
+    except EOFError:
+        return None

@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 
+ROOT = Path(__file__).parents[2]
 LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c d\u00e9"]
 
 
@@ -259,8 +261,7 @@ def test_resume_refuses_another_model_another_text_and_needs_a_file(
 
 def test_pipe_with_flush_every_line(model: Path) -> None:
     command = [sys.executable, "-m", "mtkit", "translate", str(model), "--flush-every", "1"]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in LINES[:2]:
@@ -274,8 +275,7 @@ def test_pipe_with_flush_every_line(model: Path) -> None:
 def test_terminal_prompt(model: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mtkit", "translate", str(model)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) as process:
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         os.close(theirs)
         assert process.stdout is not None
         assert process.stderr is not None
@@ -284,5 +284,51 @@ def test_terminal_prompt(model: Path) -> None:
             assert process.stdout.readline().endswith(b"\n")
         os.write(ours, b"\x04")  # end of file
         assert process.wait() == 0
-        assert process.stderr.read() == b"> > > \n"
+        hint, prompts = process.stderr.read().split(b"\n", 1)
+        assert b"/best" in hint
+        assert prompts == b"> > > \n"
     os.close(ours)
+
+
+@pytest.fixture
+def terminal(model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """`mtkit translate` whose stdin and stdout are a terminal: our end of it, and the process."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mtkit", "translate", str(model), "--beam-size", "5"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        os.close(theirs)
+        yield ours, process
+        process.kill()
+    os.close(ours)
+
+
+def test_questions_at_the_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
+    """/best and /flags are answered on stderr, and Up brings a line back; stdout has translations alone."""
+    ours, process = terminal
+    assert process.stderr is not None
+
+    def shown() -> list[str]:
+        """What the terminal shows before the next prompt, as lines."""
+        text = b""
+        while not text.endswith(b"> "):
+            text += os.read(ours, 4096)
+        return text.decode().replace("\r", "").split("\n")[:-1]
+
+    assert shown() == []
+    assert "/best" in process.stderr.readline().decode()
+    for words, flag in ((LINES[0], "nothing unusual\n"), ("\N{SNOWMAN}", "unknown: with characters that the")):
+        os.write(ours, f"{words}\n".encode())
+        typed, translation = shown()
+        assert typed == words
+        os.write(ours, b"/best\n")
+        assert shown() == ["/best"]
+        best = [process.stderr.readline().decode().split(" ||| ")[1] for _ in range(5)]
+        assert best[0] == f"{translation}\n"
+        assert len(set(best)) == 5
+        os.write(ours, b"/flags\n")
+        assert shown() == ["/flags"]
+        assert flag in process.stderr.readline().decode()
+    os.write(ours, b"\x1b[A\x1b[A\x1b[A\n")  # Up three times
+    assert shown()[-1] == translation
+    os.write(ours, b"\x04")
+    assert process.wait() == 0

@@ -102,16 +102,18 @@ def translate(
 ) -> None:
     """Translate text, line by line, or a document.
 
-    Writes one line for each line, in order. At a terminal it prompts for lines. A line longer than any training
-    source is translated in parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal
-    in one line, otherwise every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the
-    end one line on stderr says how many lines were split, ran into a loop, reached the maximum length, have unknown
-    characters, or lack a URL, number, placeholder or term of the source.
+    Writes one line for each line, in order. At a terminal it prompts for lines, and /best and /flags ask for other
+    translations and for what was noticed in the last one. A line longer than any training source is translated in
+    parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal in one line, otherwise
+    every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the end one line on stderr
+    says how many lines were split, ran into a loop, reached the maximum length, have unknown characters, or lack a URL,
+    number, placeholder or term of the source.
 
     A FILE whose name ends with .docx, .html, .md, .srt, .vtt, .po, .xliff, .tmx, .csv, .tsv or .json is a document: its
     text is translated by sentences, and nothing else changes.
     """
     from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
+    from mtkit.cli.dialogue import Dialogue
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.inference.library import native
@@ -189,15 +191,18 @@ def translate(
         report = translate_file(translator, file, output, fields=field or [], num_workers=num_workers, summary=summary)
         print_notes([] if quiet else [report.sentence()])
     else:
+        load, lines, dialogue = translator.load, source.lines(), Dialogue()
+        if is_interactive(file) and not jsonl_input:
+            load, lines = dialogue.loader(load), dialogue.lines(lines, say_how=not quiet)
         with writing.reports(file) as reports:
             translate_to_file(
-                translator.load,
-                source.lines(),
+                load,
+                lines,
                 Output(
                     destinations=list(writing.destinations()),
                     resume=resume,
                     header={**translator.settings(), "form": writing.form} if writing.files else {},
-                    reports=[summary.add, *reports],
+                    reports=[summary.add, dialogue.add, *reports],
                 ),
                 num_workers=num_workers,
                 flush_every=flush_every,
