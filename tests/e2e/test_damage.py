@@ -133,7 +133,7 @@ def test_a_deleted_file_is_made_again(folder: Path, finished: Path, name: str) -
 def test_a_log_with_flipped_bits_changes_nothing(folder: Path, finished: Path) -> None:
     rng = random.Random(1)
     size = (finished / "log.jsonl").stat().st_size
-    for _ in range(5):
+    for _ in range(2):
         damage_and_repair(folder, finished, "log.jsonl", lambda path: flip(path, rng.randrange(8 * size)))
         assert entry.execute(["watch", str(finished)]) == 0
 

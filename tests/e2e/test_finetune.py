@@ -136,13 +136,13 @@ def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base
     monkeypatch.setenv(matmul.VARIABLE, "blas")  # in both processes: on a busy machine they might measure another one
     matmul.use_library("blas")
     own = write(tmp_path, "own", pairs(150, OWN, 2))
-    keys = [*UPDATES[1:], "training.max_updates=60", "training.checkpoint_every=2"]
+    keys = [*UPDATES[1:], "training.max_updates=30", "training.checkpoint_every=2"]
     assert mtkit(*own, *keys)[0] == 0
     expected = (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes()
     shutil.rmtree(tmp_path / "tuned")
     words = [sys.executable, "-m", "mtkit", "finetune", str(base), *own, *keys, "-o", str(tmp_path / "tuned")]
     killed = False
-    for moment in ("own/split.json", "checkpoints/update-00000002", "checkpoints/update-00000020"):
+    for moment in ("own/split.json", "checkpoints/update-00000002", "checkpoints/update-00000010"):
         with subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
             while process.poll() is None and not (tmp_path / "tuned" / moment).exists():
                 time.sleep(0.01)

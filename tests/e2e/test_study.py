@@ -68,8 +68,14 @@ def test_variants_begin_with_the_models_of_others_and_learn_from_them(
     capsys.readouterr()
     assert entry.execute(command) == 0
     assert "started" not in capsys.readouterr().err
-    assert entry.execute([*command, "--fresh"]) == 0
-    assert capsys.readouterr().err.count("done") == 4
+
+
+@pytest.mark.slow
+def test_fresh_trains_all_variants_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["study", "study.yaml", "seeds=[1]", "training.max_updates=2"]
+    for words in ([], ["--fresh"]):
+        assert entry.execute([*command, *words]) == 0
+        assert capsys.readouterr().err.count("done") == 2
 
 
 def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

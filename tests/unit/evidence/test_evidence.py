@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ ROOT = Path(__file__).parents[3]
 STORED = sorted(path.stem for path in results_folder().glob("*.json"))
 
 
+@cache
+def stored_page() -> str:
+    """The page of the stored results."""
+    return evidence_markdown(results_folder())
+
+
 @pytest.mark.parametrize("name", claim_names())
 def test_claims_are_valid(name: str) -> None:
     claim = read_claim(name, [])
@@ -30,15 +37,15 @@ def test_claims_are_valid(name: str) -> None:
 
 def test_the_page_is_generated() -> None:
     page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-    assert page == evidence_markdown(results_folder()), "mtkit reproduce --markdown > docs/evidence.md"
+    assert page == stored_page(), "mtkit reproduce --markdown > docs/evidence.md"
 
 
 def test_the_page_is_short() -> None:
-    assert evidence_markdown(results_folder()).count("\n") <= 700
+    assert stored_page().count("\n") <= 700
 
 
 def test_every_claim_is_on_the_first_page_once_with_its_scale() -> None:
-    page = evidence_markdown(results_folder()).split("\n## How claims are tested")[0]
+    page = stored_page().split("\n## How claims are tested")[0]
     for claim in read_claims(results_folder()).values():
         rows = [line for line in page.split("\n") if line.startswith(f"| [{claim.config.claim}](#{claim.name}) |")]
         assert len(rows) == (claim.result is not None and claim.larger is None)
@@ -50,7 +57,7 @@ def test_every_claim_is_on_the_first_page_once_with_its_scale() -> None:
 
 
 def test_the_overview_counts_all_claims() -> None:
-    found = re.findall(r"^\| ([a-z ]+) \|((?: \d* \|){6})$", evidence_markdown(results_folder()), re.M)
+    found = re.findall(r"^\| ([a-z ]+) \|((?: \d* \|){6})$", stored_page(), re.M)
     rows = {
         word: [int(cell) for cell in cells.split(" | ") if cell.strip(" |")]
         for word, cells in ((word, cells.replace("|", " | ")) for word, cells in found)
@@ -72,7 +79,7 @@ def test_claims_point_to_larger_tests_of_the_same_theme() -> None:
 
 
 def test_every_link_within_the_page_has_a_heading() -> None:
-    page = evidence_markdown(results_folder())
+    page = stored_page()
     headings = [re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in re.findall(r"^#+ (.+)$", page, re.M)]
     assert len(set(headings)) == len(headings)
     targets = re.findall(r"\]\(#([^)]+)\)", page)

@@ -46,15 +46,21 @@ def translate(tokenizers, lines, capacity, error=None, *, batch_tokens=600, **se
     """Translations, the engine, and the sizes that were reported."""
     engine = SmallMachine(ModelEngine([transformer(tokenizers)], compute_type="float32"), capacity, error)
     reported = []
-    options = TranslationOptions(batch_tokens=batch_tokens, with_scores=True, window=40, report_oom=reported.append)
+    options = TranslationOptions(batch_tokens=batch_tokens, with_scores=True, window=20, report_oom=reported.append)
     config = translator(tokenizers, **search).search
     return list(Translator(engine, tokenizers, config, options=options).translate(lines)), engine, reported
 
 
-@pytest.mark.parametrize("error", [*map(RuntimeError, MESSAGES), MemoryError()], ids=str)
-@pytest.mark.parametrize("search", [{}, {"beam_size": 1}, {"beam_size": 4, "n_best": 3}], ids=str)
+@pytest.mark.parametrize(
+    ("error", "search"),
+    [
+        *((RuntimeError(message), {}) for message in MESSAGES),
+        *((MemoryError(), search) for search in ({}, {"beam_size": 1}, {"beam_size": 4, "n_best": 3})),
+    ],
+    ids=str,
+)
 def test_lines_and_order_are_the_same(tokenizers, error, search):
-    lines = [*sentences(90, 8), *BLANK]
+    lines = [*sentences(50, 8), *BLANK]
     expected, unlimited, nothing = translate(tokenizers, lines, 10**9, **search)
     translations, engine, reported = translate(tokenizers, lines, 40, error, **search)
     assert [t.line for t in translations] == list(range(1, len(lines) + 1))
@@ -68,7 +74,7 @@ def test_lines_and_order_are_the_same(tokenizers, error, search):
 
 
 def test_later_batches_are_small_at_once(tokenizers):
-    lines = sentences(40)
+    lines = sentences(20)
     _, first, _ = translate(tokenizers, lines, 40, MemoryError())
     _, all_windows, _ = translate(tokenizers, lines * 4, 40, MemoryError())
     assert first.failures == all_windows.failures > 0

@@ -165,9 +165,9 @@ def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
 def test_int8_does_not_depend_on_the_batch(tokenizers):
     engine = ModelEngine([transformer(tokenizers, seed=1)], compute_type="int8")  # with seed 0 there is a near-tie
     assert engine.compute_type == "int8"
-    lines = sentences(30)
+    lines, search = sentences(30), SearchConfig(max_length=MaxLength(factor=1.0, offset=5))
     alone, together = (
-        Translator(engine, tokenizers, SearchConfig(), options=TranslationOptions(batch_tokens=tokens))
+        Translator(engine, tokenizers, search, options=TranslationOptions(batch_tokens=tokens))
         for tokens in (40, 4000)
     )
     assert alone.translate_lines(lines) == together.translate_lines(lines)

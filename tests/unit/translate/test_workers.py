@@ -47,7 +47,10 @@ def run_out_of_memory(folder: Path) -> Translator:
     raise AssertionError
 
 
-@pytest.fixture(params=[True, False], ids=["copies", "new processes"])
+COPIES, NEW = pytest.param(True, id="copies"), pytest.param(False, id="new processes", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=[COPIES, NEW])
 def start_method(request, monkeypatch) -> None:
     if request.param and sys.platform != "linux":
         pytest.skip("workers are copies on Linux only")
@@ -62,6 +65,7 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("start_method", [True, False], indirect=True, ids=["copies", "new processes"])
 @pytest.mark.usefixtures("start_method")
 def test_workers_give_the_translations_of_one_translator(folder):
     lines = [*LINES, "", " ", *LINES[::-1]]

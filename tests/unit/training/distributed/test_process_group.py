@@ -178,7 +178,14 @@ def test_a_checkpoint_resumes_at_another_world_size_and_sharded(tmp_path, one):
     assert_equal_to(saved(tmp_path, UPDATES)["model"], saved(one, UPDATES)["model"])
 
 
-@pytest.mark.parametrize(("event", "last"), [("signal", 4), ("late signal", 5), ("signal, slow end", 4)])
+@pytest.mark.parametrize(
+    ("event", "last"),
+    [
+        ("signal", 4),
+        pytest.param("late signal", 5, marks=pytest.mark.slow),
+        pytest.param("signal, slow end", 4, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_to_one_rank_stops_all_at_the_same_update(tmp_path, event, last):
     codes, outputs = finish(start(tmp_path, UPDATES, event))
     assert all(f"interrupted after update {last}" in err for _, err in outputs), outputs
