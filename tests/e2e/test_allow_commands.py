@@ -45,7 +45,7 @@ def test_every_way_to_state_it_is_refused(folder: Path) -> None:
     """In the recipe or a base of it, as any kind of scalar; an override of the command line replaces it."""
     rng, random_commands = random.Random(1), ["true", COMMAND, "0", "no", "a: b", "é\u202e\x1b[31m"]
     for way, depth in itertools.product(WAYS, range(1, 5)):
-        for _ in range(3):
+        for _ in range(10):
             command = rng.choice(random_commands)
             (folder / "b0.yaml").write_text("base: toy.yaml\n" + way.format(json.dumps(command)) + "\n")
             for number in range(1, depth):

@@ -141,7 +141,7 @@ def test_a_signal_at_the_start(folder: Path, number: int) -> None:
     assert interrupt("run toy.yaml --run-dir start", folder, number, 0.0) == 128 + number
 
 
-@pytest.mark.parametrize("repetition", range(4))
+@pytest.mark.parametrize("repetition", range(2))
 def test_a_draw_of_commands(folder: Path, tmp_path: Path, repetition: int) -> None:
     rng = random.Random(f"draw {repetition}")
     name = rng.choice(sorted(COMMANDS))

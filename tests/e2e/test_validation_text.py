@@ -41,7 +41,7 @@ def is_kept(src: str, tgt: str) -> bool:
 
 def test_pairs_are_left_out_by_the_rules_of_training(folder: Path) -> None:
     rng, recipe = random.Random(3), toy(folder, LIMIT, ALL_WORDS)
-    for _ in range(60):
+    for _ in range(200):
         pairs = [(line(rng, list(WORDS)), line(rng, list(WORDS.values()))) for _ in range(rng.randint(1, 8))]
         write_valid(folder, pairs)
         kept, display = [pair for pair in pairs if is_kept(*pair)], RecordingDisplay()
