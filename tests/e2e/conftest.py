@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mtkit.models.capabilities import ModelConfigBase
+from mtkit.pipeline import stages
+from mtkit.pipeline.plots import draw_plots
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from tests.toy.models import sentences, write_toy_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_plots() -> Iterator[None]:
+    """Pictures take most of the time of a toy run."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stages, "draw_plots", lambda run: None)
+        yield
+
+
+@pytest.fixture
+def with_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run draws its pictures, in this process."""
+    monkeypatch.setattr(stages, "draw_plots", draw_plots)
 
 
 @pytest.fixture(scope="session")

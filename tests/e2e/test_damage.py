@@ -32,18 +32,6 @@ OTHERS = ["tokenizer/spm.model", "corpus/train.0/src.ids.bin", "corpus/lexicon.s
 OF_MODEL = ["model/config.json", "model/README.md", "model/spm.model", "model/model.safetensors"]
 
 
-@pytest.fixture(autouse=True)
-def _without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plots are slow, and only those of the log read what is damaged here."""
-    if "with_plots" not in request.fixturenames:
-        monkeypatch.setattr(stages, "draw_plots", lambda run: None)
-
-
-@pytest.fixture
-def with_plots() -> None:
-    """Mark a test that draws."""
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with its recipe; a finished run, one that was stopped after half of its updates, and one of a seed."""

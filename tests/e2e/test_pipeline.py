@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("with_plots")
 @pytest.mark.parametrize("kind", MODELS)
 def test_all_stages_for_every_kind_of_model(folder: Path, kind: str) -> None:
     report, _ = run(folder, kind=kind)

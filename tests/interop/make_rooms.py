@@ -1,6 +1,6 @@
 """Environments of other programs for the tests in this folder, outside of mtkit's own.
 
-    python tests/interop/make_rooms.py FOLDER
+    python tests/interop/make_rooms.py FOLDER [ROOM ...]
     MTKIT_ROOMS=FOLDER pytest tests/interop
 
 A room that is there already stays. Tests without their room are skipped.
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ PYTHON_ROOMS = {
     ],
 }
 # name of a room -> packages of npm
-NODE_ROOMS = {"web": ["libretranslate", "deepl-node", "playwright-core", "axe-core"]}
+NODE_ROOMS = {"web": ["libretranslate", "deepl-node"], "browser": ["playwright-core", "axe-core"]}
 
 
 def room(name: str) -> Path:
@@ -39,17 +40,18 @@ def room(name: str) -> Path:
     return folder
 
 
-def make_rooms(root: Path) -> None:
-    """Make all rooms that are missing; needs the network."""
+def make_rooms(root: Path, names: Container[str]) -> None:
+    """Make the rooms of these names that are missing; needs the network."""
     for name, packages in PYTHON_ROOMS.items():
-        if not (root / name).exists():
+        if name in names and not (root / name).exists():
             venv.create(root / name, with_pip=True)
             subprocess.run([root / name / "bin" / "pip", "install", "-q", *packages], check=True)
     for name, packages in NODE_ROOMS.items():
-        if shutil.which("npm") and not (root / name).exists():
-            (root / name).mkdir(parents=True)
-            subprocess.run(["npm", "install", "--silent", "--prefix", root / name, *packages], check=True)
+        if name in names and shutil.which("npm") and not (root / name).exists():
+            command = ["npm", "install", "--silent", "--fetch-retries=1", "--prefix", root / f"{name}.part", *packages]
+            subprocess.run(command, check=True)
+            (root / f"{name}.part").rename(root / name)
 
 
 if __name__ == "__main__":
-    make_rooms(Path(sys.argv[1]))
+    make_rooms(Path(sys.argv[1]), sys.argv[2:] or [*PYTHON_ROOMS, *NODE_ROOMS])

@@ -18,8 +18,8 @@ def test_page(server: Server, tmp_path: Path) -> None:
     browser = os.environ.get("MTKIT_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None or shutil.which("node") is None:
         pytest.skip("no chromium (apt-get install chromium, or MTKIT_BROWSER=FILE), or no node")
-    modules = room("web") / "node_modules"
-    program = Path(shutil.copy(ROOT / "tests" / "interop" / "page.mjs", room("web") / f"page-{os.getpid()}.mjs"))
+    modules = room("browser") / "node_modules"
+    program = Path(shutil.copy(ROOT / "tests" / "interop" / "page.mjs", room("browser") / f"page-{os.getpid()}.mjs"))
     pictures = Path(os.environ.get("MTKIT_PICTURES", tmp_path))
     try:
         command = ["node", str(program), server.url, browser, str(pictures), str(modules / "axe-core" / "axe.min.js")]

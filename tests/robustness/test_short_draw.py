@@ -18,7 +18,7 @@ from tools.robustness.harness.lab import Lab
 LIMIT = 60.0  # seconds after which a command hangs: the promise is 10, but the machine may be busy
 SEED = 1
 # trials of each experiment
-COUNTS = {"kills": 3, "flips": 12, "disks": 5, "signals": 6, "documents": 6, "folders": 10, "recipes": 7, "writers": 4}
+COUNTS = {"kills": 3, "flips": 8, "disks": 4, "signals": 4, "documents": 4, "folders": 6, "recipes": 5, "writers": 4}
 LEFT_OUT = "translate: workers"  # two processes that import torch; tests/e2e/test_translate.py starts them
 DRAWN: dict[str, Callable[[Lab, int], list[Trial]]] = {
     "fuzzers": partial(fuzzers.trials, seconds=0.05),
