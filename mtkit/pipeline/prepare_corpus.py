@@ -76,10 +76,13 @@ def check_inputs(recipe: Recipe) -> None:
         raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
 
 
-def check_existing_inputs(recipe: Recipe) -> None:
-    """Check the text files of a dry run as `check_inputs`, unless none exists: a dry run needs no corpus."""
-    if any(path.exists() for path in _inputs(recipe)[1]):
-        check_inputs(recipe)
+def check_existing_inputs(recipe: Recipe) -> list[str]:
+    """Check the text files of a dry run as `check_inputs`; return a note if none exists: a dry run needs no corpus."""
+    paths = _inputs(recipe)[1]
+    if paths and not any(path.exists() for path in paths):
+        return [f"without --dry-run this ends with an error: no text file of the recipe exists, such as {paths[0]}"]
+    check_inputs(recipe)
+    return []
 
 
 def _inputs(recipe: Recipe) -> tuple[list[CorpusFiles], list[Path]]:

@@ -101,7 +101,10 @@ def _draw_losses(axes: Axes, number: int, run: LearningCurves) -> Any:
     """Draw the losses of a run; the return value is the line that a legend shows."""
     style, lines = line_style(number), []
     if run.loss:
-        lines = axes.plot(*zip(*run.loss, strict=True), **style, alpha=0.45, linewidth=1.2)
+        point: dict[str, Any] = (
+            {"marker": "o", "markersize": 4} if len(run.loss) == 1 else {}
+        )  # a line of one point is invisible
+        lines = axes.plot(*zip(*run.loss, strict=True), **style, **point, alpha=0.45, linewidth=1.2)
     if run.nll:
         lines = axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll))
     _draw_range(axes, run.nll_range, number)
@@ -147,5 +150,5 @@ def _format_axes(axes: Axes, title: str, label: str) -> None:
     axes.set_xlabel("updates")
     axes.set_ylabel(label)
     axes.grid(axis="y", alpha=0.25)
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=5, integer=True, min_n_ticks=1)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

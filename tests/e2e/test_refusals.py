@@ -132,6 +132,7 @@ def test_a_dry_run_without_a_part_of_the_corpus(command: str, folder: Path, caps
     for text in folder.glob("*.??"):
         text.rename(folder / "elsewhere" / text.name)
     assert entry.execute([command, "toy.yaml", "--dry-run"]) == 0  # no corpus at all: not fetched yet
+    assert f"no text file of the recipe exists, such as {folder}/train.en\n" in capsys.readouterr().err
     moved = ["corpus.root=elsewhere", "corpus.valid={src: valid.en, tgt: elsewhere/valid.de}"]
     assert entry.execute([command, "toy.yaml", *moved, "--dry-run"]) == 66
     remedy = f"relative paths of the command line are relative to the current directory, {folder}"

@@ -96,21 +96,37 @@ def test_compressed_models(kind: str, model: Path, text: Path, capsys: pytest.Ca
 
 
 FORK = """
-import os, sys, threading
+import os, random, sys, threading
 import mtkit
 model = mtkit.load_model(sys.argv[1], search_overrides=["beam_size=3"], threads=2)
-lines = ["the dog sees a cat ."] * 40
-expected = model.translate_lines(lines)
-pid = os.fork()
-if pid == 0:
-    os._exit(0 if model.translate_lines(lines) == expected else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), "torch" in sys.modules)
+words = "the a dog cat sees hears bird".split()
+rng = random.Random(7)
+texts = [[" ".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(rng.choice([1, 2, 20]))] for _ in range(5)]
+expected = [model.translate_lines(lines) for lines in texts]
+
+def fork_and_translate(number):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if model.translate_lines(texts[number % 5]) == expected[number % 5] else 1)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+codes = []
+copies = int(sys.argv[2])
+for number in range(copies):
+    fork_and_translate(number)
+for number in range(copies // 4):  # as servers do
+    thread = threading.Thread(target=fork_and_translate, args=[number])
+    thread.start()
+    thread.join()
+print(codes.count(0), "torch" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("native_library", ["1", "0"], ids=["fast", "as written"])
-def test_a_copy_of_a_process_that_has_translated_with_threads_translates(native_library: str, model: Path) -> None:
+@pytest.mark.parametrize(("native_library", "copies"), [("1", 160), ("0", 1)], ids=["fast", "as written"])
+def test_copies_of_a_process_that_has_translated_with_threads_translate(
+    native_library: str, copies: int, model: Path
+) -> None:
     variables = {**os.environ, "MTKIT_NATIVE": native_library, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-c", FORK, str(model)]
+    command = [sys.executable, "-c", FORK, str(model), str(copies)]
     result = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300, check=False)
-    assert (result.stdout, result.stderr) == (f"0 {native_library == '0'}\n", "")
+    assert (result.stdout, result.stderr) == (f"{copies + copies // 4} {native_library == '0'}\n", "")

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -80,10 +82,24 @@ def test_no_text_is_cut_or_covered(
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
             shown = [each.get_window_extent() for each in labels if each.get_text().strip() and not each.get_rotation()]
             assert not any(one.shrunk(0.9, 0.9).overlaps(other) for one, other in pairwise(shown))
+        if axes.get_xlabel() == "updates":
+            assert not _misplaced(axes)
+        assert not any(_is_invisible(line) for line in axes.lines)
         boxes = [
             each.get_window_extent() for each in (axes.title, axes.xaxis.label, axes.yaxis.label) if each.get_text()
         ]
         assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def _misplaced(axes: Axes) -> list[str]:
+    """Labels of updates that stand at another number."""
+    labels = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    return [each.get_text() for at, each in labels if float(each.get_text().replace(",", "").replace("−", "-")) != at]
+
+
+def _is_invisible(line: Line2D) -> bool:
+    """Whether this is a line of one point, without a marker there."""
+    return len(line.get_xdata()) == 1 and line.get_marker() in {"", "None", None}
 
 
 class _WrittenNowhere:
@@ -115,7 +131,8 @@ def _names(rng: random.Random) -> list[str]:
 
 def _points(rng: random.Random, top: float) -> Iterator[tuple[int, float]]:
     step = rng.choice([1, 25, 5000])
-    return ((update * step, rng.random() * top) for update in range(1, 40))
+    updates = rng.choice([1, 2, 4, 39])
+    return ((update * step, rng.random() * top) for update in range(1, updates + 1))
 
 
 def _curves(rng: random.Random, name: str) -> LearningCurves:

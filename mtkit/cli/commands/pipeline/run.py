@@ -69,7 +69,7 @@ def run(
     draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
 
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_lines, print_notes
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
@@ -87,7 +87,7 @@ def run(
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
-            check_existing_inputs(chosen)
+            print_notes(check_existing_inputs(chosen))
             return
         with open_display() as display:
             report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)

@@ -29,7 +29,7 @@ def train(
     draft = read_recipe(recipe, overrides or [], allow_commands=allow_commands or dry_run)
 
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines
+    from mtkit.cli.printing import print_lines, print_notes
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.dry_run import dry_run_report
@@ -42,7 +42,7 @@ def train(
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
-            check_existing_inputs(chosen)
+            print_notes(check_existing_inputs(chosen))
             return
         with open_display() as display:
             report = stages.train_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)
