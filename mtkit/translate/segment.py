@@ -19,6 +19,7 @@ from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.constraints import LineRequest, TokenConstraints
+from mtkit.translate.fidelity.removal import Removal
 from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
 from mtkit.translate.translation import Alternative, Translation
 
@@ -45,6 +46,15 @@ class Segment:
     terms: tuple[tuple[str, str], ...] = ()  # see Translation
     is_in_capitals: bool = False  # whether the line was; `text` is in lower case then
     end: int = 0  # characters of the line up to the end of the segment
+    removal: Removal | None = None  # of the spans that the ids lack
+    spelled: tuple[Sequence[str], Sequence[str]] | None = None  # tokens with the spans that were put back
+
+    def spell(self, pair: TokenizerPair) -> tuple[Sequence[str], Sequence[str]]:
+        """The tokens of the text and of the best hypothesis, with U+2581 for a space."""
+        if self.spelled is not None:
+            return self.spelled
+        text = self.text if self.removal is None else self.removal.rest
+        return pair.spell("src", self.ids, text), pair.spell("tgt", self.hypotheses[0].tokens, text)
 
     def accept(self, hypotheses: list[Hypothesis], token_bytes: Sequence[bytes]) -> None:
         """Store the hypotheses that contain no excluded text; all of them if none is without.
@@ -72,6 +82,7 @@ def split_lines(
     *,
     split: bool = True,
     sentences: bool = False,
+    removes: bool = False,
 ) -> Iterator[Segment]:
     """Split lines into segments; a blank line has none.
 
@@ -83,6 +94,7 @@ def split_lines(
             included or excluded; a prefix is that of the first segment. None: no line is split.
         split: False splits no line that is too long; such lines are flagged.
         sentences: every sentence becomes a segment.
+        removes: a line that is not too long without its spans is read without them.
     """
     tokenizer = tokenizers.src
     lengths = [len(request.text) for request in requests]
@@ -104,15 +116,26 @@ def split_lines(
         before, after = spaces.get(i, NO_SPACE)
         ids = ids_of.get(i)
         is_long = ids is None or (max_length is not None and len(ids) > max_length)
+        removal = _short_rest(text, tokenizers, max_length) if is_long and ids and removes and i in can_split else None
+        if removal is not None:
+            ids, is_long = tokenizers.read("src", [removal.rest])[0], False
         if ids is not None and not (is_long and i in can_split):
             flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
             number = (first + i) * _MAX_PARTS
             line = first + i, number, before, after, text, ids, flags, constraints
-            yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i])
+            yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i], removal=removal)
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
             parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences)
             yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
+
+
+def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) -> Removal | None:
+    """A line without its spans, if it has some and is not too long then."""
+    spans = find_spans(text)
+    removal = Removal.of(text, spans)
+    is_short = spans and removal.has_words and len(tokenizers.read("src", [removal.rest])[0]) <= (max_length or 0)
+    return removal if is_short else None
 
 
 def _can_split(request: LineRequest) -> bool:
@@ -273,11 +296,8 @@ class _Alignment:
             return
         self._src.append(segment.leading_space)
         self._tgt.append(space)
-        pairs = links_of(attention, len(segment.ids))
-        self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in pairs]
-        text, pair = segment.text, self._tokenizers
-        src = pair.spell("src", segment.ids, text)
-        tgt = pair.spell("tgt", segment.hypotheses[0].tokens, text)
+        src, tgt = segment.spell(self._tokenizers)
+        self._links += [(s + len(self._src), t + len(self._tgt)) for s, t in links_of(attention, len(src))]
         for tokens, new in ((self._src, src), (self._tgt, tgt)):
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]

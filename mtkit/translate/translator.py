@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -86,6 +87,12 @@ class Translator:
         """See Engine."""
         return self.engine.can_fork
 
+    @property
+    def _restores(self) -> bool:
+        """True if missing spans are put back."""
+        asked = self.options.restore
+        return self.tokenizers.config.normaliser != "none" if asked is None else asked
+
     def with_source_prefix(self, prefix: SourcePrefix) -> Translator:
         """A translator with another prefix of the sources, which shares engine and model; errors as the constructor.
 
@@ -153,7 +160,9 @@ class Translator:
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
         split, sentences = self.search.split_long_lines, self.options.split_sentences
         max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
-        segments = split_lines(lines, first, self.tokenizers, max_length, split=split, sentences=sentences)
+        segments = split_lines(
+            lines, first, self.tokenizers, max_length, split=split, sentences=sentences, removes=self._restores
+        )
         penalty = self.search.penalty()
         merger = LineMerger(first, self.tokenizers)
         end = _End(first + len(lines))
@@ -186,15 +195,22 @@ class Translator:
         segments = [s for s in segments if s.line < end.line]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
-        restores = self.options.restore
         repair = Repair(
             self.tokenizers,
             self.options.glossary,
-            restores=self.tokenizers.config.normaliser != "none" if restores is None else restores,
+            restores=self._restores,
+            translate=self._translate_trials,
             attend=self._attend,
         )
         self._detokenize(segments, end)
         repair([s for s in segments if s.line < end.line and s.texts])
+
+    def _translate_trials(self, segments: Sequence[Segment]) -> None:
+        """Translate segments that have a translation already; those that fail get none."""
+        end = _End(sys.maxsize)
+        self._search(segments, self.search, end)
+        if done := [s for s in segments if s.line < end.line and s.hypotheses]:
+            self._detokenize(done, end)
 
     def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
         """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""

@@ -37,8 +37,9 @@ def main() -> None:
     src, ref, links = (list(read_lines(DATA / name)) for name in ("en", "de", "links"))
     segments = [segment(i, *pair, translator.tokenizers) for i, pair in enumerate(zip(src, ref, strict=True), start=1)]
     aligned = [
-        ranges.Aligned.of(s.text, s.ids, s.texts[0], s.hypotheses[0].tokens, attention, translator.tokenizers)
+        ranges.Aligned.of(s.text, src, s.texts[0], tgt, attention)
         for s, attention in zip(segments, translator._attend(segments), strict=True)
+        for src, tgt in [s.spell(translator.tokenizers)]
     ]
     rows = zip(aligned, src, ref, links, strict=True)
     cases = [(a, *case) for a, *row in rows if a is not None for case in stretches(*row)]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.tokenizer import TokenizerPair
 
 # Attention of the first and last token of a stretch, compared with the greatest, for one source word and for several.
 # These values and the gap place most stretches exactly in alignments made by hand (tools/benchmarks/alignment.py).
@@ -37,6 +36,8 @@ class Aligned:
     Attributes:
         src: the source.
         hyp: the translation.
+        src_tokens: the text of each token of the source, with U+2581 for a space [S].
+        tgt_tokens: those of the translation [T].
         src_ends: characters of the source up to the end of each token [S].
         tgt_ends: those of the translation [T].
         attention: [T, S] of the target tokens over the source tokens, without the end of sentence.
@@ -44,20 +45,22 @@ class Aligned:
 
     src: str
     hyp: str
+    src_tokens: Sequence[str]
+    tgt_tokens: Sequence[str]
     src_ends: list[int]
     tgt_ends: list[int]
     attention: NDArray[np.float32]
 
     @classmethod
     def of(
-        cls, src: str, src_ids: Sequence[int], hyp: str, hyp_ids: Sequence[int], attention: object, pair: TokenizerPair
+        cls, src: str, src_tokens: Sequence[str], hyp: str, tgt_tokens: Sequence[str], attention: object
     ) -> Aligned | None:
         """The alignment of a hypothesis; None where tokens are no characters, or the model has no attention."""
-        src_ends = token_ends(pair.spell("src", src_ids, src), src)
-        tgt_ends = token_ends(pair.spell("tgt", hyp_ids, src), hyp)
+        src_ends, tgt_ends = token_ends(src_tokens, src), token_ends(tgt_tokens, hyp)
         if attention is None or not src_ends or not tgt_ends:
             return None
-        return cls(src, hyp, src_ends, tgt_ends, np.asarray(attention)[: len(tgt_ends), : len(src_ends)])
+        attention = np.asarray(attention)[: len(tgt_ends), : len(src_ends)]
+        return cls(src, hyp, src_tokens, tgt_tokens, src_ends, tgt_ends, attention)
 
     def target_range(self, start: int, end: int) -> tuple[int, int] | None:
         """The characters of the translation that belong to source characters, whole words; None if none do."""

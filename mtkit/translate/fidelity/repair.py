@@ -1,21 +1,27 @@
 """Repair of translations: terms of a glossary and spans that are missing, and flags.
 
-What a translation lacks takes the place of the words that attend to its source, so that nothing is appended and the
-rest of the translation stays. To force a term by a prefix and to search on from there is worse: the words behind it
-change too, and some are repeated or lost.
+A line whose translation lacks spans is translated once more without them, and they are put behind the words that they
+follow (removal.py). Missing terms, and spans that this gives no place, take the place of the words that attend to their
+source, so that nothing is appended and the rest of the translation stays. To force a term by a prefix and to search on
+from there is worse: the words behind it change too, and some are repeated or lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mtkit.text.form.spans import Span, find_spans, missing_spans
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.fidelity.glossary import Glossary, Term, honoured_form
 from mtkit.translate.fidelity.ranges import Aligned
+from mtkit.translate.fidelity.removal import Removal
 from mtkit.translate.fidelity.restore import can_restore, fidelity_flags, restore
+from mtkit.translate.repetition import has_loop
 from mtkit.translate.segment import Segment
+
+MAX_ROUNDS = 2  # of translation without spans; the second one leaves out what the first one lost
 
 
 class Repair:
@@ -27,6 +33,7 @@ class Repair:
         glossary: Glossary | None,
         *,
         restores: bool,
+        translate: Callable[[Sequence[Segment]], None],
         attend: Callable[[Sequence[Segment]], list[Any]],
     ) -> None:
         """Take the parts.
@@ -35,39 +42,98 @@ class Repair:
             tokenizers: of both sides.
             glossary: terms; None: there are none.
             restores: whether missing spans are put back; otherwise they are only flagged.
+            translate: adds hypotheses and texts to segments; to those without, if it fails.
             attend: returns the attention [T, S] of the best hypothesis of each segment, None where there is none.
         """
         self._tokenizers, self._glossary, self._restores = tokenizers, glossary, restores
-        self._attend = attend
+        self._translate, self._attend = translate, attend
 
     def __call__(self, segments: Sequence[Segment]) -> None:
         """Put missing spans and terms into the best texts, and flag what is not as it should be."""
-        wanted = {s.number: find_spans(s.text) for s in segments}
         terms = {s.number: self._glossary.find(s.text) if self._glossary else [] for s in segments}
+        wanted = {s.number: _outside(find_spans(s.text), terms[s.number]) for s in segments}
+        if self._restores:
+            read_without = [s for s in segments if s.removal is not None]
+            for segment, restored in zip(read_without, self._put_back(read_without), strict=True):
+                vars(segment).update(vars(restored or segment))
+            self._translate_without_spans([s for s in segments if wanted[s.number]], wanted)
         lacking = {s.number: self._lacking(wanted[s.number], terms[s.number], s.texts[0]) for s in segments}
-        repaired = [s for s in segments if can_restore(lacking[s.number])]
-        alignments = self._align(repaired, [s.texts[0] for s in repaired])
-        for segment, aligned in zip(repaired, alignments, strict=True):
+        is_whole = {s.number for s in segments if s.removal is None or s.spelled}
+        repaired = [s for s in segments if can_restore(lacking[s.number]) and s.number in is_whole]
+        for segment, aligned in zip(repaired, self._align(repaired), strict=True):
             if aligned is not None:
                 segment.texts[0], segment.replaced = restore(segment.text, lacking[segment.number], aligned)
         for segment in segments:
             hyp, of_line = segment.texts[0], terms[segment.number]
             segment.terms = tuple((segment.text[t.start : t.end], honoured_form(t, hyp) or "") for t in of_line)
-            flags = fidelity_flags(segment.text, _outside(wanted[segment.number], of_line), hyp)
+            flags = fidelity_flags(segment.text, wanted[segment.number], hyp)
             unmet = ("terms",) if not all(form for _, form in segment.terms) else ()
             segment.flags = (*segment.flags, *flags, *unmet)
+
+    def _translate_without_spans(self, segments: Sequence[Segment], wanted: dict[int, list[Span]]) -> None:
+        """Translate segments that lack spans without these, and keep the translations that lack fewer then."""
+        removed = {s.number: _restorable(missing_spans(wanted[s.number], s.texts[0])) for s in segments}
+        segments = [s for s in segments if removed[s.number]]
+        for _ in range(MAX_ROUNDS):
+            if not segments:
+                break
+            lost_more = []
+            trials = self._trials(segments, [Removal.of(s.text, removed[s.number]) for s in segments])
+            for segment, trial in zip(segments, trials, strict=True):
+                spans = wanted[segment.number]
+                lost = missing_spans(spans, (trial or segment).texts[0])
+                if trial is not None and len(lost) < len(missing_spans(spans, segment.texts[0])):
+                    vars(segment).update(vars(trial))
+                if not (further := _restorable(lost)) <= removed[segment.number]:
+                    removed[segment.number] |= further
+                    lost_more.append(segment)
+            segments = lost_more
+
+    def _trials(self, segments: Sequence[Segment], removals: Sequence[Removal]) -> list[Segment | None]:
+        """Copies of segments whose best translation is that of the rest with the spans; None where that fails."""
+        ids = self._tokenizers.read("src", [removal.rest for removal in removals])
+        trials = [
+            replace(s, ids=own, removal=removal, spelled=None, hypotheses=[], texts=[])
+            for s, removal, own in zip(segments, removals, ids, strict=True)
+        ]
+        self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
+        restored = iter(self._put_back([trial for trial in trials if trial.texts]))
+        results = [next(restored) if trial.texts else None for trial in trials]
+        for segment, result in zip(segments, results, strict=True):
+            if result is not None:
+                result.hypotheses[1:], result.texts[1:] = segment.hypotheses[1:], segment.texts[1:]
+        return results
+
+    def _put_back(self, segments: Sequence[Segment]) -> list[Segment | None]:
+        """Segments with the spans that were removed in the best translation; None where they have no place."""
+        results: list[Segment | None] = []
+        for segment, aligned in zip(segments, self._align(segments), strict=True):
+            restored = segment.removal.restored(aligned) if aligned and segment.removal else None
+            if restored is None or has_loop(segment.hypotheses[0].tokens, segment.ids):
+                results.append(None)
+                continue
+            best = replace(segment.hypotheses[0], attention=restored.attention)
+            hypotheses, texts = [best, *segment.hypotheses[1:]], [restored.hyp, *segment.texts[1:]]
+            spelled = restored.src_tokens, restored.tgt_tokens
+            results.append(replace(segment, hypotheses=hypotheses, texts=texts, spelled=spelled))
+        return results
 
     def _lacking(self, wanted: Sequence[Span], terms: Sequence[Term], hyp: str) -> list[Span]:
         """Spans to put into a translation: terms without an allowed form, and missing spans."""
         unmet = [Span(t.start, t.end, t.forms[0]) for t in terms if honoured_form(t, hyp) is None]
-        return [*unmet, *(missing_spans(_outside(wanted, terms), hyp) if self._restores else [])]
+        return [*unmet, *(missing_spans(wanted, hyp) if self._restores else [])]
 
-    def _align(self, segments: Sequence[Segment], hyps: Sequence[str]) -> list[Aligned | None]:
+    def _align(self, segments: Sequence[Segment]) -> list[Aligned | None]:
         attention = self._attend(segments) if segments else []
+        tokens = [segment.spell(self._tokenizers) for segment in segments]
         return [
-            Aligned.of(s.text, s.ids, hyp, s.hypotheses[0].tokens, each, self._tokenizers)
-            for s, hyp, each in zip(segments, hyps, attention, strict=True)
+            Aligned.of(s.removal.rest if s.removal and not s.spelled else s.text, src, s.texts[0], tgt, each)
+            for s, (src, tgt), each in zip(segments, tokens, attention, strict=True)
         ]
+
+
+def _restorable(spans: Sequence[Span]) -> set[Span]:
+    return {span for span in spans if can_restore([span])}
 
 
 def _outside(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:

@@ -16,11 +16,13 @@ from tests.unit.translate.toy_translator import MODELS, build_model, sentences, 
 
 def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
     """An alignment of words: for each word of the translation the word of the source that it attends to."""
-    ends = [[i for i, c in enumerate(f"{text} ") if c == " "] for text in (src, hyp)]
-    attention = np.full((len(ends[1]), len(ends[0])), 0.01, dtype=np.float32)
+    src_tokens, tgt_tokens = ([f"\u2581{word}" for word in text.split(" ")] for text in (src, hyp))
+    attention = np.full((len(tgt_tokens), len(src_tokens)), 0.01, dtype=np.float32)
     for target, source in links.items():
         attention[target, source] = 0.9
-    return Aligned(src, hyp, *ends, attention)
+    alignment = Aligned.of(src, src_tokens, hyp, tgt_tokens, attention)
+    assert alignment is not None
+    return alignment
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""Spans taken out of a source before it is translated, and put into the translation of the rest.
+
+A model that has seen few spans garbles them and often the words beside them, so that their place in its translation is
+lost as well. The rest of the line is text as the model knows it, and the word before a span tells where it belongs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.text.form.spans import Span
+from mtkit.text.normalise import SPACE_MARK
+from mtkit.translate.fidelity.ranges import FIRST_KANA, Aligned
+
+_SIGNS = "%‰°€$£¥§#+=~@"  # beside a span without a space they belong to it
+_BRACKETS = frozenset(("()", "[]", "{}", '""', "''", "“”", "„“", "‘’", "‚‘", "«»", "**", "__", "~~", "||"))
+MIN_SAME = 4  # letters of a word that is a name, if the translation has it too
+_STOPS = ".,;:!?…。、"
+_WORD = re.compile(rf"[^\W{FIRST_KANA}-\uffff]+(?:['’][^\W{FIRST_KANA}-\uffff]+)*|\w")
+
+
+class SpanPiece(NamedTuple):
+    """A stretch to put into a text, with the white space that it brings: `start` characters stand before it."""
+
+    start: int
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A source without some of its spans.
+
+    Attributes:
+        rest: the source without the pieces.
+        pieces: the spans with brackets, signs and a comma that belong to them, in order.
+    """
+
+    rest: str
+    pieces: tuple[SpanPiece, ...]
+
+    @classmethod
+    def of(cls, text: str, spans: Iterable[Span]) -> Removal:
+        """The source without spans."""
+        pieces: list[SpanPiece] = []
+        rest, end = "", 0
+        for span in sorted(spans):
+            start, stop = _with_surroundings(text, span.start, span.end)
+            start = max(start, end)
+            if start < stop:
+                rest += text[end:start]
+                pieces.append(SpanPiece(len(rest), len(pieces), text[start:stop]))
+                end = stop
+        return cls(rest + text[end:], tuple(pieces))
+
+    @property
+    def has_words(self) -> bool:
+        """True if the rest has something to translate."""
+        return any(map(str.isalpha, self.rest))
+
+    def restored(self, aligned: Aligned) -> Aligned | None:
+        """Source and translation with the pieces, each aligned with itself; None if one has no place.
+
+        Args:
+            aligned: the rest and its translation.
+        """
+        placed = []
+        for piece in self.pieces:
+            if (place := self._place(piece, aligned)) is None:
+                return None
+            placed.append(SpanPiece(place, piece.number, self._spaced(piece, aligned.hyp, place)))
+        src_tokens, src_of = _insert(aligned.src_tokens, self.pieces)
+        tgt_tokens, tgt_of = _insert(aligned.tgt_tokens, sorted(placed))
+        attention = aligned.attention[np.ix_(np.maximum(tgt_of, 0), np.maximum(src_of, 0))]
+        attention[tgt_of < 0] = 0
+        attention[:, src_of < 0] = 0
+        attention[(tgt_of[:, None] == src_of) & (src_of < 0)] = 1
+        src, tgt = ("".join(tokens).replace(SPACE_MARK, " ") for tokens in (src_tokens, tgt_tokens))
+        return Aligned.of(src, src_tokens, tgt, tgt_tokens, attention)
+
+    def _place(self, piece: SpanPiece, aligned: Aligned) -> int | None:
+        """The characters of the translation of the rest before a piece: behind the word before it, if there is one."""
+        words = [match.span() for match in _WORD.finditer(self.rest)]
+        previous = [word for word in words if word[0] < piece.start]
+        following = [word for word in words if word[0] >= piece.start]
+        if not previous:
+            return 0
+        if not following and piece.text.lstrip()[0] in ",:":
+            return len(aligned.hyp.rstrip(_STOPS))
+        is_set_off = any(c in _STOPS for c in self.rest[previous[-1][1] : piece.start])
+        sides = [(previous[::-1], 1), (following, 0)]
+        for side, edge in sides[::-1] if is_set_off or self._is_attached_after(piece) else sides:
+            if side and (place := _range(aligned, side[0])) is not None:
+                return place[edge]
+        return None
+
+    def _is_attached_before(self, piece: SpanPiece) -> bool:
+        return not piece.text[0].isspace() and self.rest[: piece.start][-1:].isalnum()
+
+    def _is_attached_after(self, piece: SpanPiece) -> bool:
+        return not piece.text[-1].isspace() and self.rest[piece.start :][:1].isalnum()
+
+    def _spaced(self, piece: SpanPiece, hyp: str, place: int) -> str:
+        """A piece with the spaces that separate it from the words around its place."""
+        text, before, after = piece.text.strip(), hyp[:place][-1:], hyp[place:][:1]
+        is_apart = not before or before.isspace() or before in "([{" or text[0] in ",:"
+        space_before = "" if is_apart or self._is_attached_before(piece) else " "
+        return space_before + text + (" " if after.isalnum() and not self._is_attached_after(piece) else "")
+
+
+def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
+    """The characters of the translation for a word: the same word, where both sides have it once, or by attention."""
+    text = aligned.src[slice(*word)]
+    if len(text) >= MIN_SAME:
+        same = [[m.span() for m in _WORD.finditer(side) if m[0] == text] for side in (aligned.src, aligned.hyp)]
+        if all(len(each) == 1 for each in same):
+            return same[1][0]
+    return aligned.target_range(*word)
+
+
+def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span with the signs, brackets, comma and space that would make no sense without it."""
+    while start > 0 and text[start - 1] in _SIGNS:
+        start -= 1
+    while end < len(text) and text[end] in _SIGNS:
+        end += 1
+    while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
+        start, end = start - 1, end + 1
+    before, after = text[:start].rstrip(), text[end:].lstrip()
+    if before.endswith((",", ":")) and (not after or after[0] in _STOPS):
+        start = len(before) - 1
+    elif not before and after.startswith((",", ":")):
+        end = len(text) - len(after) + 1
+    if text[:start][-1:].isspace() and not text[end:][:1].isalnum():
+        start -= 1
+    elif not text[:start] and text[end:][:1].isspace():
+        end += 1
+    return start, end
+
+
+def _insert(tokens: Sequence[str], pieces: Sequence[SpanPiece]) -> tuple[list[str], NDArray[np.intp]]:
+    """Tokens with pieces between them, and the index of each as it was; that of a piece is -1 - its number.
+
+    A token that a piece cuts becomes two. The mark before the first word, which is no space, is left out.
+    """
+    inserted: list[tuple[str, int]] = []
+    waiting, length = [*pieces], 0
+    for index, token in enumerate(tokens):
+        part = token.removeprefix(SPACE_MARK) if index == 0 else token
+        while waiting and waiting[0].start < length + len(part):
+            piece = waiting.pop(0)
+            cut = piece.start - length
+            inserted += [(part[:cut], index)] if cut else []
+            inserted.append((piece.text.replace(" ", SPACE_MARK), -1 - piece.number))
+            part, length = part[cut:], piece.start
+        inserted.append((part, index))
+        length += len(part)
+    inserted += [(piece.text.replace(" ", SPACE_MARK), -1 - piece.number) for piece in waiting]
+    return [part for part, _ in inserted], np.array([index for _, index in inserted])
