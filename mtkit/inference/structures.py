@@ -50,8 +50,14 @@ class Pruned(ctypes.Structure):
     _fields_ = (
         ("rounded", Linear),
         *fields(c_void_p, "weight bias"),
-        *fields(c_float, "scale max_norm max_rounding_norm"),
+        *fields(c_float, "scale max_norm max_rounding_norm max_bias"),
     )
+
+
+class Excluded(ctypes.Structure):
+    """Tokens that rows do not have; see c/ranking.h."""
+
+    _fields_ = (*fields(c_void_p, "tokens counts"),)
 
 
 class Constraints(ctypes.Structure):
@@ -102,10 +108,11 @@ STRUCTURES = (Linear, Norm, Layer, StackStructure, Constraints, SamplingSettings
 FUNCTIONS = {
     "mtkit_sizeof": (c_int64, c_int),
     "mtkit_packed_elements": (c_int64, c_int, c_int, c_int),
-    "mtkit_pack": (None, c_void_p, c_int, c_int, c_int, c_void_p),
+    "mtkit_pack": (c_int, c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p),
+    "mtkit_pack_pruned": (c_int, c_void_p, c_int, c_int, c_void_p, c_void_p),
     "mtkit_project": (c_int, c_void_p, c_void_p, c_int64, c_void_p),
     "mtkit_encode": (c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p),
-    "mtkit_most_probable": (c_int, c_void_p, c_void_p, c_int, c_void_p, c_int, c_void_p, c_void_p),
+    "mtkit_most_probable": (c_int, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p),
     "mtkit_search_begin": (c_void_p, c_void_p, c_int),
     "mtkit_search_run": (c_int, c_void_p, c_int),
     "mtkit_search_end": (None, c_void_p),

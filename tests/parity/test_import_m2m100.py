@@ -67,17 +67,24 @@ def test_an_unknown_language_is_named(random_model: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
+@pytest.fixture(scope="module")
+def trained_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    folder = make_m2m100(tmp_path_factory.mktemp("m2m"), updates=300)
+    import_model(folder, folder / "imported", GERMAN)
+    return folder
+
+
 @pytest.mark.slow
 @torch.inference_mode()
-def test_texts_and_scores_are_those_of_transformers(tmp_path: Path) -> None:
-    folder = make_m2m100(tmp_path / "m2m", updates=300)
-    import_model(folder, tmp_path / "imported", GERMAN)
+def test_texts_and_scores_are_those_of_transformers(trained_model: Path) -> None:
+    folder = trained_model
     theirs, tokenizer = load(folder)
     texts, limit = lines("test.en", 200), 60
     german = tokenizer.get_lang_id("de")
     for beams, rewrite in ((4, True), (4, False), (1, True)):
         translator = load_translator(
-            tmp_path / "imported",
+            folder / "imported",
             search_overrides=[f"max_length.offset={limit}", f"beam_size={beams}"],
             compute_type="float32",
             options=TranslationOptions(with_scores=True, rewrite=rewrite),

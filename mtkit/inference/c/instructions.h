@@ -2,7 +2,10 @@
 
    Each function adds to every element of `sum` the dot product of the same element of `w`, 4 bytes or 2 bfloat16, and
    of `a`. The bytes of `w` are unsigned, those of `a` signed: the order in which x86 and ARM have them. Processors
-   without such an instruction compute the same with several others. Integer sums are exact on all of them. */
+   without such an instruction compute the same with several others. Integer sums are exact on all of them.
+
+   The bytes of `w` are integers from -127 to 127 with 128 added; the sums contain WEIGHT_OFFSET times the sum of `a`
+   besides the products with the integers themselves. */
 
 #ifndef INSTRUCTIONS_H
 #define INSTRUCTIONS_H
@@ -28,19 +31,23 @@ INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
     return (Ints)vusdotq_s32((int32x4_t)sum, (uint8x16_t)w, vreinterpretq_s8_s32(vdupq_n_s32(a)));
 }
 #elif defined(__AVX2__) && LANES == 8
-/* The even bytes and the odd ones as pairs of 16-bit integers; `_mm256_maddubs_epi16` would saturate. */
+/* With w' = w - 128, the products |w'| (sign(w') a) are sums of two in 16 bits: 2 * 127 * 127 < 2^15. */
+#define WEIGHT_OFFSET 0
 INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
-    const __m256i bytes = _mm256_set1_epi32(a), odd = _mm256_srai_epi16(bytes, 8);
-    const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
-    const __m256i even_w = _mm256_and_si256((__m256i)w, _mm256_set1_epi16(255));
-    const __m256i odd_w = _mm256_srli_epi16((__m256i)w, 8);
-    return sum + (Ints)_mm256_madd_epi16(even_w, even) + (Ints)_mm256_madd_epi16(odd_w, odd);
+    const __m256i signed_w = _mm256_xor_si256((__m256i)w, _mm256_set1_epi8(-128));
+    const __m256i signed_a = _mm256_sign_epi8(_mm256_set1_epi32(a), signed_w);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(signed_w), signed_a);
+    return sum + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 #else
 INLINE Ints add_dot_int8(Ints sum, Ints w, int32_t a) {
     for (int i = 0; i < 32; i += 8) sum += (w >> i & 255) * (int8_t)(a >> i);
     return sum;
 }
+#endif
+
+#ifndef WEIGHT_OFFSET
+#define WEIGHT_OFFSET 128
 #endif
 
 #if defined(__AVX512BF16__)

@@ -55,7 +55,7 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
     }
     for (; i < inputs; i++) rest += y[i] = (int8_t)rintf(x[i] * factor);
     for (int j = 0; j < LANES; j++) rest += total[j];
-    *sum = 128 * rest;
+    *sum = WEIGHT_OFFSET * rest;
 }
 
 /* bfloat16 in elements of 32 bits, as which a product reads them. Bytes need no such type. */
@@ -251,6 +251,15 @@ static NOINLINE void multiply_float32(const Product *product, int rows) { all_ti
 static NOINLINE void multiply_bfloat16(const Product *product, int rows) { all_tiles(BFLOAT16, product, rows); }
 static NOINLINE void multiply_int8(const Product *product, int rows) { all_tiles(INT8, product, rows); }
 
+Linear part_of(const Linear *w, int first, int count) {
+    Linear part = *w;
+    part.panels += (size_t)first * (size_t)groups_of(w->inputs, w->type);
+    if (w->bias) part.bias += first;
+    if (w->scale) part.scale += first;
+    part.outputs = w->outputs - first < count ? w->outputs - first : count;
+    return part;
+}
+
 void multiply(const Linear *w, const Operand *operand, int rows, const Destination *out) {
     const Product product = {w, operand, out};
     if (w->type == INT8) multiply_int8(&product, rows);
@@ -264,15 +273,28 @@ int64_t mtkit_packed_elements(int outputs, int inputs, int type) {
     return (int64_t)(outputs + PANEL - 1) / PANEL * PANEL * groups_of(inputs, type);
 }
 
-/* Weights [outputs, inputs] as panels: float, the bits of bfloat16, or integers with 128 added. */
-void mtkit_pack(const void *weight, int outputs, int inputs, int type, int32_t *panels) {
-    const int groups = groups_of(inputs, type);
-    const size_t size = sizeof(int32_t) / (size_t)GROUP[type];
-    const char *from = weight;
-    memset(panels, 0, sizeof(int32_t) * (size_t)mtkit_packed_elements(outputs, inputs, type));
-    for (int o = 0; o < outputs; o++)
-        for (int i = 0; i < inputs; i++, from += size) {
-            char *element = (char *)(panels + ((size_t)(o / PANEL) * groups + i / GROUP[type]) * PANEL + o % PANEL);
-            memcpy(element + i % GROUP[type] * size, from, size);
+void pack_row(const Linear *w, int32_t *panels, int row, const void *weights) {
+    const int groups = groups_of(w->inputs, w->type), group = GROUP[w->type], rest = w->inputs % group;
+    const char *from = weights;
+    int32_t *to = panels + (size_t)(row / PANEL) * groups * PANEL + row % PANEL;
+    for (int g = 0; g < w->inputs / group; g++, from += sizeof *to, to += PANEL) memcpy(to, from, sizeof *to);
+    if (rest) memset(to, 0, sizeof *to), memcpy(to, from, sizeof *to / (size_t)group * (size_t)rest);
+}
+
+/* Pack the rows of weights [outputs, inputs] from `first` on. Integers are weights divided by the scale of their row,
+   which is written to `scale`, with 128 added. Returns 0 if memory is exhausted. */
+int mtkit_pack(const float *weight, const Linear *w, int first, int count, int32_t *panels, float *scale) {
+    uint16_t *row = scratch(OPERAND_ROWS, sizeof *row * ((size_t)w->inputs + 2 * LANES));
+    if (!row) return 0;
+    for (int o = first; o < first + count; o++) {
+        const float *from = weight + (size_t)o * (size_t)w->inputs;
+        int32_t sum;
+        if (w->type == INT8) {
+            quantise_row(from, w->inputs, (int8_t *)row, scale + o, &sum);
+            for (int i = 0; i < w->inputs; i++) ((uint8_t *)row)[i] ^= 0x80;
         }
+        for (int i = 0; w->type == BFLOAT16 && i < w->inputs; i++) row[i] = to_bfloat16(from[i]);
+        pack_row(w, panels, o, w->type == FLOAT32 ? (const void *)from : row);
+    }
+    return 1;
 }

@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
     int32_t *data; /* [rows, groups] elements of 32 bits; NULL: memory is exhausted */
     float *scale;  /* [rows] of 8-bit integers */
-    int32_t *sum;  /* [rows] 128 times the sum of the 8-bit integers */
+    int32_t *sum;  /* [rows] WEIGHT_OFFSET times the sum of the 8-bit integers */
     int groups;
 } Operand;
 
@@ -47,6 +47,15 @@ INTERNAL Operand reserve_operand(const Linear *w, int rows, float **spare);
 INTERNAL void convert_row(const Linear *w, const float *x, const Operand *operand, int row);
 
 INTERNAL void multiply(const Linear *w, const Operand *operand, int rows, const Destination *out);
+
+/* The projection to `count` outputs, or those that there are, from `first` on, a multiple of PANEL. */
+INTERNAL Linear part_of(const Linear *w, int first, int count);
+
+/* Write a row of weights, in the type of a projection, into its panels. */
+INTERNAL void pack_row(const Linear *w, int32_t *panels, int row, const void *weights);
+
+/* Number of elements of 32 bits of packed weights. */
+int64_t mtkit_packed_elements(int outputs, int inputs, int type);
 
 INLINE int padded_outputs(const Linear *w) { return (w->outputs + PANEL - 1) / PANEL * PANEL; }
 

@@ -3,10 +3,14 @@
 #include "layers.h"
 #include "scratch.h"
 
-enum {
-    ROWS_AT_ONCE = 12, /* whose logits or products exist at once */
-    MAX_BIAS = 1 << 30 /* of a bias in the unit of integer products, to which products of 2^26 are added */
-};
+/* Rows whose logits exist at once: all of them share the weights, which are read from memory once. Many rows save such
+   reading, and their logits need memory themselves. */
+enum { FEW_ROWS_AT_ONCE = 12, MANY_ROWS_AT_ONCE = 48, CACHE_BYTES = 8 << 20 };
+
+static int rows_at_once(const Linear *w) {
+    const size_t bytes = sizeof(int32_t) * (size_t)mtkit_packed_elements(w->outputs, w->inputs, w->type);
+    return bytes < CACHE_BYTES ? FEW_ROWS_AT_ONCE : MANY_ROWS_AT_ONCE;
+}
 
 INLINE float block_maximum(const float *logits) {
     Floats maxima[4];
@@ -24,11 +28,12 @@ void update_all_maxima(Logits *logits) {
 
 int visit_logits(const Linear *output, const float *hidden, int rows, LogitsVisitor visit, void *context) {
     const int count = (output->outputs + BLOCK - 1) / BLOCK * BLOCK;
-    float *values = scratch_floats(LOGITS, (size_t)ROWS_AT_ONCE * count);
+    const int together = rows < rows_at_once(output) ? rows : rows_at_once(output);
+    float *values = scratch_floats(LOGITS, (size_t)together * count);
     float *maxima = scratch_floats(BLOCK_MAXIMA, count / BLOCK);
     if (!values || !maxima) return 0;
-    for (int first = 0; first < rows; first += ROWS_AT_ONCE) {
-        const int n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+    for (int first = 0; first < rows; first += together) {
+        const int n = rows - first < together ? rows - first : together;
         const Operand operand = operand_of(NULL, hidden + (size_t)first * output->inputs, n, output);
         if (!operand.data) return 0;
         multiply(output, &operand, n, &(Destination){.y = values, .stride = (size_t)count});
@@ -77,75 +82,114 @@ void rank_row(Ranking *ranking, const Logits *logits, float offset, int row) {
 
 /* ---- the most probable token, found with 8-bit products ---- */
 
-/* Bound of the error of a row's integer products, in their unit; NaN or infinity if the row or a weight has one. */
-static float error_bound(const Pruned *pruned, const float *x, const int8_t *rounded, float row_scale) {
-    double error = 0, norm = 0;
-    for (int i = 0; i < pruned->rounded.inputs; i++) {
-        const double nearest = (double)row_scale * rounded[i];
-        error += (x[i] - nearest) * (x[i] - nearest);
-        norm += nearest * nearest;
+int mtkit_pack_pruned(const Pruned *pruned, int first, int count, int32_t *panels, float *norms) {
+    const int inputs = pruned->rounded.inputs;
+    uint8_t *row = scratch(OPERAND_ROWS, (size_t)inputs + LANES);
+    if (!row) return 0;
+    double largest = 0, largest_rounding = 0;
+    for (int o = first; o < first + count; o++) {
+        const float *x = pruned->weight + (size_t)o * inputs;
+        double norm = 0, rounding = 0;
+        for (int i = 0; i < inputs; i++) {
+            const float nearest = fminf(fmaxf(rintf(x[i] / pruned->scale), -127), 127);
+            const float error = x[i] - nearest * pruned->scale;
+            row[i] = (uint8_t)((int32_t)nearest + 128);
+            norm += x[i] * x[i], rounding += error * error;
+        }
+        largest = norm > largest ? norm : largest;
+        largest_rounding = rounding > largest_rounding ? rounding : largest_rounding;
+        pack_row(&pruned->rounded, panels, o, row);
     }
-    const double bound = sqrt(error) * pruned->max_norm + sqrt(norm) * pruned->max_rounding_norm;
-    return (float)(bound / ((double)row_scale * pruned->scale));
-}
-
-/* The products of a row from which on a token may have the largest logit. */
-static int32_t lowest_candidate(const int32_t *products, int count, float bound) {
-    int32_t largest = INT32_MIN;
-    for (int c = 0; c < count; c++) largest = products[c] > largest ? products[c] : largest;
-    /* twice the bound: the largest product and that of the best token may both be off by it; the rest is for the
-       rounding of the bound itself */
-    const double threshold = (double)largest - 2.001 * bound - 1;
-    return threshold > INT32_MIN + 1 ? (int32_t)floor(threshold) : INT32_MIN + 1;
-}
-
-/* Add the bias to the integer products of a row, in their unit and rounded. Returns 0 if that is too large for it, so that
-   every token may have the largest logit. */
-static int add_bias(const Pruned *pruned, float unit, int32_t *products) {
-    const int count = pruned->rounded.outputs;
-    float largest = 0;
-    for (int c = 0; c < count; c++) largest = fabsf(pruned->bias[c]) > largest ? fabsf(pruned->bias[c]) : largest;
-    if (!(largest / unit < MAX_BIAS)) return 0;
-    const double factor = 1 / (double)unit;
-    for (int c = 0; c < count; c++) products[c] += (int32_t)nearbyint(pruned->bias[c] * factor);
+    norms[0] = (float)sqrt(largest), norms[1] = (float)sqrt(largest_rounding);
     return 1;
 }
 
-int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const int32_t *excluded, int num_excluded,
-                        int64_t *token, float *logit) {
+/* Outputs whose products exist at once: all rows share the weights, which are read from memory once, and the products
+   stay in the cache. */
+enum { COLUMNS = 16 * PANEL };
+
+/* What is known of a row: its token with the largest logit among the columns so far. */
+typedef struct {
+    const float *x;
+    float unit, bound; /* of the integer products, and of the error of a logit that is computed from them */
+    float best;        /* logit; NaN if the row or a weight is not finite */
+    int64_t token;
+} RowMaximum;
+
+static RowMaximum begin_row(const Pruned *pruned, const Operand *operand, const float *x, int row) {
+    const int8_t *rounded = (const int8_t *)(operand->data + (size_t)row * operand->groups);
+    const float scale = operand->scale[row];
+    double error = 0, norm = 0;
+    for (int i = 0; i < pruned->rounded.inputs; i++) {
+        const double nearest = (double)scale * rounded[i];
+        error += (x[i] - nearest) * (x[i] - nearest);
+        norm += nearest * nearest;
+    }
+    norm = sqrt(norm);
+    /* the last part is for the rounding of logits to float, the factor for that of the bound */
+    const double largest = norm * (pruned->max_norm + pruned->max_rounding_norm) + pruned->max_bias;
+    const double bound = sqrt(error) * pruned->max_norm + norm * pruned->max_rounding_norm + 1e-6 * largest;
+    RowMaximum row_maximum = {x, scale * pruned->scale, (float)(1.001 * bound), -INFINITY, 0};
+    if (!(row_maximum.bound < INFINITY)) row_maximum.best = NAN;
+    return row_maximum;
+}
+
+/* Approximate logits of the columns from `first` on, in place of their integer products, and the largest one. */
+static float approximate(const RowMaximum *row, const Linear *part, const float *bias, int32_t sum, int32_t *products) {
+    float *logits = (float *)products;
+    Floats largest = splat(-INFINITY);
+    for (int c = 0; c < padded_outputs(part); c += LANES) {
+        Floats value = to_floats(load_ints(products + c) - sum) * row->unit;
+        if (bias) {
+            float last[LANES] = {0};
+            const int remaining = part->outputs - c, is_whole = remaining >= LANES;
+            if (!is_whole) memcpy(last, bias + c, sizeof(float) * (size_t)(remaining > 0 ? remaining : 0));
+            value += load(is_whole ? bias + c : last);
+        }
+        store(logits + c, value);
+        largest = larger(value, largest);
+    }
+    return largest_of(largest);
+}
+
+/* Compare the columns from `first` on, of which `logits` are nearly the logits, with the best token so far. */
+static void update_row(RowMaximum *row, const Pruned *pruned, int first, int count, const float *logits) {
+    for (int c = 0; c < count; c++) {
+        if (!(logits[c] > row->best - row->bound)) continue;
+        const int token = first + c;
+        const float product = dot(row->x, pruned->weight + (size_t)token * pruned->rounded.inputs, pruned->rounded.inputs);
+        const float exact = product + (pruned->bias ? pruned->bias[token] : 0);
+        if (exact > row->best) row->best = exact, row->token = token;
+    }
+}
+
+int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Excluded *excluded, int64_t *token,
+                        float *logit) {
     const Linear *w = &pruned->rounded;
-    const int padded = padded_outputs(w);
-    int32_t *all_products = scratch(INTEGER_LOGITS, sizeof(int32_t) * (size_t)ROWS_AT_ONCE * padded);
-    if (!all_products) return 0;
-    for (int first = 0; first < rows; first += ROWS_AT_ONCE) {
-        const int n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-        const Operand operand = operand_of(NULL, hidden + (size_t)first * w->inputs, n, w);
-        if (!operand.data) return 0;
-        multiply(w, &operand, n, &(Destination){.integer_sums = all_products});
-        for (int r = 0; r < n; r++) {
-            const float *x = hidden + (size_t)(first + r) * w->inputs;
-            const int8_t *rounded = (const int8_t *)(operand.data + (size_t)r * operand.groups);
-            const float bound = error_bound(pruned, x, rounded, operand.scale[r]);
-            token[first + r] = 0, logit[first + r] = bound < INFINITY ? -INFINITY : NAN;
-            if (!(bound < INFINITY)) continue;
-            /* all products of a row contain the same summand, since the weights have 128 added */
-            int32_t *products = all_products + (size_t)r * padded;
-            const int is_bounded = !pruned->bias || add_bias(pruned, operand.scale[r] * pruned->scale, products);
-            for (int c = w->outputs; c < padded; c++) products[c] = INT32_MIN;
-            for (int e = 0; e < num_excluded; e++) products[excluded[e]] = INT32_MIN;
-            const float rounding = pruned->bias ? 1 : 0; /* of the bias */
-            const int32_t lowest = is_bounded ? lowest_candidate(products, padded, bound + rounding) : INT32_MIN + 1;
-            for (int c = 0; c < padded; c += LANES) {
-                int32_t any = 0;
-                for (int i = 0; i < LANES; i++) any |= products[c + i] >= lowest;
-                for (int i = c; any && i < c + LANES; i++) {
-                    if (products[i] < lowest) continue;
-                    const float product = dot(x, pruned->weight + (size_t)i * w->inputs, w->inputs);
-                    const float exact = product + (pruned->bias ? pruned->bias[i] : 0);
-                    if (exact > logit[first + r]) logit[first + r] = exact, token[first + r] = i;
+    for (int from = 0; from < rows; from += CHUNK) {
+        const int n = rows - from < CHUNK ? rows - from : CHUNK;
+        int32_t *all_products = scratch(INTEGER_LOGITS, sizeof(int32_t) * (size_t)n * COLUMNS);
+        const Operand operand = operand_of(NULL, hidden + (size_t)from * w->inputs, n, w);
+        if (!all_products || !operand.data) return 0;
+        RowMaximum maxima[CHUNK];
+        for (int r = 0; r < n; r++) maxima[r] = begin_row(pruned, &operand, hidden + (size_t)(from + r) * w->inputs, r);
+        for (int first = 0; first < w->outputs; first += COLUMNS) {
+            const Linear part = part_of(w, first, COLUMNS);
+            multiply(&part, &operand, n, &(Destination){.integer_sums = all_products});
+            for (int r = 0; r < n; r++) {
+                RowMaximum *row = maxima + r;
+                int32_t *products = all_products + (size_t)r * padded_outputs(&part);
+                const float *bias = pruned->bias ? pruned->bias + first : NULL;
+                if (!(approximate(row, &part, bias, operand.sum[r], products) > row->best - row->bound)) continue;
+                float *logits = (float *)products;
+                for (int e = 0; e < excluded->counts[from + r]; e++) {
+                    const int column = excluded->tokens[e] - first;
+                    if (column >= 0 && column < part.outputs) logits[column] = -INFINITY;
                 }
+                update_row(row, pruned, first, part.outputs, logits);
             }
         }
+        for (int r = 0; r < n; r++) token[from + r] = maxima[r].token, logit[from + r] = maxima[r].best;
     }
     return 1;
 }

@@ -46,8 +46,8 @@ INTERNAL void rank_row(Ranking *ranking, const Logits *logits, float offset, int
 /* An output projection that finds its largest output.
 
    Let x = x' + d and w = w' + e, where x' and w' are integers times a scale. An output x w differs from x' w' by
-   d w + x' e, hence by at most |d| |w| + |x'| |e|. Only outputs whose integer product is within twice this bound of the
-   largest one can be the largest: usually one of 10,000. These are computed in float32. */
+   d w + x' e, hence by at most |d| |w| + |x'| |e|. Only an output whose product x' w' is within this bound of the largest
+   output so far can be larger: usually one of 10,000. These are computed in float32. */
 typedef struct {
     Linear rounded;          /* 8-bit weights with one scale */
     const float *weight;     /* [V, D] */
@@ -55,11 +55,21 @@ typedef struct {
     float scale;             /* of the 8-bit weights */
     float max_norm;          /* |w|, maximum over the tokens */
     float max_rounding_norm; /* |e|, maximum over the tokens */
+    float max_bias;          /* magnitude, maximum over the tokens */
 } Pruned;
+
+/* Pack the rows of finite weights from `first` on, rounded to multiples of the scale; norms [2]: the maxima of |w| and |e|
+   over these rows. Returns 0 if memory is exhausted. */
+int mtkit_pack_pruned(const Pruned *pruned, int first, int count, int32_t *panels, float *norms);
+
+/* Tokens that rows do not have: the first `counts[r]` ones. */
+typedef struct {
+    const int32_t *tokens, *counts; /* counts: [rows] */
+} Excluded;
 
 /* The token with the largest logit of each row of hidden [rows, D], and the logit: NaN where logits are not finite, -inf
    if all tokens are excluded. Returns 0 if memory is exhausted. */
-int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const int32_t *excluded, int num_excluded,
-                        int64_t *token, float *logit);
+int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Excluded *excluded, int64_t *token,
+                        float *logit);
 
 #endif

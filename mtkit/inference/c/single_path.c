@@ -130,17 +130,14 @@ int advance_paths(Search *s, Active *a, int first, int to) {
 
 int choose_most_probable(Search *s) {
     const Task *task = s->task;
-    const int num_banned = task->num_excluded - 1; /* the end of sentence is a token like others */
-    if (!mtkit_most_probable(task->pruned, s->x, s->num_rows, task->excluded, num_banned, s->best_tokens, s->end_logit))
-        return 0;
-    for (int r = 0; r < s->num_rows; r++) {
-        if (s->active[r].length >= task->min_lengths[s->active[r].sentence]) continue;
-        const float *x = s->x + (size_t)r * task->decoder->d_model;
-        if (!mtkit_most_probable(task->pruned, x, 1, task->excluded, task->num_excluded, s->best_tokens + r,
-                                 s->end_logit + r))
-            return 0;
+    int32_t *counts = scratch(NUM_EXCLUDED, sizeof(int32_t) * (size_t)s->num_rows);
+    if (!counts) return 0;
+    for (int r = 0; r < s->num_rows; r++) { /* the end of sentence, which is the last one, is a token like others */
+        const int has_min_length = s->active[r].length >= task->min_lengths[s->active[r].sentence];
+        counts[r] = task->num_excluded - has_min_length;
     }
-    return 1;
+    const Excluded excluded = {task->excluded, counts};
+    return mtkit_most_probable(task->pruned, s->x, s->num_rows, &excluded, s->best_tokens, s->end_logit);
 }
 
 int advance_greedily(Search *s, Active *a, int row, int to) {

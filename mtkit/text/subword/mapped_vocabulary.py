@@ -51,7 +51,7 @@ class TokenList:
     def __post_init__(self) -> None:
         """Raise ValueError if the ids do not fit the tokens."""
         ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values(), *self.before, *self.hidden]
-        if not all(isinstance(token, str) for token in self.tokens) or len(set(self.tokens)) < len(self.tokens):
+        if not {*map(type, self.tokens)} <= {str} or len({*self.tokens}) < len(self.tokens):
             raise ValueError("a token occurs twice, or is no text")
         if not all(type(each) is int and 0 <= each < len(self.tokens) for each in ids):
             raise ValueError(f"an id is not among those of {len(self.tokens)} tokens")

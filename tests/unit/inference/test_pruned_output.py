@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mtkit.inference.library import native
 from mtkit.inference.packing import PrunedOutput, check
+from mtkit.inference.structures import Excluded
 
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
 
@@ -27,12 +28,13 @@ class PrunedArgmax:
         self.output = PrunedOutput(self.weight.numpy(), None if bias is None else bias.numpy())
         self.structure = self.output.structure
 
-    def __call__(self, x: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, banned: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
         column, value = torch.empty(len(x), dtype=torch.int64), torch.empty(len(x))
         functions: Any = native().functions
-        arrays = [each.data_ptr() for each in (x, banned, column, value)]
-        inputs = (ctypes.byref(self.structure), arrays[0], len(x), arrays[1], banned.numel())
-        check(functions.mtkit_most_probable(*inputs, *arrays[2:]))
+        counts = torch.full((len(x),), banned.numel(), dtype=torch.int32) if counts is None else counts
+        excluded = Excluded(banned.data_ptr(), counts.data_ptr())
+        inputs = (ctypes.byref(self.structure), x.data_ptr(), len(x), ctypes.byref(excluded))
+        check(functions.mtkit_most_probable(*inputs, column.data_ptr(), value.data_ptr()))
         return column, value
 
 
@@ -96,6 +98,17 @@ def test_banned_columns_are_excluded() -> None:
     weight, x = random(250, 8), random(40, 8, seed=2)
     banned = exact_argmax(weight, x).unique().int()
     assert torch.equal(PrunedArgmax(weight)(x, banned)[0], exact_argmax(weight, x, banned))
+
+
+def test_each_row_has_a_number_of_banned_columns() -> None:
+    weight, x = random(700, 8), random(3, 8, seed=2)
+    banned = exact_argmax(weight, x[:1]).repeat(2).int()
+    banned[1] = exact_argmax(weight, x[1:2])
+    column, _ = PrunedArgmax(weight)(
+        x[[0, 1, 0, 1]].contiguous(), banned, torch.tensor([0, 1, 2, 2], dtype=torch.int32)
+    )
+    expected = [exact_argmax(weight, x[[row]], banned[:count]) for row, count in ((0, 0), (1, 1), (0, 2), (1, 2))]
+    assert torch.equal(column, torch.cat(expected))
 
 
 def test_equal_logits_give_the_first_column() -> None:
