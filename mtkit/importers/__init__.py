@@ -5,7 +5,8 @@ registry        the architectures, by the name that their config.json gives
 architecture    what the file of an architecture states: configuration, weights, tokenizers
 bart_layers     names of weights and keys that Marian, M2M-100 and BART have in common
 marian          Marian and OPUS-MT in the layout of Hugging Face
-m2m100          M2M-100 in the layout of Hugging Face
+m2m100          M2M-100 and NLLB in the layout of Hugging Face
+mbart           mBART of 50 languages in the layout of Hugging Face
 vocabulary      vocabularies of other programs as tokenizers of mtkit
 generation      settings of generation -> a search
 foreign_folder  reading of config.json, vocabularies, weights and the model card

@@ -24,11 +24,13 @@ class WeightNames:
         ours: its name here, without the side's prefix if it is in a layer.
         theirs: the tensors whose concatenation it is, along the first dimension.
         instead: tensors that are tied to the only one of `theirs`, and may stand in the file instead of it.
+        skipped: rows at the beginning that nothing reads.
     """
 
     ours: str
     theirs: tuple[str, ...]
     instead: tuple[str, ...] = ()
+    skipped: int = 0
 
 
 class ForeignArchitecture(ABC):

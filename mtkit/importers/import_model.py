@@ -156,7 +156,7 @@ def _convert(
     ours: dict[str, Float32] = {}
     for names in architecture.weights(config):
         parts = [_take(theirs, each, names.instead, folder) for each in names.theirs]
-        array = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        array = (parts[0] if len(parts) == 1 else np.concatenate(parts))[names.skipped :]
         shape = (sizes.get(names.ours, expected[names.ours][0]), *expected[names.ours][1:])
         if array.shape != shape:
             found = f"{' + '.join(names.theirs)} is {list(array.shape)}"

@@ -1,4 +1,4 @@
-"""M2M-100 in the layout of Hugging Face: one model for many languages, here with one direction."""
+"""M2M-100 and NLLB in the layout of Hugging Face: one model for many languages, here with one direction."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from typing import Any, ClassVar
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
 from mtkit.importers.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
-from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair, read_language_tokenizers
+from mtkit.importers.vocabulary import (
+    VOCABULARY,
+    ForeignTokenizers,
+    LanguagePair,
+    listed_language_tokens,
+    read_language_tokenizers,
+    sentencepiece_language_tokens,
+)
 from mtkit.layers.norms.config import PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 
-# codes of its languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
+SENTENCEPIECE = "sentencepiece.bpe.model"
+# codes of M2M-100's languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
 LANGUAGES = tuple(
     re.findall(
         r"\w+",
@@ -29,7 +37,7 @@ class M2M100(ForeignArchitecture):
     """Pre-norm, sinusoids that begin with position 2, and tokens that name both languages."""
 
     name: ClassVar[str] = "m2m_100"
-    description: ClassVar[str] = "M2M-100"
+    description: ClassVar[str] = "M2M-100 and NLLB"
 
     def config(self, fields: Fields) -> TransformerConfig:
         """See ForeignArchitecture."""
@@ -60,4 +68,8 @@ class M2M100(ForeignArchitecture):
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""
-        return read_language_tokenizers(folder, fields, direction, model="sentencepiece.bpe.model", languages=LANGUAGES)
+        if folder.has(VOCABULARY):
+            languages = listed_language_tokens(folder, LANGUAGES)
+        else:  # NLLB
+            languages = sentencepiece_language_tokens(folder, SENTENCEPIECE)
+        return read_language_tokenizers(folder, fields, direction, model=SENTENCEPIECE, languages=languages)

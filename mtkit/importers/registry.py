@@ -7,8 +7,9 @@ from mtkit.importers.architecture import ForeignArchitecture
 from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.importers.m2m100 import M2M100
 from mtkit.importers.marian import Marian
+from mtkit.importers.mbart import MBart
 
-ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(), M2M100())}
+ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(), M2M100(), MBart())}
 
 
 def find_architecture(fields: Fields) -> ForeignArchitecture:

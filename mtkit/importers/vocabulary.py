@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 
 VOCABULARY, TOKENIZER_SETTINGS = "vocab.json", "tokenizer_config.json"
+TOKENIZER, SPECIAL_TOKENS_MAP = "tokenizer.json", "special_tokens_map.json"
+MAX_LANGUAGES = 1000  # ids after those of the pieces
+_LANGUAGE = re.compile(r"[a-z]{2,3}_[A-Z]\w{1,3}")  # such as de_DE and deu_Latn
 MIN_SHARE = 0.5  # of a sentencepiece model's pieces that the vocabulary has, if both are of one model
 
 
@@ -150,8 +154,69 @@ def _tokenizer(folder: ForeignFolder, model: str, tokens: TokenList, vocabulary:
     return tokenizer
 
 
+@dataclass(frozen=True)
+class LanguageTokens:
+    """The tokens of a model of many languages.
+
+    Attributes:
+        path: of the file that has them, for messages.
+        names: by id.
+        codes: id of the token of each language.
+    """
+
+    path: Path
+    names: list[str]
+    codes: Mapping[str, int]
+
+
+def listed_language_tokens(folder: ForeignFolder, languages: Sequence[str]) -> LanguageTokens:
+    """The tokens of `vocab.json`, followed by those of languages, such as __de__.
+
+    Raises:
+        MissingInputError, ReadWriteError, DataError: the file is missing, cannot be read or is damaged.
+    """
+    path = folder.path / VOCABULARY
+    names = _by_id(folder.table(VOCABULARY).values, path)
+    codes = {code: len(names) + number for number, code in enumerate(languages)}
+    return LanguageTokens(path, [*names, *(f"__{code}__" for code in languages)], codes)
+
+
+def sentencepiece_language_tokens(folder: ForeignFolder, model: str) -> LanguageTokens:
+    """The pieces of a sentencepiece model in the order of fairseq, and the languages that the tokenizer's files name.
+
+    Raises:
+        MissingInputError, ReadWriteError: a file is missing, or cannot be read.
+        DataError: a file is damaged.
+    """
+    path = folder.path / model
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=folder.bytes(model))
+    except RuntimeError as error:
+        raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
+    names = ["<s>", "<pad>", "</s>", "<unk>", *processor.id_to_piece(list(range(3, processor.get_piece_size())))]
+    added = folder.optional_table(TOKENIZER).get("added_tokens", list, [])
+    listed = folder.optional_table(SPECIAL_TOKENS_MAP).get("additional_special_tokens", list, [])
+    pairs = [(each.get("content"), each.get("id")) for each in added if isinstance(each, dict)]
+    pairs = pairs or [(each, len(names) + number) for number, each in enumerate(listed)]
+    possible = range(len(names), len(names) + MAX_LANGUAGES)
+    codes: dict[str, int] = {
+        text: number
+        for text, number in pairs
+        if isinstance(text, str) and _LANGUAGE.fullmatch(text) and type(number) is int and number in possible
+    }
+    if not codes or len({*codes.values()}) < len(codes):
+        raise DataError(
+            f"{folder.path}: {TOKENIZER} and {SPECIAL_TOKENS_MAP} name no languages with ids after those of the "
+            "pieces; copy one of them from the same model"
+        )
+    names += [f"<unused{number}>" for number in range(len(names), max(codes.values()) + 1)]
+    for code, number in codes.items():
+        names[number] = code
+    return LanguageTokens(path, names, codes)
+
+
 def read_language_tokenizers(
-    folder: ForeignFolder, fields: Fields, direction: LanguagePair, *, model: str, languages: Sequence[str]
+    folder: ForeignFolder, fields: Fields, direction: LanguagePair, *, model: str, languages: LanguageTokens
 ) -> ForeignTokenizers:
     """Read the tokenizer of a model of many languages, whose texts begin with a token of their language.
 
@@ -160,23 +225,20 @@ def read_language_tokenizers(
         fields: of config.json, with the size and special ids of the vocabulary.
         direction: the languages.
         model: name of the sentencepiece model.
-        languages: codes in the order of their tokens, such as __de__, which follow those of `vocab.json`.
+        languages: the tokens.
 
     Raises:
         MissingInputError, ReadWriteError: a file is missing, or cannot be read.
         DataError: a file is damaged, or of another model than the others.
         UsageError: the model does not have a language.
     """
-    path, size = folder.path / VOCABULARY, fields.count("vocab_size")
-    names = _by_id(folder.table(VOCABULARY).values, path)
-    if len(names) + len(languages) > size or "<unk>" not in names:
+    size, names, codes = fields.count("vocab_size"), [*languages.names], languages.codes
+    if len(names) > size or "<unk>" not in names:
         raise DataError(
-            f"{path}: has {len(names):,} tokens and {len(languages)} languages, but the model in {fields.path} has "
-            f"{size:,}; copy the tokenizer of the same model"
+            f"{languages.path}: has {len(names) - len(codes):,} tokens and {len(codes)} languages, but the model in "
+            f"{fields.path} has {size:,}; copy the tokenizer of the same model"
         )
-    codes = {code: len(names) + number for number, code in enumerate(languages)}
-    names += [f"__{code}__" for code in languages]
-    names += [f"<unused{number}>" for number in range(size - len(names))]
+    names += [f"<unused{number}>" for number in range(len(names), size)]
     names += [token for token in SPECIAL_TOKENS if token not in names]
     pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
     start = _special_id(fields, "decoder_start_token_id", size)
@@ -187,7 +249,7 @@ def read_language_tokenizers(
             raise UsageError(f"{folder.path}: has no language {shown(code)}; it has {', '.join(sorted(codes))}")
         unk, hidden = names.index("<unk>"), sorted(codes.values())
         tokens = TokenList(names, pad, unk, start, eos, control, before=[codes[code]], hidden=hidden)
-        sides.append(_tokenizer(folder, model, tokens, VOCABULARY))
+        sides.append(_tokenizer(folder, model, tokens, languages.path.name))
     kind = model_type_of(folder.bytes(model))
     config = TokenizerConfig(model_type=kind, vocab_size=len(names), shared=False, normaliser="none")
     return ForeignTokenizers(TokenizerPair(src=sides[0], tgt=sides[1], config=config), (size, size))

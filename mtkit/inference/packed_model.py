@@ -62,7 +62,8 @@ class PackedStack:
         is_pre_norm = isinstance(config.residual, PreNormConfig)
         self.structure = StackStructure(
             layers=(Layer * count)(*(layers[index] for index in order)),
-            final_norm=self._norm(f"{side}_norm") if is_pre_norm else packer.norm("", NO_NORM, 0),
+            embedding_norm=self._norm(f"{'tgt' if is_decoder else 'src'}_embedding.norm", config.embedding_norm),
+            final_norm=self._norm(f"{side}_norm", is_pre_norm),
             scale=scale,
             source_scale=scale,
             num_layers=count,
@@ -93,8 +94,8 @@ class PackedStack:
             layer.source_heads = layer.source_out.inputs // config.heads.head_dim
         return layer
 
-    def _norm(self, name: str) -> Any:
-        norm = self._config.residual.norm
+    def _norm(self, name: str, is_there: bool = True) -> Any:
+        norm = self._config.residual.norm if is_there else NoNormConfig()
         return self._packer.norm(name, NORMS[norm.kind], 0.0 if isinstance(norm, NoNormConfig) else norm.epsilon)
 
 

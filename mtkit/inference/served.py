@@ -44,6 +44,7 @@ SERVED_MODEL_KEYS = frozenset(
         "decoder_sharing",
         "tied_embeddings",
         "scaled_embeddings",
+        "embedding_norm",
         "output_bias",
         "encoder_heads",
         "decoder_heads",

@@ -38,7 +38,7 @@ class StackStructure(ctypes.Structure):
 
     _fields_ = (
         ("layers", POINTER(Layer)),
-        ("final_norm", Norm),
+        *fields(Norm, "embedding_norm final_norm"),
         *fields(c_float, "scale source_scale"),
         *fields(c_int32, "num_layers d_model head_dim rotate_halves alignment_layer"),
     )

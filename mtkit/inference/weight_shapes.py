@@ -43,6 +43,8 @@ def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[s
     for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
         if isinstance(positions, LearnedConfig):
             yield f"{side}_embedding.position.table.weight", (positions.max_length, width)
+        if config.embedding_norm:
+            yield from _norm(config, f"{side}_embedding.norm")
 
 
 def _stack(config: Any, side: str) -> Iterator[tuple[str, Shape]]:

@@ -19,12 +19,17 @@ def lines(name: str, count: int | None = None) -> list[str]:
     return (DATA / name).read_text(encoding="utf-8").split("\n")[:-1][:count]
 
 
-def train_pieces(sentences: Sequence[str], prefix: Path, size: int = PIECES) -> list[str]:
-    """Train a unigram model PREFIX.model with Marian's special pieces; return its ordinary pieces."""
+def train_pieces(sentences: Sequence[str], prefix: Path, size: int = PIECES, kind: str = "unigram") -> list[str]:
+    """Train a model PREFIX.model with Marian's special pieces; return its ordinary pieces."""
     text = prefix.with_suffix(".txt")
     text.write_text("\n".join(sentences), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(prefix), vocab_size=size, minloglevel=2, hard_vocab_limit=False
+        input=str(text),
+        model_prefix=str(prefix),
+        model_type=kind,
+        vocab_size=size,
+        minloglevel=2,
+        **({"hard_vocab_limit": False} if kind == "unigram" else {}),
     )
     processor = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
     return [processor.id_to_piece(number) for number in range(3, processor.get_piece_size())]
@@ -133,7 +138,27 @@ def make_marian(folder: Path, *, updates: int, **changes: Any) -> Path:
     return folder
 
 
-def make_m2m100(folder: Path, *, updates: int, **changes: Any) -> Path:
+# a small model of many languages
+MULTILINGUAL = {
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+    "max_position_embeddings": 128,
+    "init_std": 0.05,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+def make_m2m100(folder: Path, *, updates: int) -> Path:
     """As `make_marian`, an M2M-100 of English and German with one vocabulary; 108 further tokens are languages."""
     import transformers
 
@@ -145,32 +170,61 @@ def make_m2m100(folder: Path, *, updates: int, **changes: Any) -> Path:
         warnings.simplefilter("ignore")
         spm = str(folder / "sentencepiece.bpe.model")
         tokenizer = transformers.M2M100Tokenizer(str(folder / "vocab.json"), spm, src_lang="en", tgt_lang="de")
-        tokenizer.save_pretrained(folder)
         torch.manual_seed(1)
-        keys = {
-            "vocab_size": len(tokens) + 108,
-            "d_model": 64,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 128,
-            "decoder_ffn_dim": 128,
-            "max_position_embeddings": 128,
-            "init_std": 0.05,
-            "encoder_layerdrop": 0.0,
-            "decoder_layerdrop": 0.0,
-        }
-        model = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**keys, **changes))
-        train_by_transformers(model, marian_batches(tokenizer, lines("train.en"), lines("train.de")), updates=updates)
-        model.generation_config = transformers.GenerationConfig(
-            num_beams=4,
-            max_length=128,
-            pad_token_id=1,
-            bos_token_id=0,
-            eos_token_id=2,
-            decoder_start_token_id=2,
-            early_stopping=True,
+        config = transformers.M2M100Config(vocab_size=len(tokens) + 108, **MULTILINGUAL)
+        model = transformers.M2M100ForConditionalGeneration(config)
+        return _trained_multilingual(folder, model, tokenizer, updates)
+
+
+def make_nllb(folder: Path, *, updates: int) -> Path:
+    """As `make_m2m100`, with NLLB's tokenizer of two languages."""
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = [*lines("train.en", 2000), *lines("train.de", 2000)]
+    train_pieces(text, folder / "sentencepiece.bpe", 600, kind="bpe")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = transformers.NllbTokenizer.from_pretrained(
+            folder, extra_special_tokens=["deu_Latn", "eng_Latn"], src_lang="eng_Latn", tgt_lang="deu_Latn"
         )
-        model.save_pretrained(folder)
+        torch.manual_seed(1)
+        config = transformers.M2M100Config(vocab_size=len(tokenizer) + 2, **MULTILINGUAL)
+        model = transformers.M2M100ForConditionalGeneration(config)
+        return _trained_multilingual(folder, model, tokenizer, updates)
+
+
+def make_mbart(folder: Path, *, updates: int) -> Path:
+    """As `make_m2m100`, an mBART with the tokenizer of that of 50 languages."""
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    train_pieces([*lines("train.en", 2000), *lines("train.de", 2000)], folder / "sentencepiece.bpe", 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = transformers.MBart50Tokenizer.from_pretrained(folder, src_lang="en_XX", tgt_lang="de_DE")
+        torch.manual_seed(1)
+        config = transformers.MBartConfig(vocab_size=len(tokenizer), scale_embedding=True, **MULTILINGUAL)
+        model = transformers.MBartForConditionalGeneration(config)
+        torch.nn.init.normal_(model.final_logits_bias, std=0.3)
+        return _trained_multilingual(folder, model, tokenizer, updates)
+
+
+def _trained_multilingual(folder: Path, model: Any, tokenizer: Any, updates: int) -> Path:
+    import transformers
+
+    tokenizer.save_pretrained(folder)
+    batches = marian_batches(tokenizer, lines("train.en"), lines("train.de"))
+    # decoding begins with the end, as in translation; mBART would move the last token to the front
+    start = model.config.decoder_start_token_id
+    batches = ({**each, "decoder_input_ids": _shifted(each["labels"], start)} for each in batches)
+    train_by_transformers(model, batches, updates=updates)
+    ids = {key: MULTILINGUAL[key] for key in MULTILINGUAL if key.endswith("_id")}
+    model.generation_config = transformers.GenerationConfig(num_beams=4, max_length=128, early_stopping=True, **ids)
+    model.save_pretrained(folder)
     return folder
+
+
+def _shifted(labels: torch.Tensor, start: int) -> torch.Tensor:
+    """Inputs of a decoder for labels [B, T], of which -100 is padding."""
+    return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1).where(labels != -100, 1)

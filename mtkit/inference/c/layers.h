@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     const Layer *layers;
-    Norm final_norm;
+    Norm embedding_norm, final_norm;
     float scale, source_scale; /* of products of queries and keys */
     int32_t num_layers, d_model, head_dim, rotate_halves, alignment_layer;
 } Stack;

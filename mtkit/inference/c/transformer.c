@@ -221,6 +221,7 @@ int mtkit_encode(const Stack *stack, float *x, const int32_t *lengths, int sente
     for (int n = 0; n < sentences;) {
         int count = 0, rows = 0; /* whole sentences, about CHUNK rows */
         while (n + count < sentences && (!count || rows + lengths[n + count] <= CHUNK)) rows += lengths[n + count++];
+        normalise_rows(&stack->embedding_norm, x, rows, stack->d_model);
         for (int l = 0; l < stack->num_layers; l++)
             if (!encode_self_attention(stack, stack->layers + l, x, rows, lengths + n, count, rotation) ||
                 !feed_forward(stack->layers + l, x, rows))
@@ -237,6 +238,7 @@ int decode(const Stack *stack, const Cache *caches, const Memory *memories, cons
     for (int r = 0; r < rows; r += CHUNK) {
         const int n = rows - r < CHUNK ? rows - r : CHUNK;
         float *part = x + (size_t)r * stack->d_model;
+        normalise_rows(&stack->embedding_norm, part, n, stack->d_model);
         for (int l = 0; l < stack->num_layers; l++) {
             const Layer *layer = stack->layers + l;
             if (!decode_self_attention(stack, layer, caches + l, step, part, r, n) ||

@@ -52,6 +52,9 @@ class TransformerConfig(TransformerLayerConfig):
     # Whether embeddings are multiplied by sqrt(d_model). Default: true, as in the paper; false is for models of other
     # programs.
     scaled_embeddings: bool = True
+    # Whether a norm follows the sum of embeddings and positions. Default: false, as in the paper; true is for models of
+    # other programs (BART, mBART).
+    embedding_norm: bool = False
     # Whether the output projection has a bias. Default: false, as in the paper; true is for models of other programs.
     output_bias: bool = False
     # Number of heads of each encoder layer of a model whose heads were pruned. Default: null is `num_heads` in all
@@ -152,10 +155,14 @@ class TransformerConfig(TransformerLayerConfig):
         embeddings = build_embeddings(
             src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=self.output_bias
         )
-        scale = self.embedding_scale
+
+        def embedding(table: nn.Embedding, position: Position) -> Embedding:
+            norm = self.residual.norm.build(self.d_model) if self.embedding_norm else None
+            return Embedding(table, position, self.dropout, scale=self.embedding_scale, norm=norm)
+
         return Transformer(
-            Embedding(embeddings.src, src_positions.embedding, self.dropout, scale=scale),
-            Embedding(embeddings.tgt, tgt_positions.embedding, self.dropout, scale=scale),
+            embedding(embeddings.src, src_positions.embedding),
+            embedding(embeddings.tgt, tgt_positions.embedding),
             Stack(lambda index: self._encoder_layer(index, src_positions.layers[index]), src_order, self.layerdrop),
             Stack(lambda index: self._decoder_layer(index, tgt_positions.layers[index]), tgt_order, self.layerdrop),
             encoder_norm=self.residual.final(self.d_model),

@@ -29,20 +29,29 @@ ENCODER_CHUNK_TOKENS = 1_024
 class Embedding(nn.Module):
     """Scaled token embeddings plus positions, then dropout. Vaswani et al. 2017, sec. 3.4, 3.5 and 5.4.
 
-    The factor is sqrt(D), unless `scale` is another one.
+    The factor is sqrt(D), unless `scale` is another one. BART has a norm before the dropout.
     """
 
-    def __init__(self, table: nn.Embedding, position: Position, dropout: float, *, scale: float | None = None) -> None:
+    def __init__(
+        self,
+        table: nn.Embedding,
+        position: Position,
+        dropout: float,
+        *,
+        scale: float | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.table = table
         self.position = position
         self.dropout = Dropout(dropout)
         self.scale = math.sqrt(table.embedding_dim) if scale is None else scale
+        self.norm = norm
 
     def forward(self, ids: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """ids and pos [B, T], padding where real [B, T] is False -> [B, T, D]."""
-        x = self.table(ids) * self.scale
-        return self.dropout(self.position.embed(x, pos, real))
+        x = self.position.embed(self.table(ids) * self.scale, pos, real)
+        return self.dropout(x if self.norm is None else apply_norm(self.norm, x, real))
 
 
 @dataclass(frozen=True)

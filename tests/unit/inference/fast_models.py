@@ -57,6 +57,7 @@ SERVED = {
     "gelu": replace(SMALL, feed_forward=DenseConfig(activation="gelu"), tied_embeddings="target"),
     "silu": replace(SMALL, feed_forward=DenseConfig(activation="silu"), tied_embeddings="none"),
     "output_bias": replace(SMALL, output_bias=True),
+    "embedding_norm": replace(SMALL, embedding_norm=True),
     "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="none"),
     "deep_encoder": replace(SMALL, encoder_layers=5, decoder_layers=1),
     "shared": replace(SMALL, encoder_sharing=SequenceConfig(distinct=1), decoder_sharing=AllSharedConfig()),

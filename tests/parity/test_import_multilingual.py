@@ -1,0 +1,167 @@
+"""Models of many languages that the package transformers trained: imported, they give the same texts and scores."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from mtkit.assembly.translator import load_scorer, load_translator
+from mtkit.errors import MtkitError
+from mtkit.importers.import_model import Languages, import_model
+from mtkit.importers.m2m100 import LANGUAGES
+from mtkit.inference.served import unserved_model
+from mtkit.model_folder.folder import read_metadata
+from mtkit.translate.translation import TranslationOptions
+from tests.parity.references import transformers_module
+from tests.toy.foreign_models import lines, make_m2m100, make_mbart, make_nllb
+
+
+class Kind(NamedTuple):
+    """A kind of model: the function that makes one, its classes in transformers, its languages."""
+
+    make: Callable[..., Path]
+    model: str
+    tokenizer: str
+    languages: Languages
+
+
+KINDS = {
+    "m2m100": Kind(make_m2m100, "M2M100ForConditionalGeneration", "M2M100Tokenizer", Languages("en", "de")),
+    "nllb": Kind(make_nllb, "M2M100ForConditionalGeneration", "NllbTokenizer", Languages("eng_Latn", "deu_Latn")),
+    "mbart": Kind(make_mbart, "MBartForConditionalGeneration", "MBart50Tokenizer", Languages("en_XX", "de_DE")),
+}
+
+
+def test_the_languages_are_those_of_the_tokenizer() -> None:
+    theirs = transformers_module("models.m2m_100.tokenization_m2m_100")
+    assert list(LANGUAGES) == theirs.FAIRSEQ_LANGUAGE_CODES["m2m100"]
+
+
+class Models(NamedTuple):
+    """Both models, the ids of their languages, and where the imported one is."""
+
+    theirs: Any
+    tokenizer: Any
+    target: int
+    imported: Path
+
+
+def load(kind: Kind, folder: Path, updates: int) -> Models:
+    """Train a model by transformers, and import it."""
+    transformers = pytest.importorskip("transformers")
+    kind.make(folder, updates=updates)
+    import_model(folder, folder / "imported", kind.languages)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = getattr(transformers, kind.model).from_pretrained(folder).eval()
+        languages = {"src_lang": kind.languages.src, "tgt_lang": kind.languages.tgt}
+        tokenizer = getattr(transformers, kind.tokenizer).from_pretrained(folder, **languages)
+    named = kind.languages.tgt if kind.tokenizer != "M2M100Tokenizer" else f"__{kind.languages.tgt}__"
+    return Models(theirs, tokenizer, tokenizer.convert_tokens_to_ids(named), folder / "imported")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def random_models(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Models:
+    return load(KINDS[request.param], tmp_path_factory.mktemp("random"), 0)
+
+
+@torch.inference_mode()
+def test_given_translations_have_the_same_log_probabilities(random_models: Models) -> None:
+    """The name of the language costs nothing."""
+    assert unserved_model(read_metadata(random_models.imported).model) is None
+    pairs = list(zip(lines("test.en", 6), lines("test.de", 6), strict=True))
+    score = load_scorer([random_models.imported], compute_type="float32")
+    found = score(iter(pairs))
+    for (source, target), each in zip(pairs, found, strict=True):
+        batch = random_models.tokenizer(source, text_target=target, return_tensors="pt")
+        labels = batch.pop("labels")[0]
+        start = torch.tensor([[2, *labels[:-1]]])
+        logits = random_models.theirs(**batch, decoder_input_ids=start).logits[0]
+        log_probs = logits.log_softmax(-1).gather(1, labels.unsqueeze(1)).squeeze(1)
+        assert int(labels[0]) == random_models.target
+        assert each.log_prob == pytest.approx(float(log_probs[1:].sum()), abs=1e-3)
+
+
+def test_an_unknown_language_is_named(random_models: Models, tmp_path: Path) -> None:
+    with pytest.raises(MtkitError, match=r"has no language 'xx'; it has \w+, \w+"):
+        import_model(random_models.imported.parent, tmp_path / "out", Languages("xx", "en"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def mbart(random_models: Models, tmp_path: Path) -> Path:
+    folder = random_models.imported.parent
+    return Path(shutil.copytree(folder, tmp_path / "mbart", ignore=shutil.ignore_patterns("imported")))
+
+
+@pytest.mark.parametrize("random_models", ["mbart"], indirect=True)
+@pytest.mark.parametrize("listed", [None, ["de_DE", "en_XX"], ["de_DE", "de_DE", "?"], "de_DE"])
+def test_languages_are_found_in_the_list_of_special_tokens(mbart: Path, listed: Any) -> None:
+    """An mBART without tokenizer.json, as on the hub."""
+    (mbart / "tokenizer.json").unlink()
+    if listed is not None:
+        (mbart / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": listed}))
+    if isinstance(listed, list) and "en_XX" in listed:
+        assert "en_XX to de_DE" in import_model(mbart, mbart / "out", Languages("en_XX", "de_DE"))[0]
+        return
+    with pytest.raises(MtkitError, match=r"name no languages|has no language 'en_XX'|special_tokens_map.json: add"):
+        import_model(mbart, mbart / "out", Languages("en_XX", "de_DE"))
+
+
+@pytest.mark.parametrize("random_models", ["mbart"], indirect=True)
+def test_an_mbart_that_ends_texts_with_their_language_is_refused(mbart: Path) -> None:
+    values = json.loads((mbart / "config.json").read_text())
+    (mbart / "config.json").write_text(json.dumps({**values, "decoder_start_token_id": 604}))
+    with pytest.raises(MtkitError, match="mBART of 25 languages"):
+        import_model(mbart, mbart / "out", Languages("en_XX", "de_DE"))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained_models(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Models:
+    return load(KINDS[request.param], tmp_path_factory.mktemp("trained"), 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("beams", "rewrite"), [(4, True), (4, False), (1, True)])
+@torch.inference_mode()
+def test_texts_and_scores_are_those_of_transformers(trained_models: Models, beams: int, rewrite: bool) -> None:
+    texts, limit = lines("test.en", 200 if rewrite else 50), 60
+    tokenizer = trained_models.tokenizer
+    translator = load_translator(
+        trained_models.imported,
+        search_overrides=[f"max_length.offset={limit}", f"beam_size={beams}"],
+        compute_type="float32",
+        options=TranslationOptions(with_scores=True, rewrite=rewrite),
+    )
+    pairs = []
+    for first in range(0, len(texts), 50):
+        part = texts[first : first + 50]
+        result = trained_models.theirs.generate(
+            **tokenizer(part, return_tensors="pt", padding=True),
+            forced_bos_token_id=trained_models.target,
+            num_beams=beams,
+            max_length=limit + 3,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        scores = result.sequences_scores.tolist() if beams > 1 else [None] * len(part)
+        is_cut = ((result.sequences != 1).sum(1) >= limit + 3).tolist()
+        # transformers 5 does not take all names of languages for special tokens
+        name = tokenizer.convert_ids_to_tokens(trained_models.target)
+        written = [
+            text.removeprefix(name).strip()
+            for text in tokenizer.batch_decode(result.sequences, skip_special_tokens=True)
+        ]
+        pairs += zip(translator.translate(part), written, scores, is_cut, strict=True)
+    whole = [each for each in pairs if not each[3] and "limit" not in each[0].flags]
+    assert len(whole) > 0.8 * len(texts)
+    assert [ours.hyp for ours, *_ in whole] == [text for _, text, *_ in whole]
+    if beams > 1:
+        assert [ours.score for ours, *_ in whole] == pytest.approx([each[2] for each in whole], abs=1e-4)
