@@ -89,8 +89,16 @@ class RequestFields:
         return value
 
     def terms(self, name: str) -> Terms:
-        """A field that is a list of terms, each with its allowed translations; its length is limited."""
+        """A field that is a list of terms, each with its allowed translations; its length is limited.
+
+        A form has it as the text of a JSON list.
+        """
         value = self._values.get(name, [])
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise RequestError(400, f"{name}: in a form, a JSON list of terms is expected") from error
         if not isinstance(value, list) or len(value) > MAX_TERMS:
             raise RequestError(400, f"{name}: a list of at most {MAX_TERMS:,} terms is expected")
         for term in value:

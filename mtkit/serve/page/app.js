@@ -101,7 +101,7 @@ function showTargets() {
 async function translateFile(file) {
   const update = addDocument(file.name);
   const form = new FormData();
-  const fields = { file, ...direction() };
+  const fields = { file, ...direction(), glossary: JSON.stringify(glossary()) };
   Object.entries(fields).forEach(([name, value]) => form.append(name, value));
   try {
     let state = await ask("documents", null, { method: "POST", body: form });

@@ -73,7 +73,11 @@ def running(*words: str) -> Iterator[Server]:
         yield server
     finally:
         if server.process.poll() is None:
-            server.stop(signal.SIGKILL)
+            try:
+                server.stop()  # in order, so that its folder of documents goes with it
+            except subprocess.TimeoutExpired:
+                server.process.kill()
+                raise
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import time
@@ -41,6 +42,18 @@ def test_a_document_is_that_of_the_command(server: Server, models: dict[str, Pat
     assert download.text == (tmp_path / "b.html").read_text()
     assert 'filename="report.de.html"' in download.headers["content-disposition"]
     assert download.headers["content-type"] == "application/octet-stream"
+
+
+def test_a_glossary_in_a_form(server: Server) -> None:
+    files = {"file": ("a.html", "<p>the dog</p>")}
+    for glossary, status in (([["dog", "Kater"]], 200), ("[[", 400), ("[" * 5000, 400), ('{"dog": "x"}', 400)):
+        text = glossary if isinstance(glossary, str) else json.dumps(glossary)
+        response = server.client.post("/translate_file", data={**FIELDS, "glossary": text}, files=files)
+        assert response.status_code == status, response.text
+        if status == 200:
+            assert "Kater" in server.client.get(response.json()["translatedFileUrl"]).text
+        else:
+            assert response.json()["error"].startswith("glossary: ")
 
 
 def test_progress(server: Server) -> None:
