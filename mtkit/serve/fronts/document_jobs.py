@@ -18,6 +18,7 @@ from starlette.datastructures import UploadFile
 from mtkit.documents.choose import format_of, is_document
 from mtkit.documents.translate import translate_document
 from mtkit.errors import MtkitError
+from mtkit.io.temporary import remove_abandoned, temporary_beside
 from mtkit.serve.core import Direction, RequestOptions, TranslationService
 from mtkit.serve.pieces import LineResult
 from mtkit.serve.request_error import RequestError
@@ -61,11 +62,15 @@ class DocumentJob:
 
 
 class DocumentJobs:
-    """The documents of a server, in a temporary folder that ends with it."""
+    """The documents of a server, in a temporary folder that ends with it, or with the next server if it was killed."""
 
     def __init__(self, service: TranslationService) -> None:
         self._service = service
-        self._folder = Path(tempfile.mkdtemp(prefix="mtkit-serve-"))
+        place = Path(tempfile.gettempdir(), "mtkit-serve")
+        remove_abandoned(place)
+        self._folder = temporary_beside(place)
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a server in this process that could not start
+        self._folder.mkdir(mode=0o700)
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="mtkit-document")
         self._jobs: dict[str, DocumentJob] = {}
 

@@ -93,6 +93,22 @@ def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: 
         assert not server.workers() if Path(f"/proc/{server.process.pid}").exists() else True
 
 
+def test_documents_of_a_killed_server_go_with_the_next(
+    models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running(str(models["en-de"])) as server:
+        files = {"file": ("a.html", "<p>the dog</p>")}
+        server.client.post("/translate_file", data={"source": "en", "target": "de"}, files=files).raise_for_status()
+        assert len([*tmp_path.rglob("target.html")]) == 1
+        (folder,) = tmp_path.glob(".mtkit-serve.*")
+        assert folder.stat().st_mode & 0o077 == 0
+        server.stop(signal.SIGKILL)
+    with running(str(models["en-de"])):
+        assert [*tmp_path.rglob("target.html")] == []
+    assert [*tmp_path.glob(".mtkit-serve.*")] == []
+
+
 def test_a_new_version_of_a_model(
     models: dict[str, Path], tmp_path: Path, translated: Callable[..., list[str]]
 ) -> None:
